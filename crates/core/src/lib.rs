@@ -1,1 +1,31 @@
-//! placeholder
+//! The pure model of gpushare: cards, requests, placements, the ledger and the reasons for refusals.
+//!
+//! State in, decision out. Nothing here can block, tell the time, draw a random number or fail for a
+//! reason outside its arguments; no Kubernetes type and no async appears. Everything that talks to the
+//! world is a thin edge around this crate. Only [`gpu`] knows that the devices are GPUs.
+
+pub mod amounts;
+pub mod card;
+pub mod dialect;
+pub mod gpu;
+pub mod ids;
+pub mod inventory;
+pub mod ledger;
+pub mod names;
+pub mod placement;
+pub mod policy;
+pub mod quantity;
+pub mod record;
+pub mod request;
+pub mod validate;
+pub mod why;
+
+pub use amounts::{Amounts, DeviceClass};
+pub use card::Card;
+pub use ids::{CardId, NodeName, PodUid};
+pub use ledger::Ledger;
+pub use placement::Placement;
+pub use quantity::Quantity;
+pub use record::Record;
+pub use request::PodAsk;
+pub use why::Why;

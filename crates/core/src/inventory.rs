@@ -1,0 +1,100 @@
+//! The inventory: a node's cards, as its agent publishes them in the node's annotation.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::amounts::DeviceClass;
+use crate::card::Card;
+use crate::ids::CardId;
+
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Inventory {
+    version: u32,
+    cards: Vec<CardEntry>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct CardEntry {
+    id: CardId,
+    class: String,
+    index: u32,
+    #[serde(default)]
+    model: String,
+    capacity: BTreeMap<String, u64>,
+    #[serde(default = "yes")]
+    healthy: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum InventoryError {
+    #[error("the inventory cannot be read: {0}")]
+    Malformed(String),
+    #[error("the inventory has version {0}, this gpushare understands {VERSION}")]
+    Version(u32),
+    #[error("the inventory names card {0} twice")]
+    Twice(CardId),
+    #[error("card {card} has an unknown capacity {dimension:?}")]
+    UnknownDimension { card: CardId, dimension: String },
+}
+
+pub fn encode(class: &DeviceClass, cards: &[Card]) -> String {
+    let cards = cards
+        .iter()
+        .map(|card| CardEntry {
+            id: card.id.clone(),
+            class: card.class.to_string(),
+            index: card.index,
+            model: card.model.to_string(),
+            capacity: class.named(&card.capacity),
+            healthy: card.healthy,
+        })
+        .collect();
+    serde_json::to_string(&Inventory {
+        version: VERSION,
+        cards,
+    })
+    .unwrap_or_else(|_| unreachable!("all keys are strings"))
+}
+
+/// The cards of `class`; those of other classes are not ours to judge and are left out.
+pub fn decode(class: &DeviceClass, text: &str) -> Result<Vec<Card>, InventoryError> {
+    let inventory: Inventory =
+        serde_json::from_str(text).map_err(|error| InventoryError::Malformed(error.to_string()))?;
+    if inventory.version != VERSION {
+        return Err(InventoryError::Version(inventory.version));
+    }
+    let mut seen = BTreeSet::new();
+    let mut cards = Vec::new();
+    for entry in inventory
+        .cards
+        .into_iter()
+        .filter(|entry| *entry.class == *class.name)
+    {
+        if !seen.insert(entry.id.clone()) {
+            return Err(InventoryError::Twice(entry.id));
+        }
+        let capacity = class.amounts(&entry.capacity).map_err(|dimension| {
+            InventoryError::UnknownDimension {
+                card: entry.id.clone(),
+                dimension,
+            }
+        })?;
+        cards.push(Card {
+            id: entry.id,
+            class: class.name.clone(),
+            index: entry.index,
+            model: entry.model.into(),
+            capacity,
+            healthy: entry.healthy,
+        });
+    }
+    Ok(cards)
+}

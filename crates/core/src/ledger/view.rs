@@ -1,0 +1,82 @@
+//! Reading the ledger: what inspection, metrics and tests see of it.
+
+use super::{CardState, Ledger, Node};
+use crate::amounts::Amounts;
+use crate::card::Card;
+use crate::ids::{NodeName, PodUid};
+
+/// A node with its cards, in the order of their index.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeView<'a> {
+    pub name: &'a NodeName,
+    node: &'a Node,
+    ledger: &'a Ledger,
+}
+
+/// A card, the sum booked on it, and who holds it.
+#[derive(Clone, Copy, Debug)]
+pub struct CardView<'a> {
+    pub card: &'a Card,
+    pub used: Amounts,
+    node: NodeView<'a>,
+}
+
+impl Ledger {
+    pub fn nodes(&self) -> impl Iterator<Item = NodeView<'_>> {
+        self.nodes.iter().map(|(name, node)| NodeView {
+            name,
+            node,
+            ledger: self,
+        })
+    }
+
+    pub fn node(&self, name: &str) -> Option<NodeView<'_>> {
+        let (name, node) = self.nodes.get_key_value(name)?;
+        Some(NodeView {
+            name,
+            node,
+            ledger: self,
+        })
+    }
+
+    /// How many pods are booked, in whatever state.
+    pub fn len(&self) -> usize {
+        self.bookings.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.bookings.is_empty()
+    }
+}
+
+impl<'a> NodeView<'a> {
+    pub fn cards(self) -> impl Iterator<Item = CardView<'a>> {
+        self.node
+            .cards
+            .iter()
+            .map(move |CardState { card, used }| CardView {
+                card,
+                used: *used,
+                node: self,
+            })
+    }
+
+    pub fn card(self, id: &str) -> Option<CardView<'a>> {
+        self.cards().find(|view| view.card.id.as_str() == id)
+    }
+}
+
+impl<'a> CardView<'a> {
+    pub fn free(&self) -> Amounts {
+        self.card.capacity.saturating_sub(&self.used)
+    }
+
+    /// The pods that hold a part of this card, and how much.
+    pub fn pods(&self) -> impl Iterator<Item = (&'a PodUid, Amounts)> {
+        let (node, ledger, card) = (self.node.node, self.node.ledger, &self.card.id);
+        node.pods.iter().filter_map(move |pod| {
+            let amounts = ledger.bookings.get(pod)?.charges.get(card)?;
+            Some((pod, *amounts))
+        })
+    }
+}

@@ -1,0 +1,259 @@
+//! Kubernetes quantities, exactly: integers only, no floats, nothing rounded.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// A quantity as a whole number of billionths, the finest step Kubernetes knows.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Quantity {
+    nanos: i128,
+}
+
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum QuantityError {
+    #[error("is not a number; write digits with an optional suffix such as k, M, G, Ki, Mi or Gi")]
+    NotANumber,
+    #[error(
+        "has an unknown suffix; known are n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei and exponents such as e3"
+    )]
+    UnknownSuffix,
+    #[error("is finer than a billionth")]
+    TooFine,
+    #[error("is larger than any quantity Kubernetes can hold")]
+    TooLarge,
+    #[error("must not be negative")]
+    Negative,
+    #[error("must be a whole number")]
+    Fraction,
+}
+
+const NANOS_PER_UNIT: i128 = 1_000_000_000;
+const NANO_DIGITS: i32 = 9;
+/// Kubernetes keeps quantities within ±(2^63 − 1).
+const LIMIT_NANOS: i128 = (i64::MAX as i128) * NANOS_PER_UNIT;
+
+impl Quantity {
+    pub fn parse(text: &str) -> Result<Self, QuantityError> {
+        let (negative, unsigned) = match text.as_bytes().first() {
+            Some(b'-') => (true, text.get(1..).unwrap_or_default()),
+            Some(b'+') => (false, text.get(1..).unwrap_or_default()),
+            _ => (false, text),
+        };
+        let end = unsigned
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(unsigned.len());
+        let (number, suffix) = unsigned.split_at(end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+            return Err(QuantityError::NotANumber);
+        }
+        let nanos = scale(
+            whole,
+            fraction.trim_end_matches('0'),
+            Suffix::parse(suffix)?,
+        )?;
+        Ok(Self {
+            nanos: if negative { -nanos } else { nanos },
+        })
+    }
+
+    /// The value as a count of things: whole and not negative.
+    pub fn count(self) -> Result<u64, QuantityError> {
+        if self.nanos < 0 {
+            return Err(QuantityError::Negative);
+        }
+        if self.nanos % NANOS_PER_UNIT != 0 {
+            return Err(QuantityError::Fraction);
+        }
+        u64::try_from(self.nanos / NANOS_PER_UNIT).map_err(|_| QuantityError::TooLarge)
+    }
+}
+
+impl fmt::Debug for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}n", self.nanos)
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Suffix {
+    /// times 1024 to the power
+    Binary(u32),
+    /// times 10 to the power
+    Decimal(i32),
+}
+
+impl Suffix {
+    fn parse(text: &str) -> Result<Self, QuantityError> {
+        Ok(match text {
+            "n" => Self::Decimal(-9),
+            "u" => Self::Decimal(-6),
+            "m" => Self::Decimal(-3),
+            "" => Self::Decimal(0),
+            "k" => Self::Decimal(3),
+            "M" => Self::Decimal(6),
+            "G" => Self::Decimal(9),
+            "T" => Self::Decimal(12),
+            "P" => Self::Decimal(15),
+            "E" => Self::Decimal(18),
+            "Ki" => Self::Binary(1),
+            "Mi" => Self::Binary(2),
+            "Gi" => Self::Binary(3),
+            "Ti" => Self::Binary(4),
+            "Pi" => Self::Binary(5),
+            "Ei" => Self::Binary(6),
+            _ => Self::Decimal(exponent(text)?),
+        })
+    }
+}
+
+/// `e3`, `E+3`, `e-3`. Exponents past a hundred cannot matter: they end in zero or too large.
+fn exponent(text: &str) -> Result<i32, QuantityError> {
+    let digits = text
+        .strip_prefix(['e', 'E'])
+        .ok_or(QuantityError::UnknownSuffix)?;
+    let (sign, digits) = match digits.as_bytes().first() {
+        Some(b'-') => (-1, digits.get(1..).unwrap_or_default()),
+        Some(b'+') => (1, digits.get(1..).unwrap_or_default()),
+        _ => (1, digits),
+    };
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(QuantityError::UnknownSuffix);
+    }
+    Ok(sign * digits.parse::<i32>().map_or(1000, |value| value.min(1000)))
+}
+
+/// `whole.fraction` times the suffix, in billionths.
+fn scale(whole: &str, fraction: &str, suffix: Suffix) -> Result<i128, QuantityError> {
+    let digits: String = [whole, fraction].concat();
+    let digits = digits.trim_start_matches('0');
+    if digits.is_empty() {
+        return Ok(0);
+    }
+    // Past this many digits the value cannot be both within the limit and exact to a billionth, except
+    // with trailing zeros, which were cut from the fraction and which the limit cuts from the whole.
+    if digits.len() > 36 {
+        return Err(QuantityError::TooLarge);
+    }
+    let mut value: i128 = digits.parse().map_err(|_| QuantityError::TooLarge)?;
+    let fraction_digits = i32::try_from(fraction.len()).map_err(|_| QuantityError::TooFine)?;
+    let mut power = NANO_DIGITS - fraction_digits;
+    match suffix {
+        Suffix::Binary(exponent) => {
+            value = value
+                .checked_mul(1024_i128.pow(exponent))
+                .ok_or(QuantityError::TooLarge)?;
+        }
+        Suffix::Decimal(exponent) => power += exponent,
+    }
+    while power < 0 {
+        if value % 10 != 0 {
+            return Err(QuantityError::TooFine);
+        }
+        value /= 10;
+        power += 1;
+    }
+    for _ in 0..power {
+        value = value.checked_mul(10).ok_or(QuantityError::TooLarge)?;
+        if value > LIMIT_NANOS {
+            return Err(QuantityError::TooLarge);
+        }
+    }
+    if value > LIMIT_NANOS {
+        Err(QuantityError::TooLarge)
+    } else {
+        Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(text: &str) -> Result<u64, QuantityError> {
+        Quantity::parse(text)?.count()
+    }
+
+    #[test]
+    fn every_suffix_of_kubernetes_is_exact() {
+        let table = [
+            ("0", 0),
+            ("3072", 3072),
+            ("+5", 5),
+            ("007", 7),
+            ("1k", 1_000),
+            ("1M", 1_000_000),
+            ("10G", 10_000_000_000),
+            ("1T", 1_000_000_000_000),
+            ("1P", 1_000_000_000_000_000),
+            ("1E", 1_000_000_000_000_000_000),
+            ("1Ki", 1 << 10),
+            ("1Mi", 1 << 20),
+            ("1Gi", 1 << 30),
+            ("1Ti", 1 << 40),
+            ("1Pi", 1 << 50),
+            ("7Ei", 7 << 60),
+            ("1e3", 1_000),
+            ("1E3", 1_000),
+            ("1e+3", 1_000),
+            ("3000e-3", 3),
+            ("3000m", 3),
+            ("5000000u", 5),
+            ("1.5Gi", 1_610_612_736),
+            ("1.5k", 1_500),
+            (".5k", 500),
+            ("5.", 5),
+            ("2.000", 2),
+            ("9223372036854775807", i64::MAX as u64),
+        ];
+        for (text, expected) in table {
+            assert_eq!(count(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_count_says_why() {
+        let table = [
+            ("", QuantityError::NotANumber),
+            ("Gi", QuantityError::NotANumber),
+            (".", QuantityError::NotANumber),
+            ("1.2.3", QuantityError::NotANumber),
+            ("--1", QuantityError::NotANumber),
+            ("1 Gi", QuantityError::UnknownSuffix),
+            ("1GiB", QuantityError::UnknownSuffix),
+            ("1K", QuantityError::UnknownSuffix),
+            ("1e", QuantityError::UnknownSuffix),
+            ("1e3.5", QuantityError::UnknownSuffix),
+            ("٣", QuantityError::NotANumber),
+            ("-1", QuantityError::Negative),
+            ("1.5", QuantityError::Fraction),
+            ("100m", QuantityError::Fraction),
+            ("1n", QuantityError::Fraction),
+            ("0.1n", QuantityError::TooFine),
+            ("9223372036854775808", QuantityError::TooLarge),
+            ("8Ei", QuantityError::TooLarge),
+            ("16Ei", QuantityError::TooLarge),
+            ("1e400", QuantityError::TooLarge),
+            (
+                "99999999999999999999999999999999999999999",
+                QuantityError::TooLarge,
+            ),
+        ];
+        for (text, expected) in table {
+            assert_eq!(count(text), Err(expected), "{text:?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_answered_without_a_panic(text in ".{0,60}") {
+            let _ = count(&text);
+        }
+
+        #[test]
+        fn every_count_survives_printing(value in 0..=i64::MAX as u64) {
+            proptest::prop_assert_eq!(count(&value.to_string()), Ok(value));
+        }
+    }
+}
