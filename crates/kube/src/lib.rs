@@ -1,1 +1,8 @@
-//! placeholder
+//! The Kubernetes edge: objects become core values here, and decisions become writes.
+//!
+//! Nothing here decides. Only this crate and the binaries' wiring name Kubernetes types.
+
+pub mod bind;
+pub mod convert;
+pub mod slim;
+pub mod watch;

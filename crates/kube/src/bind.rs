@@ -1,0 +1,1 @@
+//! The bind: one atomic write, and what its answer means.

@@ -1,0 +1,107 @@
+use gpushare_core::gpu::{self, AliyunUnit};
+use gpushare_core::{Amounts, CardId, Placement};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn facts(pod: Value) -> PodFacts {
+    let pod: slim::Pod = serde_json::from_value(pod).unwrap();
+    PodFacts::new(&pod, &gpu::dialects(AliyunUnit::GiB))
+}
+
+fn pod(limits: &Value) -> Value {
+    json!({
+        "metadata": {"name": "p", "namespace": "team", "uid": "u-1", "annotations": {
+            "kubectl.kubernetes.io/last-applied-configuration": "{}"}},
+        "spec": {"containers": [{"name": "c", "resources": {"limits": limits}}]},
+    })
+}
+
+#[test]
+fn a_pod_of_the_predecessor_is_read_in_its_unit() {
+    let ask = facts(pod(&json!({"aliyun.com/gpu-mem": "3"})))
+        .ask
+        .unwrap()
+        .unwrap();
+    assert_eq!(ask.peak(), Amounts::of(gpu::MEMORY, 3072));
+}
+
+#[test]
+fn null_lists_and_numeric_quantities_are_accepted() {
+    let mut value = pod(&json!({"gpushare.io/gpu": 1, "gpushare.io/gpu-mem": 512}));
+    value["spec"]["initContainers"] = Value::Null;
+    value["metadata"]["managedFields"] = json!([{"fieldsV1": {"f:spec": {}}}]);
+    let ask = facts(value).ask.unwrap().unwrap();
+    assert_eq!(ask.peak(), Amounts::of(gpu::MEMORY, 512));
+}
+
+#[test]
+fn a_pod_without_our_resources_asks_nothing() {
+    assert_eq!(facts(pod(&json!({"cpu": "1"}))).ask, Ok(None));
+}
+
+fn recorded(record_uid: &str, record_node: &str, card_memory: u64) -> PodFacts {
+    let mut value = pod(&json!({"aliyun.com/gpu-mem": "3"}));
+    let mut ask = facts(value.clone()).ask.unwrap().unwrap();
+    ask.containers[0].amounts = Amounts::of(gpu::MEMORY, card_memory);
+    let placement = Placement::on_one_card(&ask, &CardId::new("GPU-1"));
+    let record = Record::new(
+        PodUid::new(record_uid),
+        NodeName::new(record_node),
+        &gpu::class(),
+        &placement,
+    );
+    value["metadata"]["annotations"][names::ALLOCATION] = json!(record.encode());
+    value["spec"]["nodeName"] = json!("n1");
+    facts(value)
+}
+
+#[test]
+fn a_record_that_agrees_with_its_pod_is_a_booking() {
+    let bound = recorded("u-1", "n1", 3072)
+        .bound(&gpu::class())
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        bound.placement.containers[0].shares[0].card,
+        CardId::new("GPU-1")
+    );
+}
+
+#[test]
+fn a_record_forged_for_another_pod_node_or_amount_is_not_believed() {
+    let class = gpu::class();
+    let error = |facts: PodFacts| facts.bound(&class).unwrap().unwrap_err();
+    assert_eq!(
+        error(recorded("u-2", "n1", 3072)),
+        RecordError::OtherPod(PodUid::new("u-2"))
+    );
+    assert!(matches!(
+        error(recorded("u-1", "n2", 3072)),
+        RecordError::OtherNode { .. }
+    ));
+    assert_eq!(
+        error(recorded("u-1", "n1", 4096)),
+        RecordError::OtherRequest("c".into())
+    );
+}
+
+#[test]
+fn a_malformed_record_is_an_error_and_not_a_panic() {
+    for text in [
+        "",
+        "{",
+        "[]",
+        "{\"version\":9}",
+        "null",
+        &"[".repeat(10_000),
+    ] {
+        let mut value = pod(&json!({"aliyun.com/gpu-mem": "3"}));
+        value["metadata"]["annotations"][names::ALLOCATION] = json!(text);
+        value["spec"]["nodeName"] = json!("n1");
+        assert!(
+            facts(value).bound(&gpu::class()).unwrap().is_err(),
+            "{text:.20}"
+        );
+    }
+}

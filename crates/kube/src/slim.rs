@@ -1,0 +1,191 @@
+//! Pods and nodes reduced to what gpushare reads.
+//!
+//! At 40,000 pods the full types cost most of the memory and of the decoding time. These skip what they
+//! do not name (managedFields above all) and keep only annotations that can concern us. They serve
+//! watches and scheduler-extender bodies alike.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::Resource;
+use kube::core::{ClusterResourceScope, NamespaceResourceScope};
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+
+const ANNOTATION_PREFIX: &str = "gpushare.io/";
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Pod {
+    #[serde(default, deserialize_with = "metadata")]
+    pub metadata: ObjectMeta,
+    #[serde(default, deserialize_with = "or_default")]
+    pub spec: PodSpec,
+    #[serde(default, deserialize_with = "or_default")]
+    pub status: PodStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodSpec {
+    #[serde(default)]
+    pub node_name: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub init_containers: Vec<Container>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub containers: Vec<Container>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Container {
+    #[serde(default)]
+    pub name: String,
+    #[serde(default)]
+    pub restart_policy: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub resources: Resources,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Resources {
+    #[serde(default, deserialize_with = "or_default")]
+    pub limits: BTreeMap<String, QuantityText>,
+}
+
+/// A quantity as written: Kubernetes sends text, people also write plain numbers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "TextOrNumber")]
+pub struct QuantityText(pub String);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum TextOrNumber {
+    Text(String),
+    Number(serde_json::Number),
+}
+
+impl From<TextOrNumber> for QuantityText {
+    fn from(value: TextOrNumber) -> Self {
+        match value {
+            TextOrNumber::Text(text) => Self(text),
+            TextOrNumber::Number(number) => Self(number.to_string()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct PodStatus {
+    #[serde(default)]
+    pub phase: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Node {
+    #[serde(default, deserialize_with = "metadata")]
+    pub metadata: ObjectMeta,
+}
+
+/// The fields of metadata that are kept.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    deletion_timestamp: Option<Time>,
+    #[serde(default, deserialize_with = "our_annotations")]
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let kept = Option::<Metadata>::deserialize(deserializer)?.unwrap_or_default();
+    Ok(ObjectMeta {
+        name: kept.name,
+        namespace: kept.namespace,
+        uid: kept.uid,
+        resource_version: kept.resource_version,
+        deletion_timestamp: kept.deletion_timestamp,
+        annotations: kept.annotations,
+        ..ObjectMeta::default()
+    })
+}
+
+/// Go writes `null` for empty lists and maps.
+fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+fn our_annotations<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<BTreeMap<String, String>>, D::Error> {
+    struct Ours;
+
+    impl<'de> Visitor<'de> for Ours {
+        type Value = Option<BTreeMap<String, String>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a map of annotations")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut kept = BTreeMap::new();
+            while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+                if key.starts_with(ANNOTATION_PREFIX) {
+                    kept.insert(key.into_owned(), map.next_value()?);
+                } else {
+                    map.next_value::<serde::de::IgnoredAny>()?;
+                }
+            }
+            Ok((!kept.is_empty()).then_some(kept))
+        }
+    }
+
+    deserializer.deserialize_any(Ours)
+}
+
+macro_rules! resource {
+    ($type:ty, $kind:literal, $plural:literal, $scope:ty) => {
+        impl Resource for $type {
+            type DynamicType = ();
+            type Scope = $scope;
+
+            fn kind((): &()) -> Cow<'_, str> {
+                $kind.into()
+            }
+
+            fn group((): &()) -> Cow<'_, str> {
+                "".into()
+            }
+
+            fn version((): &()) -> Cow<'_, str> {
+                "v1".into()
+            }
+
+            fn plural((): &()) -> Cow<'_, str> {
+                $plural.into()
+            }
+
+            fn meta(&self) -> &ObjectMeta {
+                &self.metadata
+            }
+
+            fn meta_mut(&mut self) -> &mut ObjectMeta {
+                &mut self.metadata
+            }
+        }
+    };
+}
+
+resource!(Pod, "Pod", "pods", NamespaceResourceScope);
+resource!(Node, "Node", "nodes", ClusterResourceScope);

@@ -1,0 +1,1 @@
+//! Watches: objects as they change, one synchronous callback each.
