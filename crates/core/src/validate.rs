@@ -207,3 +207,6 @@ fn amount(dialect: &Dialect, text: &str) -> Result<Amounts, (String, String)> {
         })?;
     Ok(Amounts::of(dialect.dimension, amount))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! The ledger's behaviour, case by case.
+
+use crate::common::{ask, bound, card, ledger, node, pod, used};
+use gpushare_core::ledger::State;
+use gpushare_core::{Placement, Why};
+
+#[test]
+fn pods_fill_the_tightest_card_first() {
+    let mut ledger = ledger(&[("n", &[8, 8])]);
+    for number in 0..2 {
+        ledger.reserve(&pod(number), &node("n"), &ask(3)).unwrap();
+    }
+    assert_eq!(used(&ledger, "n"), [6, 0]);
+    ledger.reserve(&pod(2), &node("n"), &ask(3)).unwrap();
+    assert_eq!(used(&ledger, "n"), [6, 3]);
+}
+
+#[test]
+fn a_refusal_says_which_card_lacks_how_much() {
+    let mut ledger = ledger(&[("n", &[8, 8])]);
+    ledger.reserve(&pod(0), &node("n"), &ask(5)).unwrap();
+    ledger.reserve(&pod(1), &node("n"), &ask(4)).unwrap();
+    let why = ledger.reserve(&pod(2), &node("n"), &ask(8)).unwrap_err();
+    assert_eq!(
+        why.to_string(),
+        "no card has 8 MiB of memory free: card 0 lacks 5 MiB (3 of 8 free), card 1 lacks 4 MiB (4 of 8 free)"
+    );
+    assert_eq!(used(&ledger, "n"), [5, 4]);
+}
+
+#[test]
+fn a_sick_card_takes_no_new_pod_and_is_named() {
+    let mut ledger = ledger(&[("n", &[8])]);
+    ledger.reserve(&pod(0), &node("n"), &ask(2)).unwrap();
+    let mut sick = card(0, 8);
+    sick.healthy = false;
+    ledger.set_node(&node("n"), vec![sick]);
+    let why = ledger.reserve(&pod(1), &node("n"), &ask(1)).unwrap_err();
+    assert_eq!(
+        why.to_string(),
+        "no card has 1 MiB of memory free: card 0 is unhealthy"
+    );
+    assert_eq!(used(&ledger, "n"), [2]);
+}
+
+#[test]
+fn an_unknown_node_points_to_the_agent() {
+    let why = ledger(&[]).fit("nowhere", &pod(0), &ask(1)).unwrap_err();
+    assert!(
+        why.to_string()
+            .contains("is the gpushare node agent running there?"),
+        "{why}"
+    );
+}
+
+#[test]
+fn a_second_bind_of_a_pod_under_way_is_refused() {
+    let mut ledger = ledger(&[("n", &[8]), ("m", &[8])]);
+    ledger.reserve(&pod(0), &node("n"), &ask(3)).unwrap();
+    let again = ledger.reserve(&pod(0), &node("m"), &ask(3));
+    assert_eq!(again, Err(Why::BindInProgress { node: node("n") }));
+    assert_eq!(used(&ledger, "m"), [0]);
+}
+
+#[test]
+fn a_bind_in_doubt_keeps_its_card_and_may_be_tried_again_only_there() {
+    let mut ledger = ledger(&[("n", &[8]), ("m", &[8])]);
+    let first = ledger.reserve(&pod(0), &node("n"), &ask(5)).unwrap();
+    ledger.doubt(&pod(0));
+    assert_eq!(
+        ledger.fit("m", &pod(0), &ask(5)),
+        Err(Why::HeldElsewhere { node: node("n") })
+    );
+    assert!(
+        ledger.fit("n", &pod(1), &ask(5)).is_err(),
+        "its room is not given away"
+    );
+    assert_eq!(ledger.reserve(&pod(0), &node("n"), &ask(5)), Ok(first));
+    assert_eq!(used(&ledger, "n"), [5]);
+}
+
+#[test]
+fn a_late_answer_does_not_bring_back_a_pod_that_is_gone() {
+    let mut ledger = ledger(&[("n", &[8])]);
+    ledger.reserve(&pod(0), &node("n"), &ask(5)).unwrap();
+    let seen = bound(&ledger, &pod(0), &ask(5));
+    ledger.confirm(seen);
+    ledger.release(&pod(0));
+    ledger.settle(&pod(0));
+    ledger.doubt(&pod(0));
+    assert_eq!(used(&ledger, "n"), [0]);
+    assert!(ledger.is_empty());
+}
+
+#[test]
+fn the_watch_wins_over_what_was_reserved() {
+    let mut ledger = ledger(&[("n", &[8]), ("m", &[8])]);
+    ledger.reserve(&pod(0), &node("n"), &ask(5)).unwrap();
+    let mut seen = bound(&ledger, &pod(0), &ask(5));
+    seen.node = node("m");
+    ledger.confirm(seen);
+    assert_eq!((used(&ledger, "n"), used(&ledger, "m")), (vec![0], vec![5]));
+}
+
+#[test]
+fn bookings_outlive_a_node_object_that_is_recreated() {
+    let mut ledger = ledger(&[("n", &[8])]);
+    ledger.reserve(&pod(0), &node("n"), &ask(5)).unwrap();
+    ledger.remove_node("n");
+    assert!(ledger.fit("n", &pod(1), &ask(1)).is_err());
+    ledger.set_node(&node("n"), vec![card(0, 8)]);
+    assert_eq!(used(&ledger, "n"), [5]);
+}
+
+#[test]
+fn a_pod_seen_before_its_node_is_counted_once_the_node_is_known() {
+    let mut known = ledger(&[("n", &[8])]);
+    known.reserve(&pod(0), &node("n"), &ask(5)).unwrap();
+    let seen = bound(&known, &pod(0), &ask(5));
+    let mut ledger = ledger(&[]);
+    ledger.confirm(seen);
+    ledger.set_node(&node("n"), vec![card(0, 8)]);
+    assert_eq!(used(&ledger, "n"), [5]);
+}
+
+#[test]
+fn a_card_that_shrank_under_its_pods_takes_no_more() {
+    let mut ledger = ledger(&[("n", &[8])]);
+    ledger.reserve(&pod(0), &node("n"), &ask(7)).unwrap();
+    ledger.set_node(&node("n"), vec![card(0, 4)]);
+    assert!(ledger.fit("n", &pod(1), &ask(1)).is_err());
+    ledger.release(&pod(0));
+    assert!(ledger.fit("n", &pod(1), &ask(4)).is_ok());
+}
+
+#[test]
+fn a_relist_ends_what_is_gone_and_asks_about_what_it_could_not_know() {
+    let mut ledger = ledger(&[("n", &[8])]);
+    for number in 0..3 {
+        ledger.reserve(&pod(number), &node("n"), &ask(2)).unwrap();
+    }
+    let (gone, kept) = (
+        bound(&ledger, &pod(0), &ask(2)),
+        bound(&ledger, &pod(1), &ask(2)),
+    );
+    ledger.confirm(gone);
+    ledger.confirm(kept.clone());
+    ledger.settle(&pod(2));
+    assert_eq!(ledger.rebuild(vec![kept]), vec![pod(2)]);
+    assert_eq!(used(&ledger, "n"), [4]);
+    assert_eq!(
+        ledger.booking("uid-1").map(|booking| booking.state),
+        Some(State::Confirmed)
+    );
+}
+
+#[test]
+fn two_containers_of_a_pod_are_charged_together() {
+    let mut both = ask(3);
+    let mut second = both.containers[0].clone();
+    second.container = "d".to_owned();
+    both.containers.push(second);
+    let mut ledger = ledger(&[("n", &[5, 6])]);
+    let placement: Placement = ledger.reserve(&pod(0), &node("n"), &both).unwrap();
+    assert_eq!(placement.containers.len(), 2);
+    assert_eq!(used(&ledger, "n"), [0, 6]);
+}

@@ -1,0 +1,11 @@
+//! The core's behaviour, tested through its public surface.
+
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests stop at the first surprise"
+)]
+
+mod common;
+mod ledger;
+mod props;

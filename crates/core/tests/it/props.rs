@@ -1,0 +1,192 @@
+//! What holds whatever happens, in whatever order.
+
+use std::collections::BTreeMap;
+
+use crate::common::{ask, bound, card, node, pod, used};
+use gpushare_core::gpu::{self, MEMORY};
+use gpushare_core::ledger::{Bound, Ledger};
+use gpushare_core::{NodeName, PodUid};
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Reserve {
+        pod: usize,
+        node: usize,
+        memory: u64,
+    },
+    Settle(usize),
+    Doubt(usize),
+    Confirm(usize),
+    Release(usize),
+    Relist,
+    LoseNode(usize),
+    FindNode(usize),
+}
+
+const PODS: usize = 12;
+const SIZES: [&[u64]; 3] = [&[8, 8], &[16], &[4, 8, 12]];
+
+fn step() -> impl Strategy<Value = Step> {
+    let pod = 0..PODS;
+    prop_oneof![
+        6 => (pod.clone(), 0..SIZES.len(), 1..10_u64)
+            .prop_map(|(pod, node, memory)| Step::Reserve { pod, node, memory }),
+        2 => pod.clone().prop_map(Step::Settle),
+        1 => pod.clone().prop_map(Step::Doubt),
+        3 => pod.clone().prop_map(Step::Confirm),
+        3 => pod.prop_map(Step::Release),
+        1 => Just(Step::Relist),
+        1 => (0..SIZES.len()).prop_map(Step::LoseNode),
+        2 => (0..SIZES.len()).prop_map(Step::FindNode),
+    ]
+}
+
+fn name(number: usize) -> NodeName {
+    node(&format!("n{number}"))
+}
+
+fn cards(number: usize) -> Vec<gpushare_core::Card> {
+    (0..)
+        .zip(SIZES[number])
+        .map(|(index, size)| card(index, *size))
+        .collect()
+}
+
+/// A ledger together with the API server's view: which pods are bound there.
+struct World {
+    ledger: Ledger,
+    asked: BTreeMap<PodUid, u64>,
+    api: BTreeMap<PodUid, Bound>,
+}
+
+impl World {
+    fn new() -> Self {
+        let mut ledger = Ledger::new(gpu::class());
+        for number in 0..SIZES.len() {
+            ledger.set_node(&name(number), cards(number));
+        }
+        Self {
+            ledger,
+            asked: BTreeMap::new(),
+            api: BTreeMap::new(),
+        }
+    }
+
+    fn apply(&mut self, step: &Step) {
+        match step {
+            Step::Reserve {
+                pod: number,
+                node,
+                memory,
+            } => {
+                let uid = pod(*number);
+                let memory = *self.asked.entry(uid.clone()).or_insert(*memory);
+                let _ = self.ledger.reserve(&uid, &name(*node), &ask(memory));
+            }
+            Step::Settle(number) => self.ledger.settle(&pod(*number)),
+            Step::Doubt(number) => self.ledger.doubt(&pod(*number)),
+            Step::Confirm(number) => {
+                let uid = pod(*number);
+                if self.ledger.booking(uid.as_str()).is_some() {
+                    let seen = bound(&self.ledger, &uid, &ask(self.asked[&uid]));
+                    self.api.insert(uid, seen.clone());
+                    self.ledger.confirm(seen);
+                }
+            }
+            Step::Release(number) => {
+                self.api.remove(&pod(*number));
+                self.ledger.release(&pod(*number));
+                self.asked.remove(&pod(*number));
+            }
+            Step::Relist => {
+                self.ledger.rebuild(self.api.values().cloned().collect());
+            }
+            Step::LoseNode(number) => self.ledger.remove_node(name(*number).as_str()),
+            Step::FindNode(number) => self.ledger.set_node(&name(*number), cards(*number)),
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_card_is_ever_booked_past_its_size(steps in prop::collection::vec(step(), 1..80)) {
+        let mut world = World::new();
+        for step in &steps {
+            world.apply(step);
+            for node in world.ledger.nodes() {
+                for card in node.cards() {
+                    prop_assert!(card.used.fits_in(&card.card.capacity), "{step:?}: {card:?}");
+                    let sum: u64 = card.pods().map(|(_, amounts)| amounts.get(MEMORY)).sum();
+                    prop_assert_eq!(sum, card.used.get(MEMORY));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn releasing_every_pod_returns_to_zero(steps in prop::collection::vec(step(), 1..80)) {
+        let mut world = World::new();
+        for step in &steps {
+            world.apply(step);
+        }
+        for number in 0..PODS {
+            world.ledger.release(&pod(number));
+        }
+        prop_assert!(world.ledger.is_empty());
+        for number in 0..SIZES.len() {
+            world.ledger.set_node(&name(number), cards(number));
+            prop_assert!(used(&world.ledger, name(number).as_str()).iter().all(|used| *used == 0));
+        }
+    }
+
+    #[test]
+    fn a_rebuild_from_the_api_server_alone_gives_the_same_books(
+        steps in prop::collection::vec(step(), 1..80),
+        rotate in 0..PODS,
+    ) {
+        let mut world = World::new();
+        for step in &steps {
+            world.apply(step);
+        }
+        // What a crash loses: everything the API server does not show.
+        let unconfirmed: Vec<PodUid> =
+            (0..PODS).map(pod).filter(|uid| !world.api.contains_key(uid)).collect();
+        for uid in unconfirmed {
+            world.ledger.release(&uid);
+        }
+        let mut listed: Vec<Bound> = world.api.values().cloned().collect();
+        let turns = rotate % listed.len().max(1);
+        listed.rotate_left(turns);
+        let mut fresh = World::new().ledger;
+        prop_assert_eq!(fresh.rebuild(listed), vec![]);
+        for number in 0..SIZES.len() {
+            world.ledger.set_node(&name(number), cards(number));
+            prop_assert_eq!(
+                used(&fresh, name(number).as_str()),
+                used(&world.ledger, name(number).as_str())
+            );
+        }
+    }
+
+    #[test]
+    fn the_order_in_which_cards_are_listed_changes_no_decision(
+        sizes in prop::collection::vec(1..10_u64, 1..8),
+        asks in prop::collection::vec(1..10_u64, 1..12),
+        seed in any::<prop::sample::Index>(),
+    ) {
+        let listed: Vec<_> = (0..).zip(&sizes).map(|(index, size)| card(index, *size)).collect();
+        let mut turned = listed.clone();
+        turned.rotate_left(seed.index(listed.len()));
+        turned.reverse();
+        let (mut a, mut b) = (Ledger::new(gpu::class()), Ledger::new(gpu::class()));
+        a.set_node(&node("n"), listed);
+        b.set_node(&node("n"), turned);
+        for (number, memory) in asks.iter().enumerate() {
+            prop_assert_eq!(
+                a.reserve(&pod(number), &node("n"), &ask(*memory)),
+                b.reserve(&pod(number), &node("n"), &ask(*memory))
+            );
+        }
+    }
+}
