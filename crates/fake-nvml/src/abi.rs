@@ -7,6 +7,7 @@
 mod code;
 mod device;
 mod event;
+mod export_table;
 mod memory;
 mod pointer;
 mod process;
@@ -15,6 +16,7 @@ mod source;
 mod system;
 mod telemetry;
 mod types;
+mod unsupported;
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -51,7 +51,6 @@ fn memory_v2(card: &Card) -> Result<MemoryV2, Code> {
     })
 }
 
-/// From MiB to bytes.
 pub(super) fn bytes(mib: u64) -> c_ulonglong {
     mib.saturating_mul(1 << 20)
 }

@@ -51,7 +51,7 @@ impl From<&Process> for ProcessInfo {
 }
 
 /// Fills the caller's list; if it is too short, says how long it must be.
-fn processes<Info: Copy + for<'a> From<&'a Process>>(
+pub(super) fn processes<Info: Copy + for<'a> From<&'a Process>>(
     device: DeviceHandle,
     kind: ProcessKind,
     count: Out<c_uint>,

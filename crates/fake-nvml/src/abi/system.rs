@@ -57,10 +57,10 @@ extern "C" fn nvmlSystemGetCudaDriverVersion_v2(out: Out<c_int>) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn nvmlSystemGetProcessName(pid: c_uint, out: Out<c_char>, room: c_uint) -> c_int {
     answer(|| {
-        let link = fs::read_link(format!("/proc/{pid}/exe")).map_err(|_| Code::NotFound)?;
+        let name = process_name(pid).ok_or(Code::NotFound)?;
         let keep = (room as usize).saturating_sub(1);
-        let name: String = link.to_string_lossy().chars().take(keep).collect();
-        out.set_text(room, &name)
+        let end = name.floor_char_boundary(keep);
+        out.set_text(room, name.get(..end).unwrap_or_default())
     })
 }
 
@@ -72,4 +72,10 @@ extern "C" fn nvmlUnitGetCount(out: Out<c_uint>) -> c_int {
 
 fn cuda_version(out: Out<c_int>) -> Answer {
     view(|view| out.set(view.hardware.cuda_version))
+}
+
+/// The path of a process's executable; none when the process is gone or somebody else's.
+pub(super) fn process_name(pid: c_uint) -> Option<String> {
+    let link = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    Some(link.to_string_lossy().into_owned())
 }
