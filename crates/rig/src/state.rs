@@ -1,0 +1,119 @@
+//! Where running rigs are recorded on the host, and how the remains of dead ones are removed.
+//!
+//! Each rig has a directory `rigs/NAME` in the cache. Its supervisor holds the lock file in it
+//! for as long as it lives and removes the directory at its end. Only a supervisor that was
+//! killed itself leaves a directory, and empty control groups; [`sweep`] removes both.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result};
+
+use crate::cache::{self, Lock};
+
+/// How many directories of old logs stay in the cache.
+const KEPT_LOGS: usize = 40;
+
+/// How long to wait for the kernel to let go of a dead rig's control groups.
+const SWEEP_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The directory with one entry per rig.
+pub(crate) fn rigs() -> Result<PathBuf> {
+    Ok(cache::root()?.join("rigs"))
+}
+
+/// Held while a rig is being recorded, so that a sweep never meets a half-recorded one.
+pub(crate) fn lock() -> Result<Lock> {
+    Lock::wait(&cache::root()?.join("rigs.lock"), || ())
+}
+
+/// The control group of a rig, in every hierarchy.
+pub(crate) fn cgroup(name: &str) -> String {
+    format!("gpushare-rig-{name}")
+}
+
+/// Whether a rig of that name is recorded and its supervisor is alive.
+pub(crate) fn is_running(name: &str) -> Result<bool> {
+    let dir = rigs()?.join(name);
+    Ok(dir.exists() && Lock::try_take(&dir.join("lock"))?.is_none())
+}
+
+/// Removes what dead rigs left and returns their names. Running rigs are not touched.
+pub fn sweep() -> Result<Vec<String>> {
+    let _lock = lock()?;
+    sweep_locked()
+}
+
+/// [`sweep`] for a caller that holds [`lock`].
+pub(crate) fn sweep_locked() -> Result<Vec<String>> {
+    let mut swept = Vec::new();
+    for dir in directories(&rigs()?) {
+        let Some(name) = dir.file_name().and_then(|name| name.to_str()) else {
+            continue;
+        };
+        if is_running(name)? {
+            continue;
+        }
+        remove_cgroups(&cgroup(name));
+        fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+        swept.push(name.to_owned());
+    }
+    Ok(swept)
+}
+
+fn remove_cgroups(cgroup: &str) {
+    let root = Path::new("/sys/fs/cgroup");
+    let mut hierarchies = directories(root);
+    hierarchies.push(root.to_owned());
+    let deadline = Instant::now() + SWEEP_DEADLINE;
+    for hierarchy in hierarchies {
+        let dir = hierarchy.join(cgroup);
+        while dir.exists() && Instant::now() < deadline {
+            if remove_tree_of_cgroups(&dir).is_err() {
+                thread::sleep(Duration::from_millis(50));
+            }
+        }
+    }
+}
+
+/// Control groups are removed leaf by leaf; their files cannot be deleted and need not be.
+fn remove_tree_of_cgroups(dir: &Path) -> std::io::Result<()> {
+    for child in directories(dir) {
+        remove_tree_of_cgroups(&child)?;
+    }
+    fs::remove_dir(dir)
+}
+
+fn directories(dir: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(dir) else {
+        return Vec::new();
+    };
+    let is_dir = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    entries
+        .flatten()
+        .filter(is_dir)
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// Where a rig logs unless its caller says otherwise; the oldest logs make room.
+pub(crate) fn default_log_dir(name: &str) -> Result<PathBuf> {
+    if let Some(dir) = std::env::var_os("GPUSHARE_RIG_LOGS").filter(|dir| !dir.is_empty()) {
+        return Ok(PathBuf::from(dir).join(name));
+    }
+    let logs = cache::root()?.join("logs");
+    let mut old = directories(&logs);
+    let changed = |dir: &PathBuf| {
+        fs::metadata(dir)
+            .and_then(|data| data.modified())
+            .unwrap_or(SystemTime::UNIX_EPOCH)
+    };
+    old.sort_by_key(|dir| std::cmp::Reverse(changed(dir)));
+    for dir in old.iter().skip(KEPT_LOGS) {
+        // Another process may be tidying up as well.
+        let _ = fs::remove_dir_all(dir);
+    }
+    Ok(logs.join(name))
+}
