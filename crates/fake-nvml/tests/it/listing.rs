@@ -3,10 +3,14 @@
 use gpushare_fake_nvml::hardware::{ProcessKind, Utilization};
 use gpushare_fake_nvml::{Hardware, Process};
 use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
+use nvml_wrapper::error::NvmlError;
 
 use crate::clients::{Listed, Machine, list};
 use crate::pynvml::Pynvml;
 use crate::smi;
+
+/// NVML's number for "the NUMA node, not the socket".
+const NUMA_NODE_SCOPE: u32 = 0;
 
 /// Hardware and listing say the same, by way of every client.
 fn check(hardware: &Hardware) {
@@ -187,6 +191,29 @@ fn memory_kept_by_the_driver_is_neither_free_nor_used() {
         .unwrap();
     let mib = [memory.total, memory.reserved, memory.used, memory.free].map(|bytes| bytes >> 20);
     assert_eq!(mib, [1_000, 100, 300, 600]);
+}
+
+#[test]
+fn a_card_names_the_cpus_and_the_numa_node_near_it() {
+    let mut hardware = Hardware::with_cards(&[("NVIDIA A10", 23_028), ("NVIDIA A10", 23_028)]);
+    hardware.cards[0].cpus = vec![0, 3, 64];
+    hardware.cards[0].numa_node = Some(1);
+    let machine = Machine::new(&hardware);
+    let nvml = machine.nvml();
+    let (near, unknown) = (
+        nvml.device_by_index(0).unwrap(),
+        nvml.device_by_index(1).unwrap(),
+    );
+    assert_eq!(near.cpu_affinity(2).unwrap(), [0b1001, 1]);
+    assert!(matches!(
+        near.cpu_affinity(1),
+        Err(NvmlError::InsufficientSize(_))
+    ));
+    assert_eq!(near.memory_affinity(1, NUMA_NODE_SCOPE).unwrap(), [0b10]);
+    assert!(matches!(
+        unknown.cpu_affinity(2),
+        Err(NvmlError::NotSupported)
+    ));
 }
 
 #[test]
