@@ -1,1 +1,20 @@
-//! placeholder
+//! What the scenarios share: a real cluster with our extender and agent in it, and ways to look at it.
+
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "everything here serves tests, which stop at the first surprise"
+)]
+
+pub mod api_proxy;
+pub mod history;
+pub mod http;
+pub mod manifest;
+pub mod process;
+pub mod rng;
+pub mod wait;
+pub mod world;
+
+pub use world::World;

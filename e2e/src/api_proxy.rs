@@ -1,0 +1,202 @@
+//! A proxy between the extender and the API server, so that a test can act at the exact moment of a bind.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::world::World;
+
+/// What happens to the next bind that passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing special.
+    Pass,
+    /// Held before the API server sees it, until the test says what becomes of it.
+    HoldBefore,
+    /// Sent on; the answer is held until the test says what becomes of it.
+    HoldAfter,
+}
+
+/// A bind in the proxy's hands.
+#[derive(Debug)]
+pub struct Held(oneshot::Sender<bool>);
+
+impl Held {
+    /// Lets it go on, as if nothing had happened.
+    pub fn deliver(self) {
+        let _ = self.0.send(true);
+    }
+
+    /// It never happened: the connection breaks.
+    pub fn lose(self) {
+        let _ = self.0.send(false);
+    }
+}
+
+struct Shared {
+    client: kube::Client,
+    next: Mutex<Next>,
+    held: Sender<Held>,
+}
+
+pub struct ApiProxy {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    held: Receiver<Held>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl std::fmt::Debug for ApiProxy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ApiProxy({})", self.address)
+    }
+}
+
+impl ApiProxy {
+    /// Listens on the rig's loopback and forwards with the account of `kubeconfig`.
+    pub fn start(world: &World, kubeconfig: &Path) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        let (ready, started) = channel();
+        let (held, receiver) = channel();
+        let rig = world.rig().clone();
+        let kubeconfig = kubeconfig.to_owned();
+        let serve = move || async move {
+            let config = Kubeconfig::read_from(&kubeconfig).expect("a kubeconfig");
+            let options = KubeConfigOptions::default();
+            let config = kube::Config::from_custom_kubeconfig(config, &options).await;
+            let client = kube::Client::try_from(config.expect("a valid kubeconfig"));
+            let shared = Arc::new(Shared {
+                client: client.expect("a client"),
+                next: Mutex::new(Next::Pass),
+                held,
+            });
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+                .await
+                .expect("a free port");
+            let address = listener.local_addr().expect("an address");
+            ready
+                .send((address, shared.clone()))
+                .expect("the test waits");
+            let app = Router::new().fallback(forward).with_state(shared);
+            let serving = axum::serve(listener, app).into_future();
+            tokio::select! {
+                _ = serving => {}
+                _ = stopped => {}
+            }
+        };
+        let thread = thread::spawn(move || rig.run(serve));
+        let (address, shared) = started.recv().expect("the proxy starts");
+        Self {
+            address,
+            shared,
+            held: receiver,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+
+    /// A kubeconfig that leads through the proxy.
+    pub fn write_kubeconfig(&self, path: &Path) {
+        let config = serde_json::json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "proxy",
+            "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "proxy"}}],
+            "clusters": [{"name": "proxy", "cluster": {"server": format!("http://{}", self.address)}}],
+            "users": [{"name": "proxy", "user": {}}],
+        });
+        std::fs::write(path, config.to_string()).expect("the kubeconfig is written");
+    }
+
+    /// Takes hold of the next bind; returns when it has come.
+    pub fn catch(&self, next: Next) -> Held {
+        *self.shared.next.lock() = next;
+        self.held
+            .recv_timeout(crate::wait::PATIENCE)
+            .expect("a bind comes")
+    }
+}
+
+impl Drop for ApiProxy {
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn forward(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let is_bind = request.uri().path().ends_with("/binding");
+    let next = if is_bind {
+        std::mem::replace(&mut *shared.next.lock(), Next::Pass)
+    } else {
+        Next::Pass
+    };
+    if next == Next::HoldBefore && !hold(&shared).await {
+        return Broken.into_response();
+    }
+    // Read whole and sent by a task of its own: the sender's death must not cancel what was delivered.
+    let sent = tokio::spawn(send(shared.client.clone(), request))
+        .await
+        .expect("sending ends");
+    if next == Next::HoldAfter && !hold(&shared).await {
+        return Broken.into_response();
+    }
+    sent
+}
+
+async fn hold(shared: &Shared) -> bool {
+    let (sender, receiver) = oneshot::channel();
+    shared.held.send(Held(sender)).expect("the test waits");
+    receiver.await.unwrap_or(false)
+}
+
+async fn send(client: kube::Client, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let body = axum::body::to_bytes(body, usize::MAX)
+        .await
+        .expect("a whole request");
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+    let mut copy = axum::http::Request::builder()
+        .method(parts.method)
+        .uri(path);
+    for (name, value) in &parts.headers {
+        if !["host", "authorization", "content-length"].contains(&name.as_str()) {
+            copy = copy.header(name, value);
+        }
+    }
+    let copy = copy
+        .body(kube::client::Body::from(body))
+        .expect("a valid request");
+    match client.send(copy).await {
+        Ok(answer) => answer.map(Body::new),
+        Err(error) => {
+            let text = format!("the API server does not answer: {error}");
+            (axum::http::StatusCode::BAD_GATEWAY, text).into_response()
+        }
+    }
+}
+
+/// A body that fails at once, which makes the server cut the connection.
+struct Broken;
+
+impl IntoResponse for Broken {
+    fn into_response(self) -> Response {
+        let fail = futures::stream::once(async { Err::<Vec<u8>, _>(std::io::Error::other("cut")) });
+        Response::new(Body::from_stream(fail))
+    }
+}

@@ -1,0 +1,66 @@
+//! Pods as the scenarios write them.
+
+use serde_json::{Value, json};
+
+pub const IMAGE: &str = "gpushare.test/busybox:1";
+
+/// Prints its environment, then runs until it is asked to end.
+const RUN: &str = "env; trap 'exit 0' TERM; while true; do sleep 3600 & wait $!; done";
+
+/// A pod with one container `c` with these limits.
+pub fn pod(name: &str, limits: Value) -> Value {
+    running(name, RUN, limits)
+}
+
+/// A pod whose container runs `script`.
+pub fn running(name: &str, script: &str, limits: Value) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "scenario"}},
+        "spec": {
+            "terminationGracePeriodSeconds": 30,
+            "containers": [container("c", script, limits)],
+        },
+    })
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "callers build the limits in place"
+)]
+pub fn container(name: &str, script: &str, limits: Value) -> Value {
+    json!({
+        "name": name,
+        "image": IMAGE,
+        "imagePullPolicy": "Never",
+        "command": ["sh", "-c", script],
+        "resources": {"limits": limits},
+    })
+}
+
+pub fn stateful_set(name: &str, replicas: u32, limits: Value) -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "serviceName": name,
+            "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [container("c", RUN, limits)]},
+            },
+        },
+    })
+}
+
+pub fn aliyun(gib: u64) -> Value {
+    json!({"aliyun.com/gpu-mem": gib})
+}
+
+pub fn gpushare(mib: u64) -> Value {
+    json!({"gpushare.io/gpu": 1, "gpushare.io/gpu-mem": mib})
+}

@@ -1,0 +1,66 @@
+//! A program of ours inside a rig, which a test can kill at any moment.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// Killed with the value.
+#[derive(Debug)]
+pub struct Process {
+    name: &'static str,
+    child: Child,
+}
+
+impl Process {
+    /// Starts `command`, whose program must replace itself rather than fork, so that its pid is the
+    /// child's. Output is appended to `log`.
+    pub fn start(name: &'static str, mut command: Command, log: &Path) -> Self {
+        let out = File::options()
+            .create(true)
+            .append(true)
+            .open(log)
+            .expect("the log opens");
+        let err = out.try_clone().expect("the log is shared");
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{name} does not start: {error}"));
+        Self { name, child }
+    }
+
+    /// `kill -9`: no handler runs, nothing is flushed.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("a child can be killed");
+        self.child.wait().expect("a killed child ends");
+    }
+
+    pub fn assert_alive(&mut self) {
+        let ended = self.child.try_wait().expect("a child can be asked");
+        assert!(
+            ended.is_none(),
+            "{} has ended by itself: {ended:?}",
+            self.name
+        );
+    }
+
+    /// Asks it to end and returns whether it did so with success.
+    pub fn terminate(&mut self) -> bool {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(
+            sent.is_ok_and(|status| status.success()),
+            "{} takes no signal",
+            self.name
+        );
+        self.child.wait().expect("a child ends").success()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,334 @@
+//! One real cluster with our parts in it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
+use gpushare_core::CardId;
+use gpushare_core::gpu::{self, AliyunUnit};
+use gpushare_fake_nvml::hardware::Hardware;
+use gpushare_fake_nvml::testing::{self, Installed};
+use gpushare_kube::convert::PodFacts;
+use gpushare_kube::slim;
+use gpushare_rig::{Options, Rig};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::http::{self, Answer};
+use crate::process::Process;
+use crate::wait;
+
+pub const EXTENDER: &str = "127.0.0.1:39999";
+pub const NODE: &str = "node";
+
+const SCHEDULER: &str = "
+percentageOfNodesToScore: 100
+podInitialBackoffSeconds: 1
+podMaxBackoffSeconds: 2
+extenders:
+- urlPrefix: http://127.0.0.1:39999/gpushare-scheduler
+  filterVerb: filter
+  prioritizeVerb: prioritize
+  bindVerb: bind
+  weight: 100
+  httpTimeout: 10s
+  nodeCacheCapable: true
+  managedResources:
+  - {name: gpushare.io/gpu, ignoredByScheduler: false}
+  - {name: gpushare.io/gpu-mem, ignoredByScheduler: false}
+  - {name: aliyun.com/gpu-mem, ignoredByScheduler: false}
+";
+
+#[derive(Debug)]
+pub struct World {
+    // Dropped in this order: our processes before the cluster they are in.
+    pub extender: Option<Process>,
+    pub agent: Option<Process>,
+    rig: Arc<Rig>,
+    installed: Installed,
+    directory: TempDir,
+}
+
+impl World {
+    /// A cluster of one node with these cards (memory in MiB), ready to take pods.
+    pub fn start(cards: &[u64]) -> Self {
+        Self::prepare(cards).expect("the world starts")
+    }
+
+    fn prepare(cards: &[u64]) -> Result<Self> {
+        let options = Options {
+            scheduler_extra: SCHEDULER.to_owned(),
+            ..Options::default()
+        };
+        let rig = Arc::new(Rig::start(options)?);
+        let directory = tempfile::tempdir()?;
+        let cards: Vec<(&str, u64)> = cards.iter().map(|size| ("NVIDIA A10", *size)).collect();
+        let installed = testing::install(directory.path(), &Hardware::with_cards(&cards))?;
+        for file in ["rbac.yaml", "admission.yaml"] {
+            rig.apply(&fs::read_to_string(deploy(file)).context(file)?)?;
+        }
+        let mut world = Self {
+            extender: None,
+            agent: None,
+            rig,
+            installed,
+            directory,
+        };
+        world.write_kubeconfigs()?;
+        world.start_agent();
+        world.start_extender();
+        world.wait_ready();
+        Ok(world)
+    }
+
+    pub fn rig(&self) -> &Arc<Rig> {
+        &self.rig
+    }
+
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub fn hardware_file(&self) -> &Path {
+        &self.installed.hardware
+    }
+
+    pub fn card_sizes(&self) -> BTreeMap<CardId, u64> {
+        let hardware = Hardware::load(&self.installed.hardware).expect("the hardware is readable");
+        hardware
+            .cards
+            .iter()
+            .map(|card| (CardId::new(&card.uuid), card.memory_mib))
+            .collect()
+    }
+
+    // --- our parts
+
+    pub fn start_extender(&mut self) {
+        let kubeconfig = self.kubeconfig("gpushare-extender");
+        self.start_extender_with(&kubeconfig);
+    }
+
+    pub fn start_extender_with(&mut self, kubeconfig: &Path) {
+        let mut command = self.enter(&binary("gpushare-control"));
+        command
+            .args(["extender", "--listen", EXTENDER, "--kubeconfig"])
+            .arg(kubeconfig);
+        let log = self.rig.logs().join("gpushare-extender.log");
+        self.extender = Some(Process::start("extender", command, &log));
+    }
+
+    pub fn start_agent(&mut self) {
+        let mut command = self.enter(&binary("gpushare-node"));
+        command
+            .env("GPUSHARE_FAKE_HARDWARE", &self.installed.hardware)
+            .args(["--node-name", NODE, "--nvml-library"])
+            .arg(&self.installed.library)
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig("gpushare-node"));
+        let log = self.rig.logs().join("gpushare-node.log");
+        self.agent = Some(Process::start("agent", command, &log));
+    }
+
+    /// In the rig's files and network, but in our own pid namespace: nsenter need not fork then, and the
+    /// child's pid is the program's.
+    fn enter(&self, program: &Path) -> Command {
+        let mut command = Command::new("nsenter");
+        command
+            .arg("--target")
+            .arg(self.rig.pid().to_string())
+            .args(["--mount", "--net", "--ipc", "--uts", "--"])
+            .arg(program);
+        command
+    }
+
+    /// Ready to decide and to run: the extender has synced, the kubelet offers what the agent registered.
+    pub fn wait_ready(&self) {
+        wait::until("the extender to be ready", || match self.get("/readyz") {
+            Ok(answer) if answer.status == 200 => Ok(()),
+            other => Err(other),
+        });
+        let cards = self.card_sizes();
+        let expected: u64 = cards.values().map(|mib| mib / 1024).sum();
+        wait::until("the node to offer the cards", || -> Result<()> {
+            let node = self.object(&["get", "node", NODE])?;
+            let allocatable = &node["status"]["allocatable"];
+            let offered = allocatable["aliyun.com/gpu-mem"].as_str().unwrap_or("0");
+            ensure!(offered == expected.to_string(), "{allocatable}");
+            let slots = allocatable["gpushare.io/gpu"].as_str().unwrap_or("0");
+            ensure!(slots != "0", "{allocatable}");
+            ensure!(
+                allocatable["gpushare.io/gpu-mem"].is_string(),
+                "{allocatable}"
+            );
+            let known = self.inspect_node()?;
+            ensure!(
+                known["devs"]
+                    .as_array()
+                    .is_some_and(|devs| devs.len() == cards.len())
+            );
+            Ok(())
+        });
+    }
+
+    fn write_kubeconfigs(&self) -> Result<()> {
+        let view = ["config", "view", "--raw", "--minify", "--output=json"];
+        let admin: Value = serde_json::from_str(&self.rig.kubectl(&view)?)?;
+        let token = [
+            "--namespace=gpushare-system",
+            "create",
+            "token",
+            "--duration=24h",
+        ];
+        for account in ["gpushare-extender", "gpushare-node"] {
+            let mut args = [&token[..], &[account][..]].concat();
+            // Bound to its node, as the token of a DaemonSet's pod is.
+            if account == "gpushare-node" {
+                args.extend(["--bound-object-kind=Node", "--bound-object-name=node"]);
+            }
+            let mut config = admin.clone();
+            let user = json!({"token": self.rig.kubectl(&args)?.trim()});
+            config["users"][0]["user"] = user;
+            fs::write(self.kubeconfig(account), config.to_string())?;
+        }
+        Ok(())
+    }
+
+    pub fn kubeconfig(&self, account: &str) -> PathBuf {
+        self.directory.path().join(format!("{account}.kubeconfig"))
+    }
+
+    // --- the extender's answers
+
+    pub fn get(&self, path: &str) -> Result<Answer> {
+        Ok(self.rig.run(|| http::get(EXTENDER, path))?)
+    }
+
+    pub fn inspect_node(&self) -> Result<Value> {
+        let answer = self.get(&format!("/gpushare-scheduler/inspect/{NODE}"))?;
+        ensure!(answer.status == 200, "{answer:?}");
+        let all: Value = serde_json::from_str(&answer.body)?;
+        Ok(all["nodes"][0].clone())
+    }
+
+    /// GiB booked on each card, as the extender sees it.
+    pub fn booked(&self) -> Vec<u64> {
+        let node = self.inspect_node().expect("the extender inspects its node");
+        let cards = node["devs"].as_array().expect("a list of cards");
+        cards
+            .iter()
+            .map(|card| card["usedGPU"].as_u64().unwrap_or(u64::MAX))
+            .collect()
+    }
+
+    // --- objects
+
+    pub fn apply(&self, object: &Value) {
+        self.rig
+            .apply(&object.to_string())
+            .expect("the object is accepted");
+    }
+
+    pub fn object(&self, args: &[&str]) -> Result<Value> {
+        let args = [args, &["--output=json"]].concat();
+        Ok(serde_json::from_str(&self.rig.kubectl(&args)?)?)
+    }
+
+    pub fn pod(&self, name: &str) -> Result<Value> {
+        self.object(&["get", "pod", name])
+    }
+
+    pub fn wait_running(&self, name: &str) -> Value {
+        wait::until(&format!("pod {name} to run"), || {
+            let pod = self.pod(name)?;
+            let ready = pod["status"]["containerStatuses"][0]["ready"].as_bool() == Some(true);
+            ensure!(ready, "{}", pod["status"]);
+            Ok(pod)
+        })
+    }
+
+    pub fn wait_gone(&self, name: &str) {
+        wait::until(&format!("pod {name} to be gone"), || match self.pod(name) {
+            Ok(pod) => Err(pod["status"].to_string()),
+            Err(_) => Ok(()),
+        });
+    }
+
+    pub fn delete(&self, name: &str) {
+        let delete = ["delete", "pod", name, "--wait=false"];
+        self.rig.kubectl(&delete).expect("the pod can be deleted");
+    }
+
+    /// The reason why the scheduler refused the pod, once its event says something that contains `part`.
+    pub fn wait_event(&self, pod: &str, part: &str) -> String {
+        wait::until(&format!("an event on {pod} with {part:?}"), || {
+            let about = format!("--field-selector=involvedObject.name={pod}");
+            let events = self.object(&["get", "events", &about])?;
+            let messages: Vec<&str> = events["items"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|e| e["message"].as_str())
+                .collect();
+            match messages.iter().find(|message| message.contains(part)) {
+                Some(message) => Ok((*message).to_owned()),
+                None => bail!("{messages:?}"),
+            }
+        })
+    }
+
+    /// The environment of the pod's container `c`, read from inside it.
+    pub fn env_inside(&self, pod: &str) -> BTreeMap<String, String> {
+        let env = wait::until("exec in the container", || {
+            self.rig.kubectl(&["exec", pod, "--", "env"])
+        });
+        variables(&env)
+    }
+
+    /// The environment as the container itself printed it at its start.
+    pub fn env_logged(&self, pod: &str) -> BTreeMap<String, String> {
+        wait::until("the container's log", || {
+            let env = variables(&self.rig.kubectl(&["logs", pod])?);
+            ensure!(env.contains_key("PATH"), "{env:?}");
+            Ok(env)
+        })
+    }
+}
+
+fn variables(text: &str) -> BTreeMap<String, String> {
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    pairs
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// The card that the pod's verified record names for its first container.
+pub fn recorded_card(pod: &Value) -> CardId {
+    let slim: slim::Pod = serde_json::from_value(pod.clone()).expect("a pod");
+    let facts = PodFacts::new(&slim, &gpu::dialects(AliyunUnit::GiB));
+    let bound = facts
+        .bound(&gpu::class())
+        .expect("a bound pod")
+        .expect("a believable record");
+    let share = bound
+        .placement
+        .containers
+        .first()
+        .and_then(|placed| placed.shares.first());
+    share.expect("a share").card.clone()
+}
+
+fn deploy(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../deploy")
+        .join(file)
+}
+
+fn binary(name: &str) -> PathBuf {
+    let dir = std::env::var_os("GPUSHARE_BIN_DIR")
+        .expect("GPUSHARE_BIN_DIR names the built programs: run `cargo xtask e2e`");
+    PathBuf::from(dir).join(name)
+}

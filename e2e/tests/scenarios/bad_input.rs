@@ -1,0 +1,133 @@
+//! What is wrong is refused in plain words; nothing is booked and nothing falls over.
+
+use e2e::World;
+use e2e::http;
+use e2e::manifest::{aliyun, pod};
+use e2e::wait;
+use e2e::world::{EXTENDER, NODE};
+use serde_json::{Value, json};
+
+#[test]
+fn requests_that_make_no_sense_are_refused_in_plain_words() {
+    let mut world = World::start(&[8192, 8192]);
+    world.apply(&pod("suffix", json!({"aliyun.com/gpu-mem": "10G"})));
+    world.apply(&pod("nothing", json!({"aliyun.com/gpu-mem": 0})));
+    world.apply(&pod("too-large", aliyun(9)));
+    world.apply(&pod("no-slot", json!({"gpushare.io/gpu-mem": 1024})));
+    let negative = pod("negative", json!({"aliyun.com/gpu-mem": -1})).to_string();
+    let refused = format!("{:#}", world.rig().apply(&negative).unwrap_err());
+    assert!(
+        refused.contains("must be greater than or equal to 0"),
+        "{refused}"
+    );
+
+    let expected = [
+        (
+            "suffix",
+            "means 10000000000 GiB, more than any card has; the unit is GiB",
+        ),
+        ("nothing", "\"0\" asks for nothing; write at least 1 GiB"),
+        ("too-large", "card 0 lacks 1024 MiB (8192 of 8192 free)"),
+        (
+            "no-slot",
+            "write gpushare.io/gpu: 1 beside gpushare.io/gpu-mem",
+        ),
+    ];
+    for (name, part) in expected {
+        world.wait_event(name, part);
+        assert_eq!(
+            world.pod(name).unwrap()["spec"]["nodeName"],
+            Value::Null,
+            "{name}"
+        );
+    }
+    assert_eq!(world.booked(), [0, 0]);
+    still_works(&mut world);
+}
+
+#[test]
+fn a_forged_record_buys_nothing() {
+    let mut world = World::start(&[8192, 8192]);
+    let forged = || {
+        let mut pod = pod("forged", aliyun(4));
+        let record = json!({
+            "version": 1, "pod": "00000000-0000-0000-0000-000000000000", "node": NODE, "class": "gpu",
+            "containers": [{"name": "c", "cards": [
+                {"id": world.card_sizes().keys().next().unwrap(), "amounts": {"memory": 4096}}]}],
+        });
+        pod["metadata"]["annotations"] = json!({"gpushare.io/allocation": record.to_string()});
+        pod["spec"]["nodeName"] = json!(NODE);
+        pod.to_string()
+    };
+
+    // Kubernetes itself refuses it, even for an administrator.
+    let refused = format!("{:#}", world.rig().apply(&forged()).unwrap_err());
+    assert!(
+        refused.contains("is written by the gpushare extender alone"),
+        "{refused}"
+    );
+
+    // Without that policy it reaches the node, where the agent refuses it; the ledger never believed it.
+    let policy = [
+        "delete",
+        "validatingadmissionpolicybinding",
+        "gpushare-allocation-records",
+    ];
+    world.rig().kubectl(&policy).unwrap();
+    wait::until("the policy to be gone", || world.rig().apply(&forged()));
+    let message = wait::until("the agent to refuse the container", || {
+        let pod = world.pod("forged").map_err(|error| error.to_string())?;
+        let waiting = &pod["status"]["containerStatuses"][0]["state"]["waiting"];
+        match waiting["message"].as_str() {
+            Some(message) if message.contains("gpushare") => Ok(message.to_owned()),
+            _ => Err(pod["status"].to_string()),
+        }
+    });
+    assert!(message.contains("belongs to another pod"), "{message}");
+    assert_eq!(world.booked(), [0, 0]);
+    still_works(&mut world);
+}
+
+#[test]
+fn hostile_bodies_do_not_disturb_the_extender() {
+    let mut world = World::start(&[8192, 8192]);
+    let huge = format!(
+        "{{\"Pod\":{{\"metadata\":{{\"name\":\"{}\"}}}}",
+        "x".repeat(10 << 20)
+    );
+    let nested = "[".repeat(200_000);
+    let bodies: [&str; 6] = ["", "{\"Pod\":{\"meta", "[]", "null", &huge, &nested];
+    for verb in ["filter", "prioritize", "bind"] {
+        for body in bodies {
+            let path = format!("/gpushare-scheduler/{verb}");
+            let send = || http::send(EXTENDER, "POST", &path, body.as_bytes(), body.len());
+            let answer = world.rig().run(send).unwrap();
+            assert!(
+                (400..500).contains(&answer.status),
+                "{verb} {:.30}: {answer:?}",
+                body
+            );
+            let error: Value = serde_json::from_str(&answer.body).unwrap();
+            assert!(
+                error["Error"].as_str().is_some_and(|text| !text.is_empty()),
+                "{answer:?}"
+            );
+        }
+        // Promises more than it sends.
+        let path = format!("/gpushare-scheduler/{verb}");
+        let _ = world
+            .rig()
+            .run(|| http::send(EXTENDER, "POST", &path, b"{\"Pod\":", 100_000));
+    }
+    assert_eq!(world.booked(), [0, 0]);
+    still_works(&mut world);
+}
+
+/// Nobody has died, and a good pod still runs.
+fn still_works(world: &mut World) {
+    world.extender.as_mut().unwrap().assert_alive();
+    world.agent.as_mut().unwrap().assert_alive();
+    world.apply(&pod("good", aliyun(2)));
+    world.wait_running("good");
+    assert_eq!(world.booked().iter().sum::<u64>(), 2);
+}

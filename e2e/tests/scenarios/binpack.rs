@@ -1,0 +1,27 @@
+//! Pods of the predecessor fill one card before they touch the next.
+
+use e2e::World;
+use e2e::manifest::{aliyun, stateful_set};
+use e2e::world::recorded_card;
+
+#[test]
+fn three_replicas_share_one_card_of_two_and_see_exactly_that_card() {
+    let world = World::start(&[16384, 16384]);
+    world.apply(&stateful_set("binpack", 3, aliyun(3)));
+    let names = ["binpack-0", "binpack-1", "binpack-2"];
+    let cards: Vec<_> = names
+        .map(|name| recorded_card(&world.wait_running(name)))
+        .into();
+    assert!(cards.windows(2).all(|pair| pair[0] == pair[1]), "{cards:?}");
+    for (name, card) in names.iter().zip(&cards) {
+        let env = world.env_inside(name);
+        assert_eq!(env["NVIDIA_VISIBLE_DEVICES"], card.as_str());
+        assert_eq!(env["ALIYUN_COM_GPU_MEM_CONTAINER"], "3");
+        assert_eq!(env["ALIYUN_COM_GPU_MEM_POD"], "3");
+        assert_eq!(env["ALIYUN_COM_GPU_MEM_DEV"], "16");
+        assert_eq!(env["GPUSHARE_MEMORY_MIB"], "3072");
+    }
+    let mut booked = world.booked();
+    booked.sort_unstable();
+    assert_eq!(booked, [0, 9]);
+}

@@ -1,0 +1,58 @@
+//! What counts is the free memory of one card, not of the node.
+
+use e2e::World;
+use e2e::manifest::{aliyun, gpushare, pod};
+use e2e::world::recorded_card;
+
+#[test]
+fn a_pod_of_eight_waits_where_two_cards_have_four_each_and_runs_where_one_has_eight() {
+    let fragmented = World::start(&[8192, 8192]);
+    // The filler ends the first card, so that the third pod opens the other one.
+    for name in ["first", "filler", "third"] {
+        fragmented.apply(&pod(name, aliyun(4)));
+        fragmented.wait_running(name);
+    }
+    fragmented.delete("filler");
+    fragmented.wait_gone("filler");
+    assert_eq!(fragmented.booked(), [4, 4]);
+
+    fragmented.apply(&pod("eight", aliyun(8)));
+    let event = fragmented.wait_event("eight", "gpushare:");
+    assert!(
+        event.contains("card 0 lacks 4096 MiB (4096 of 8192 free)")
+            && event.contains("card 1 lacks 4096 MiB (4096 of 8192 free)"),
+        "{event}"
+    );
+    let waiting = fragmented.pod("eight").unwrap();
+    assert_eq!(waiting["status"]["phase"], "Pending");
+    assert_eq!(waiting["spec"]["nodeName"], serde_json::Value::Null);
+    assert_eq!(fragmented.booked(), [4, 4]);
+    drop(fragmented);
+
+    let whole = World::start(&[4096, 8192]);
+    whole.apply(&pod("eight", aliyun(8)));
+    let card = recorded_card(&whole.wait_running("eight"));
+    assert_eq!(whole.card_sizes()[&card], 8192);
+    assert_eq!(
+        whole.env_inside("eight")["NVIDIA_VISIBLE_DEVICES"],
+        card.as_str()
+    );
+}
+
+#[test]
+fn our_own_dialect_counts_in_mib() {
+    let world = World::start(&[2048]);
+    world.apply(&pod("small", gpushare(1500)));
+    let card = recorded_card(&world.wait_running("small"));
+    let env = world.env_inside("small");
+    assert_eq!(env["NVIDIA_VISIBLE_DEVICES"], card.as_str());
+    assert_eq!(env["GPUSHARE_MEMORY_MIB"], "1500");
+    assert!(!env.contains_key("ALIYUN_COM_GPU_MEM_IDX"), "{env:?}");
+
+    world.apply(&pod("refused", gpushare(549)));
+    let event = world.wait_event("refused", "gpushare:");
+    assert!(
+        event.contains("card 0 lacks 1 MiB (548 of 2048 free)"),
+        "{event}"
+    );
+}

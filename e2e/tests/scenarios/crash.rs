@@ -1,0 +1,153 @@
+//! The extender dies at the worst moments; the API server alone is the truth it starts again from.
+
+use std::collections::BTreeMap;
+
+use e2e::World;
+use e2e::api_proxy::{ApiProxy, Next};
+use e2e::history::History;
+use e2e::manifest::{aliyun, pod};
+use e2e::wait;
+use e2e::world::recorded_card;
+use gpushare_core::CardId;
+use serde_json::{Value, json};
+
+const PODS: usize = 48;
+/// Each kind of moment this often; `cargo xtask soak` asks for more.
+const KILLS_OF_EACH_KIND: usize = 4;
+
+/// When the extender dies, and what becomes of the bind it had sent.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    /// It has reserved; the bind never reaches the API server.
+    BeforeAndLost,
+    /// It has reserved; the bind reaches the API server after its death.
+    BeforeAndDelivered,
+    /// The API server has bound the pod; the answer never arrives.
+    After,
+}
+
+#[test]
+fn killed_between_reservation_and_bind_or_right_after_it_nothing_is_lost_or_booked_twice() {
+    let mut world = World::start(&[12 * 1024; 5]);
+    let proxy = ApiProxy::start(&world, &world.kubeconfig("gpushare-extender"));
+    let kubeconfig = world.kubeconfig("through-proxy");
+    proxy.write_kubeconfig(&kubeconfig);
+    restart_extender(&mut world, &kubeconfig);
+    let history = History::record(&world, "crash");
+    create(&world);
+
+    let kills = kills();
+    for _ in 0..kills {
+        for moment in [
+            Moment::BeforeAndLost,
+            Moment::BeforeAndDelivered,
+            Moment::After,
+        ] {
+            if !kill_at(&mut world, &proxy, &kubeconfig, moment) {
+                break;
+            }
+        }
+    }
+
+    let pods = wait_all_bound(&world);
+    history.wait_for_bound(PODS);
+    history.assert_never_over(&world.card_sizes());
+    // A last restart: what it rebuilds is what the records say, no more and no less.
+    restart_extender(&mut world, &kubeconfig);
+    let recorded = recorded(&pods);
+    let booked: u64 = world.booked().iter().sum();
+    assert_eq!(booked, recorded.values().sum::<u64>());
+    assert_eq!(booked, PODS as u64);
+
+    world
+        .rig()
+        .kubectl(&[
+            "delete",
+            "pods",
+            "--all",
+            "--grace-period=1",
+            "--wait=false",
+        ])
+        .unwrap();
+    wait::until("every card to be free", || {
+        match world.booked().iter().sum() {
+            0_u64 => Ok(()),
+            left => Err(left),
+        }
+    });
+}
+
+fn kills() -> usize {
+    let asked = std::env::var("GPUSHARE_SOAK_KILLS")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    asked.unwrap_or(KILLS_OF_EACH_KIND)
+}
+
+/// False when every pod is bound, so that no bind is left to catch.
+fn kill_at(
+    world: &mut World,
+    proxy: &ApiProxy,
+    kubeconfig: &std::path::Path,
+    moment: Moment,
+) -> bool {
+    if unbound(world) < 2 {
+        return false;
+    }
+    let next = match moment {
+        Moment::BeforeAndLost | Moment::BeforeAndDelivered => Next::HoldBefore,
+        Moment::After => Next::HoldAfter,
+    };
+    let held = proxy.catch(next);
+    world.extender.as_mut().unwrap().kill();
+    match moment {
+        Moment::BeforeAndDelivered => held.deliver(),
+        Moment::BeforeAndLost | Moment::After => held.lose(),
+    }
+    restart_extender(world, kubeconfig);
+    true
+}
+
+fn restart_extender(world: &mut World, kubeconfig: &std::path::Path) {
+    world.extender.as_mut().unwrap().kill();
+    world.start_extender_with(kubeconfig);
+    world.wait_ready();
+}
+
+fn create(world: &World) {
+    let pods: Vec<Value> = (0..PODS)
+        .map(|number| {
+            let mut pod = pod(&format!("p-{number}"), aliyun(1));
+            pod["spec"]["hostNetwork"] = json!(true);
+            pod
+        })
+        .collect();
+    world.apply(&json!({"apiVersion": "v1", "kind": "List", "items": pods}));
+}
+
+fn all(world: &World) -> Vec<Value> {
+    let list = world.object(&["get", "pods"]).unwrap();
+    list["items"].as_array().unwrap().clone()
+}
+
+fn unbound(world: &World) -> usize {
+    all(world)
+        .iter()
+        .filter(|pod| pod["spec"]["nodeName"].is_null())
+        .count()
+}
+
+fn wait_all_bound(world: &World) -> Vec<Value> {
+    wait::until("every pod to be bound", || match unbound(world) {
+        0 => Ok(all(world)),
+        some => Err(format!("{some} are not")),
+    })
+}
+
+fn recorded(pods: &[Value]) -> BTreeMap<CardId, u64> {
+    let mut sums = BTreeMap::new();
+    for pod in pods {
+        *sums.entry(recorded_card(pod)).or_insert(0) += 1;
+    }
+    sums
+}

@@ -1,0 +1,16 @@
+//! Scenarios on a real kube-apiserver, kube-scheduler, kubelet and containerd. Run by `cargo xtask e2e`.
+
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests stop at the first surprise"
+)]
+
+mod bad_input;
+mod binpack;
+mod card_not_node;
+mod crash;
+mod end;
+mod race;
+mod restarts;

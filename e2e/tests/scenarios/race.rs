@@ -1,0 +1,102 @@
+//! Equal pods at once: the node must tell them apart by identity, never by size.
+
+use std::sync::Arc;
+
+use e2e::World;
+use e2e::history::History;
+use e2e::manifest::{aliyun, pod};
+use e2e::rng::Rng;
+use e2e::world::{EXTENDER, NODE, recorded_card};
+use e2e::{http, wait};
+use futures::StreamExt;
+use serde_json::{Value, json};
+
+const PODS: usize = 100;
+const ROUNDS: u64 = 5;
+const BINDS_AT_ONCE: usize = 16;
+
+#[test]
+fn a_hundred_equal_pods_bound_in_any_order_each_see_the_card_of_their_record() {
+    let world = World::start(&[13 * 1024; 8]);
+    for round in 0..ROUNDS {
+        let history = History::record(&world, &format!("race-{round}"));
+        create(&world, round);
+        bind_shuffled(&world, round);
+        history.wait_for_bound(PODS);
+        for pod in wait_all_running(&world) {
+            let name = pod["metadata"]["name"].as_str().unwrap();
+            let seen = &world.env_logged(name)["NVIDIA_VISIBLE_DEVICES"];
+            assert_eq!(seen, recorded_card(&pod).as_str(), "round {round}, {name}");
+        }
+        world
+            .rig()
+            .kubectl(&["delete", "pods", "--all", "--grace-period=1"])
+            .unwrap();
+        wait::until("the cards to be free again", || {
+            match world.booked().iter().sum() {
+                0_u64 => Ok(()),
+                left => Err(left),
+            }
+        });
+        history.assert_never_over(&world.card_sizes());
+    }
+}
+
+/// Pods that no scheduler serves: the test binds them itself.
+fn create(world: &World, round: u64) {
+    let pods: Vec<Value> = (0..PODS)
+        .map(|number| {
+            let mut pod = pod(&format!("r{round}-{number}"), aliyun(1));
+            pod["spec"]["schedulerName"] = json!("nobody");
+            // Its own network for each of a hundred pods would only cost time.
+            pod["spec"]["hostNetwork"] = json!(true);
+            pod
+        })
+        .collect();
+    world.apply(&json!({"apiVersion": "v1", "kind": "List", "items": pods}));
+}
+
+fn bind_shuffled(world: &World, seed: u64) {
+    let list = world.object(&["get", "pods"]).unwrap();
+    let mut pods: Vec<Value> = list["items"].as_array().unwrap().clone();
+    assert_eq!(pods.len(), PODS);
+    Rng::new(seed + 1).shuffle(&mut pods);
+    let answers: Vec<http::Answer> = world.rig().run(|| async {
+        futures::stream::iter(pods)
+            .map(|pod| async move {
+                let meta = &pod["metadata"];
+                let args = json!({
+                    "PodName": meta["name"], "PodNamespace": meta["namespace"],
+                    "PodUID": meta["uid"], "Node": NODE,
+                });
+                http::post(EXTENDER, "/gpushare-scheduler/bind", &args)
+                    .await
+                    .unwrap()
+            })
+            .buffer_unordered(BINDS_AT_ONCE)
+            .collect()
+            .await
+    });
+    for answer in answers {
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let result: Value = serde_json::from_str(&answer.body).unwrap();
+        assert!(
+            matches!(result["Error"].as_str(), None | Some("")),
+            "{answer:?}"
+        );
+    }
+}
+
+fn wait_all_running(world: &World) -> Arc<[Value]> {
+    wait::until("all pods to run", || {
+        let list = world
+            .object(&["get", "pods"])
+            .map_err(|error| error.to_string())?;
+        let pods = list["items"].as_array().cloned().unwrap_or_default();
+        let ready = |pod: &&Value| pod["status"]["containerStatuses"][0]["ready"] == json!(true);
+        match pods.iter().filter(ready).count() {
+            PODS => Ok(pods.into()),
+            some => Err(format!("{some} of {PODS}")),
+        }
+    })
+}
