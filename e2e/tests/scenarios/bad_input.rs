@@ -104,8 +104,7 @@ fn hostile_bodies_do_not_disturb_the_extender() {
             let answer = world.rig().run(send).unwrap();
             assert!(
                 (400..500).contains(&answer.status),
-                "{verb} {:.30}: {answer:?}",
-                body
+                "{verb} {body:.30}: {answer:?}"
             );
             let error: Value = serde_json::from_str(&answer.body).unwrap();
             assert!(

@@ -1,7 +1,6 @@
 //! Scenarios on a real kube-apiserver, kube-scheduler, kubelet and containerd. Run by `cargo xtask e2e`.
 
 #![expect(
-    clippy::expect_used,
     clippy::unwrap_used,
     clippy::indexing_slicing,
     reason = "tests stop at the first surprise"

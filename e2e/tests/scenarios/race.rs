@@ -1,7 +1,5 @@
 //! Equal pods at once: the node must tell them apart by identity, never by size.
 
-use std::sync::Arc;
-
 use e2e::World;
 use e2e::history::History;
 use e2e::manifest::{aliyun, pod};
@@ -87,7 +85,7 @@ fn bind_shuffled(world: &World, seed: u64) {
     }
 }
 
-fn wait_all_running(world: &World) -> Arc<[Value]> {
+fn wait_all_running(world: &World) -> Vec<Value> {
     wait::until("all pods to run", || {
         let list = world
             .object(&["get", "pods"])
@@ -95,7 +93,7 @@ fn wait_all_running(world: &World) -> Arc<[Value]> {
         let pods = list["items"].as_array().cloned().unwrap_or_default();
         let ready = |pod: &&Value| pod["status"]["containerStatuses"][0]["ready"] == json!(true);
         match pods.iter().filter(ready).count() {
-            PODS => Ok(pods.into()),
+            PODS => Ok(pods),
             some => Err(format!("{some} of {PODS}")),
         }
     })
