@@ -10,6 +10,7 @@ pub mod dialect;
 pub mod gpu;
 pub mod ids;
 pub mod inventory;
+pub mod lease;
 pub mod ledger;
 pub mod names;
 pub mod placement;

@@ -7,5 +7,6 @@
 )]
 
 mod common;
+mod lease;
 mod ledger;
 mod props;
