@@ -17,6 +17,11 @@ seconds() {
 
 # ---- mounts ---------------------------------------------------------------------------------
 
+# Without the table that mount keeps below /run: that directory is about to be replaced.
+mount() {
+    command mount --no-mtab "$@"
+}
+
 make_mounts() {
     # Still private: `unshare` cut this mount namespace off from the host's.
     mount -t proc proc /proc
@@ -48,7 +53,7 @@ make_mounts() {
         mount -t tmpfs -o mode=755 tmpfs /var/lib/$part
     done
     mount -t tmpfs tmpfs /dev/shm
-    mkdir -p /etc/cdi $home/hold $home/pids
+    mkdir -p /etc/cdi $home/hold $home/held $home/pids
     : > /etc/resolv.conf
 
     # From here on, mounts spread within the rig (a peer group of its own): pods with
@@ -94,8 +99,9 @@ fail() {
     exit 1
 }
 
-# Runs a component for as long as the rig lives. A file hold/NAME keeps it down; its pid is in
-# pids/NAME. An end that nobody asked for is an error, except for those that `restarts` lists.
+# Runs a component for as long as the rig lives; its pid is in pids/NAME. A file hold/NAME keeps it
+# down, which held/NAME confirms. An end that nobody asked for is an error, except for those that
+# `restarts` lists.
 restarts=" kubelet kube-scheduler "
 
 supervise() {
@@ -103,8 +109,10 @@ supervise() {
     shift
     while :; do
         while [ -e "$home/hold/$name" ]; do
+            : > "$home/held/$name"
             sleep 0.05
         done
+        rm -f "$home/held/$name"
         "$@" >> "$home/log/$name.log" 2>&1 &
         echo $! > "$home/pids/$name"
         status=0

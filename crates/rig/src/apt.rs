@@ -150,7 +150,7 @@ pub fn find_file(dir: &Path, name: &str) -> Result<PathBuf> {
             let entry = entry.with_context(|| format!("cannot list {}", dir.display()))?;
             let kind = entry
                 .file_type()
-                .with_context(|| format!("{:?}", entry.path()))?;
+                .with_context(|| format!("cannot examine {}", entry.path().display()))?;
             if kind.is_dir() {
                 pending.push(entry.path());
             } else if kind.is_file() && entry.file_name() == name {

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, bail};
 
-use crate::netns::NetNamespace;
+use crate::network::Network;
 
 /// An open bridge. Dropping it closes the port; connections already made go on.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    pub(crate) fn open(network: NetNamespace, target: (&'static str, u16)) -> Result<Self> {
+    pub(crate) fn open(network: Network, target: (&'static str, u16)) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .context("cannot listen on the host's loopback")?;
         let address = listener

@@ -1,6 +1,7 @@
 //! The files a rig starts from: certificates, tokens, kubeconfigs and the components' settings.
 //! They are written to the state directory and copied to `/run/rig` inside.
 
+use std::fmt::Write as _;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -117,7 +118,7 @@ fn files(cgroup: &str, options: &Options) -> Result<Vec<(String, String)>> {
     let mut tokens = String::new();
     for (file, user, group) in USERS {
         let token = Uuid::new_v4().simple().to_string();
-        tokens.push_str(&format!("{token},{user},{user},\"{group}\"\n"));
+        let _ = writeln!(tokens, "{token},{user},{user},\"{group}\"");
         let server = format!("https://{NODE_IP}:{API_PORT}");
         files.push((
             format!("{file}.kubeconfig"),

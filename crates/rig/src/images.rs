@@ -11,6 +11,8 @@ use sha2::{Digest, Sha256};
 use crate::tar::Tar;
 
 /// The image for test pods: a shell and the usual small tools.
+///
+/// `wget -T` crashes in Debian's static build; write `timeout 5 wget` instead.
 pub const BUSYBOX: &str = "gpushare.test/busybox:1";
 
 /// The image that holds a pod's namespaces.

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::binaries::Binaries;
 use crate::bridge::Bridge;
 use crate::config::{API_PORT, HOME, NODE_IP};
-use crate::netns::NetNamespace;
+use crate::network::Network;
 use crate::options::Options;
 use crate::start::{self, Outcome};
 use crate::{exec, host};
@@ -30,10 +30,10 @@ pub const COMPONENTS: [&str; 7] = [
 ];
 
 /// How long a component may take to go away or to come back.
-const COMPONENT_DEADLINE: Duration = Duration::from_secs(60);
+const COMPONENT_DEADLINE: Duration = Duration::from_mins(1);
 
 /// How long the supervisor may take to clean up.
-const END_DEADLINE: Duration = Duration::from_secs(60);
+const END_DEADLINE: Duration = Duration::from_mins(1);
 
 /// A running Kubernetes cluster with one node. Everything of it is gone when this is dropped, and
 /// also when this process ends in any other way.
@@ -41,7 +41,7 @@ const END_DEADLINE: Duration = Duration::from_secs(60);
 pub struct Rig {
     name: String,
     pid: i32,
-    network: NetNamespace,
+    network: Network,
     binaries: Binaries,
     supervisor: Child,
     /// Closing it ends the rig; always present until then.
@@ -55,13 +55,17 @@ impl Rig {
     ///
     /// Builds the cluster's programs first where they are missing, which takes minutes. An error
     /// names the component that failed and carries the end of its log.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "callers write the options in place"
+    )]
     pub fn start(options: Options) -> Result<Self> {
         host::check()?;
         let name = options.resolve_name()?;
         let binaries = Binaries::ensure()?;
         let started = start::start(&name, &options, &binaries)?;
         Ok(Self {
-            network: NetNamespace::of(started.pid)?,
+            network: Network::of(started.pid)?,
             pid: started.pid,
             supervisor: started.supervisor,
             lifeline: Some(started.lifeline),
@@ -159,6 +163,11 @@ impl Rig {
         self.network.run(f)
     }
 
+    /// The rig's network, for a thread of one's own.
+    pub fn network(&self) -> Network {
+        self.network.clone()
+    }
+
     /// Kills a component and lets it come up again; returns when the new process runs, which is
     /// before it is ready. Names are those of [`COMPONENTS`]; `kube-` may be left out.
     pub fn restart(&self, component: &str) -> Result<()> {
@@ -172,11 +181,18 @@ impl Rig {
         let hold = self.path(&format!("{HOME}/hold/{component}"));
         fs::write(&hold, "")
             .with_context(|| format!("cannot hold {component}: {}", self.condition()))?;
+        let confirmed = self.path(&format!("{HOME}/held/{component}"));
         let deadline = Instant::now() + COMPONENT_DEADLINE;
         // Repeated: the component may be between two lives, about to write its pid.
-        while let Some(pid) = self.component_pid(component) {
-            ensure!(Instant::now() < deadline, "{component} does not go away");
-            let _ = self.inside("kill").args(["-KILL", &pid]).output();
+        while !confirmed.exists() {
+            ensure!(
+                Instant::now() < deadline,
+                "{component} does not go away: {}",
+                self.condition()
+            );
+            if let Some(pid) = self.component_pid(component) {
+                let _ = self.inside("kill").args(["-KILL", &pid]).output();
+            }
             thread::sleep(Duration::from_millis(50));
         }
         Ok(())

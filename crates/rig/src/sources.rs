@@ -1,6 +1,7 @@
 //! The machine's apt sources, read and rewritten: only those of the machine's own release, with
 //! other components where wanted. Knows both formats, one-line and deb822.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -22,6 +23,7 @@ pub(crate) fn of_this_machine(component: Option<&str>) -> Result<Vec<(String, St
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
             continue;
         };
+        // Both end in what apt expects in a `sources.list.d` directory, `sources.list` included.
         let deb822 = path
             .extension()
             .is_some_and(|extension| extension == "sources");
@@ -31,12 +33,7 @@ pub(crate) fn of_this_machine(component: Option<&str>) -> Result<Vec<(String, St
             one_liners(&text, &codename, component)
         };
         if !derived.is_empty() {
-            let name = if deb822 || name.ends_with(".list") {
-                name.into()
-            } else {
-                "main.list".into()
-            };
-            files.push((name, derived));
+            files.push((name.to_owned(), derived));
         }
     }
     if files.is_empty() {
@@ -111,12 +108,14 @@ fn stanza(text: &str, codename: &str, component: Option<&str>) -> Option<String>
                     .filter(|suite| of_release(suite, codename))
                     .collect();
                 ours = !suites.is_empty();
-                derived.push_str(&format!("Suites: {}\n", suites.join(" ")));
+                let _ = writeln!(derived, "Suites: {}", suites.join(" "));
             }
             ("components", Some(component)) => {
-                derived.push_str(&format!("Components: {component}\n"));
+                let _ = writeln!(derived, "Components: {component}");
             }
-            _ => derived.push_str(&format!("{line}\n")),
+            _ => {
+                let _ = writeln!(derived, "{line}");
+            }
         }
     }
     ours.then(|| derived + "\n")

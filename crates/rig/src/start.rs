@@ -21,7 +21,7 @@ const INIT: &str = include_str!("../assets/init.sh");
 
 /// How long the inside may take until it gives up and names the component it waits for. A start
 /// takes 5 seconds on an idle machine with 2 cores; a busy one may need many times that.
-const START_DEADLINE: Duration = Duration::from_secs(240);
+const START_DEADLINE: Duration = Duration::from_mins(4);
 
 /// A started supervisor. The rig lives until `lifeline` closes.
 #[derive(Debug)]

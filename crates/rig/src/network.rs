@@ -11,11 +11,12 @@ use std::thread;
 use anyhow::{Context, Result};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// An open network namespace. It stays usable, though empty of life, after its rig has ended.
+/// A rig's network, for threads that outlive a borrow of the rig. It stays usable, though empty of
+/// life, after its rig has ended.
 #[derive(Debug, Clone)]
-pub(crate) struct NetNamespace(Arc<File>);
+pub struct Network(Arc<File>);
 
-impl NetNamespace {
+impl Network {
     pub(crate) fn of(pid: i32) -> Result<Self> {
         let path = format!("/proc/{pid}/ns/net");
         let file = File::open(&path).with_context(|| format!("cannot open {path}"))?;
@@ -23,13 +24,13 @@ impl NetNamespace {
     }
 
     /// Moves the calling thread, and all threads it starts from now on.
-    pub(crate) fn enter(&self) -> Result<()> {
+    pub fn enter(&self) -> Result<()> {
         move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))
             .context("cannot enter the rig's network namespace (root is needed)")
     }
 
     /// Runs a future to its end on a runtime of its own, every thread of which is in here.
-    pub(crate) fn run<F, T>(&self, make: impl FnOnce() -> F + Send) -> T
+    pub fn run<F, T>(&self, make: impl FnOnce() -> F + Send) -> T
     where
         F: Future<Output = T>,
         T: Send,
