@@ -1,6 +1,6 @@
 //! Reading the ledger: what inspection, metrics and tests see of it.
 
-use super::{CardState, Ledger, Node};
+use super::{Booking, CardState, Ledger, Node};
 use crate::amounts::Amounts;
 use crate::card::Card;
 use crate::ids::{NodeName, PodUid};
@@ -37,6 +37,11 @@ impl Ledger {
             node,
             ledger: self,
         })
+    }
+
+    /// Every booking, in the order of pod uids.
+    pub fn bookings(&self) -> impl Iterator<Item = (&PodUid, &Booking)> {
+        self.bookings.iter()
     }
 
     /// How many pods are booked, in whatever state.
