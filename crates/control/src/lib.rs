@@ -1,1 +1,6 @@
-//! placeholder
+//! The control plane of gpushare: one library and one binary, a role per subcommand.
+//!
+//! [`extender`] decides where pods go. Configuration is read once, at start, in [`config`].
+
+pub mod config;
+pub mod extender;

@@ -1,1 +1,107 @@
-//! Watches: objects as they change, one synchronous callback each.
+//! Watches: each object as it changes, handed to a synchronous index.
+//!
+//! Objects become compact values before they are kept anywhere, also while a list is still arriving.
+//! Lists are consistent reads: what anybody has seen before the list began is in it. A broken watch is
+//! taken up again by kube's watcher with backoff; nothing is polled.
+
+use std::fmt::Debug;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, ListSemantic, watcher};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+
+/// Where a watch leads to. Calls come one at a time and must not block.
+pub trait Index<K> {
+    /// What is kept of an object.
+    type Value;
+
+    /// Reduces an object. Called without any lock held.
+    fn reduce(&self, object: &K) -> Self::Value;
+
+    fn apply(&self, value: Self::Value);
+
+    fn delete(&self, value: Self::Value);
+
+    /// A complete list: what is not in it is gone.
+    fn replace(&self, values: Vec<Self::Value>);
+
+    /// The watch failed and will be taken up again.
+    fn interrupted(&self, error: &watcher::Error);
+}
+
+/// Follows all objects of a kind into the index, for ever.
+pub async fn follow<K, I>(api: Api<K>, index: &I)
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    I: Index<K>,
+{
+    let mut events = pin!(events(api));
+    feed(&mut events, index, Until::TheEnd).await;
+}
+
+/// As [`follow`], but lists everything a second time after `pause`.
+///
+/// The second list shows what requests of other writers, under way during the first one, have done in
+/// the meantime. `listed_again` is called once the index has it.
+pub async fn follow_listing_twice<K, I>(
+    api: Api<K>,
+    index: &I,
+    pause: Duration,
+    listed_again: impl FnOnce(),
+) where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    I: Index<K>,
+{
+    {
+        let mut first = pin!(events(api.clone()));
+        let _elapsed = tokio::time::timeout(pause, feed(&mut first, index, Until::TheEnd)).await;
+    }
+    let mut second = pin!(events(api));
+    feed(&mut second, index, Until::Listed).await;
+    listed_again();
+    feed(&mut second, index, Until::TheEnd).await;
+}
+
+fn events<K>(api: Api<K>) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let config = watcher::Config::default().list_semantic(ListSemantic::MostRecent);
+    watcher(api, config).default_backoff()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    Listed,
+    TheEnd,
+}
+
+async fn feed<K, I: Index<K>>(
+    events: &mut (impl Stream<Item = watcher::Result<Event<K>>> + Unpin),
+    index: &I,
+    until: Until,
+) {
+    let mut listing = Vec::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Apply(object)) => index.apply(index.reduce(&object)),
+            Ok(Event::Delete(object)) => index.delete(index.reduce(&object)),
+            Ok(Event::Init) => listing.clear(),
+            Ok(Event::InitApply(object)) => listing.push(index.reduce(&object)),
+            Ok(Event::InitDone) => {
+                index.replace(std::mem::take(&mut listing));
+                if until == Until::Listed {
+                    return;
+                }
+            }
+            Err(error) => index.interrupted(&error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

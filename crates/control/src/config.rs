@@ -1,0 +1,182 @@
+//! Configuration: flags and environment as typed, resolved once into what the program uses.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use gpushare_core::gpu::AliyunUnit;
+use gpushare_daemon::logging;
+use gpushare_daemon::tls::TlsFiles;
+use thiserror::Error;
+
+const MIB: usize = 1024 * 1024;
+const LONGEST_BIND_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The flags as given; every one has an environment variable.
+#[derive(Args, Clone, Debug)]
+pub struct RawConfig {
+    /// Address to serve kube-scheduler on
+    #[arg(long, env = "GPUSHARE_LISTEN", default_value = "127.0.0.1:39999")]
+    pub listen: SocketAddr,
+
+    /// Serve /healthz, /readyz, /metrics and /version here too, in plain HTTP (for probes when
+    /// --client-ca is set)
+    #[arg(long, env = "GPUSHARE_ADMIN_LISTEN")]
+    pub admin_listen: Option<SocketAddr>,
+
+    /// Server certificate chain (PEM); turns TLS on
+    #[arg(long, env = "GPUSHARE_TLS_CERT", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// Private key of the server certificate (PEM)
+    #[arg(long, env = "GPUSHARE_TLS_KEY", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Serve only clients with a certificate signed by this CA (PEM)
+    #[arg(long, env = "GPUSHARE_CLIENT_CA", requires = "tls_cert")]
+    pub client_ca: Option<PathBuf>,
+
+    /// Allow an address that others can reach without TLS and client certificates
+    #[arg(long, env = "GPUSHARE_INSECURE_LISTEN")]
+    pub insecure_listen: bool,
+
+    /// What one aliyun.com/gpu-mem means in this cluster: GiB or MiB
+    #[arg(long, env = "GPUSHARE_ALIYUN_MEMORY_UNIT", default_value = "GiB")]
+    pub aliyun_memory_unit: AliyunUnit,
+
+    /// Path of a kubeconfig; without it KUBECONFIG, the default path, or the pod's service account
+    #[arg(long, env = "GPUSHARE_KUBECONFIG")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// How long the API server may work on one bind, such as 2s or 500ms
+    #[arg(long, env = "GPUSHARE_BIND_TIMEOUT", default_value = "2s", value_parser = duration)]
+    pub bind_timeout: Duration,
+
+    /// Largest accepted request body in MiB
+    #[arg(long, env = "GPUSHARE_MAX_BODY_MIB", default_value_t = 64)]
+    pub max_body_mib: usize,
+
+    /// text or json
+    #[arg(long, env = "GPUSHARE_LOG_FORMAT", default_value_t)]
+    pub log_format: logging::Format,
+
+    /// Log filter, such as info,gpushare=debug
+    #[arg(long, env = "GPUSHARE_LOG", default_value = "info")]
+    pub log: String,
+}
+
+/// The configuration in use.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub listen: SocketAddr,
+    pub admin_listen: Option<SocketAddr>,
+    pub tls: Option<TlsFiles>,
+    pub aliyun_unit: AliyunUnit,
+    pub kubeconfig: Option<PathBuf>,
+    pub bind_timeout: Duration,
+    pub max_body: usize,
+    pub log_format: logging::Format,
+    pub log_filter: String,
+}
+
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ConfigError {
+    #[error(
+        "--listen {0} can be reached by others, and whoever reaches it can bind pods: give --tls-cert, \
+         --tls-key and --client-ca, listen on 127.0.0.1, or allow it with --insecure-listen"
+    )]
+    Exposed(SocketAddr),
+    #[error("--bind-timeout {0:?} is not between 100ms and {LONGEST_BIND_TIMEOUT:?}")]
+    BindTimeout(Duration),
+    #[error("--max-body-mib {0} is not between 1 and 1024")]
+    MaxBody(usize),
+}
+
+impl TryFrom<RawConfig> for Config {
+    type Error = ConfigError;
+
+    fn try_from(raw: RawConfig) -> Result<Self, ConfigError> {
+        let tls = raw
+            .tls_cert
+            .zip(raw.tls_key)
+            .map(|(certificate, key)| TlsFiles {
+                certificate,
+                key,
+                client_ca: raw.client_ca,
+            });
+        let checked = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+        if !(raw.listen.ip().is_loopback() || checked || raw.insecure_listen) {
+            return Err(ConfigError::Exposed(raw.listen));
+        }
+        if !(Duration::from_millis(100)..=LONGEST_BIND_TIMEOUT).contains(&raw.bind_timeout) {
+            return Err(ConfigError::BindTimeout(raw.bind_timeout));
+        }
+        if !(1..=1024).contains(&raw.max_body_mib) {
+            return Err(ConfigError::MaxBody(raw.max_body_mib));
+        }
+        Ok(Self {
+            listen: raw.listen,
+            admin_listen: raw.admin_listen,
+            tls,
+            aliyun_unit: raw.aliyun_memory_unit,
+            kubeconfig: raw.kubeconfig,
+            bind_timeout: raw.bind_timeout,
+            max_body: raw.max_body_mib * MIB,
+            log_format: raw.log_format,
+            log_filter: raw.log,
+        })
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    text.parse::<jiff::SignedDuration>()
+        .map_err(|error| error.to_string())
+        .and_then(|duration| Duration::try_from(duration).map_err(|error| error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        raw: RawConfig,
+    }
+
+    fn config(flags: &[&str]) -> Result<Config, ConfigError> {
+        let flags = std::iter::once("test").chain(flags.iter().copied());
+        Cli::try_parse_from(flags).unwrap().raw.try_into()
+    }
+
+    #[test]
+    fn the_defaults_listen_on_loopback_and_count_aliyun_memory_in_gib() {
+        let config = config(&[]).unwrap();
+        assert_eq!(config.listen.to_string(), "127.0.0.1:39999");
+        assert_eq!(config.aliyun_unit, AliyunUnit::GiB);
+        assert_eq!(config.bind_timeout, Duration::from_secs(2));
+    }
+
+    #[test]
+    fn an_address_others_can_reach_needs_client_certificates_or_consent() {
+        let open = ["--listen", "0.0.0.0:39999"];
+        let error = config(&open).unwrap_err();
+        assert!(error.to_string().contains("--insecure-listen"), "{error}");
+        let tls = [&open[..], &["--tls-cert", "c", "--tls-key", "k"]].concat();
+        assert!(config(&tls).is_err());
+        assert!(config(&[&tls[..], &["--client-ca", "ca"]].concat()).is_ok());
+        assert!(config(&[&open[..], &["--insecure-listen"]].concat()).is_ok());
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused() {
+        assert!(config(&["--bind-timeout", "5m"]).is_err());
+        assert!(config(&["--max-body-mib", "0"]).is_err());
+        assert!(Cli::try_parse_from(["test", "--bind-timeout", "soon"]).is_err());
+        assert!(Cli::try_parse_from(["test", "--aliyun-memory-unit", "GB"]).is_err());
+        assert!(Cli::try_parse_from(["test", "--tls-cert", "c"]).is_err());
+    }
+}

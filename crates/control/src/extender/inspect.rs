@@ -1,0 +1,103 @@
+//! Inspect: what is booked where, in the form of the predecessor. Its "GPU" means units of memory.
+
+use gpushare_core::amounts::Amounts;
+use gpushare_core::gpu::{AliyunUnit, MEMORY};
+use gpushare_core::ledger::{CardView, NodeView};
+use serde::Serialize;
+
+use super::state::State;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Inspection {
+    nodes: Vec<Node>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    error: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Node {
+    name: String,
+    #[serde(rename = "totalGPU")]
+    total: u64,
+    #[serde(rename = "usedGPU")]
+    used: u64,
+    devs: Vec<Device>,
+}
+
+#[derive(Debug, Serialize)]
+struct Device {
+    id: u32,
+    #[serde(rename = "totalGPU")]
+    total: u64,
+    #[serde(rename = "usedGPU")]
+    used: u64,
+    pods: Vec<Pod>,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+struct Pod {
+    name: String,
+    namespace: String,
+    #[serde(rename = "usedGPU")]
+    used: u64,
+}
+
+/// Every node that has cards.
+pub(super) fn all(state: &State, unit: AliyunUnit) -> Inspection {
+    let nodes = state.ledger().nodes();
+    Inspection {
+        nodes: nodes.filter_map(|view| node(state, view, unit)).collect(),
+        error: String::new(),
+    }
+}
+
+/// One node, or that no such node has cards.
+pub(super) fn one(state: &State, name: &str, unit: AliyunUnit) -> Result<Inspection, Inspection> {
+    let view = state.ledger().node(name);
+    match view.and_then(|view| node(state, view, unit)) {
+        Some(node) => Ok(Inspection {
+            nodes: vec![node],
+            error: String::new(),
+        }),
+        None => Err(Inspection {
+            nodes: Vec::new(),
+            error: format!("no node {name:?} with cards is known"),
+        }),
+    }
+}
+
+fn node(state: &State, view: NodeView<'_>, unit: AliyunUnit) -> Option<Node> {
+    let devs: Vec<Device> = view.cards().map(|card| device(state, card, unit)).collect();
+    (!devs.is_empty()).then(|| Node {
+        name: view.name.to_string(),
+        total: devs.iter().map(|dev| dev.total).sum(),
+        used: devs.iter().map(|dev| dev.used).sum(),
+        devs,
+    })
+}
+
+fn device(state: &State, view: CardView<'_>, unit: AliyunUnit) -> Device {
+    let mut pods: Vec<Pod> = view
+        .pods()
+        .map(|(uid, amounts)| {
+            let known = state.pod(uid.as_str());
+            Pod {
+                name: known.map_or_else(|| uid.to_string(), |pod| pod.name.clone()),
+                namespace: known.map_or_else(String::new, |pod| pod.namespace.clone()),
+                used: used(amounts, unit),
+            }
+        })
+        .collect();
+    pods.sort();
+    Device {
+        id: view.card.index,
+        total: view.card.capacity.get(MEMORY) / unit.mib(),
+        used: used(view.used, unit),
+        pods,
+    }
+}
+
+/// Rounded up: a part of a unit is not free.
+fn used(amounts: Amounts, unit: AliyunUnit) -> u64 {
+    amounts.get(MEMORY).div_ceil(unit.mib())
+}

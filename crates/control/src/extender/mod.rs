@@ -1,0 +1,107 @@
+//! The scheduler extender: one module per verb, around one state.
+//!
+//! ```text
+//!            filter, prioritize, inspect ── read ──┐
+//! watches ── every change ────────────── write ──► State (ledger + index, in memory)
+//!            bind ── reserve, then settle ─ write ─┘
+//!              └── one POST to the API server, never under the lock
+//! ```
+//!
+//! Filter and prioritize touch memory only. Nothing is kept on disk: the records on the pods are the
+//! truth, and a restart reads them again.
+
+mod bind;
+mod body;
+mod filter;
+mod inspect;
+mod metrics;
+mod prioritize;
+mod routes;
+mod start;
+mod state;
+mod watch;
+mod wire;
+
+use std::fmt;
+use std::sync::Arc;
+
+use gpushare_core::dialect::Dialects;
+use gpushare_core::gpu;
+use gpushare_daemon::Tasks;
+use gpushare_kube::slim;
+use gpushare_kube::watch::Index;
+use kube::Client;
+use parking_lot::RwLock;
+use tokio::sync::SetOnce;
+
+use crate::config::Config;
+use body::BodyRoom;
+use metrics::Metrics;
+use state::State;
+use watch::{Nodes, Pods};
+
+pub use start::{StartError, start};
+
+/// The extender as a value; clones share everything.
+#[derive(Clone)]
+pub struct Extender(Arc<Shared>);
+
+struct Shared {
+    config: Config,
+    dialects: Arc<Dialects>,
+    state: Arc<RwLock<State>>,
+    client: Client,
+    tasks: Tasks,
+    metrics: Metrics,
+    body_room: BodyRoom,
+    /// Set when binds may begin, see [`Extender::follow_pods`].
+    binds_open: SetOnce<()>,
+}
+
+impl fmt::Debug for Extender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Extender")
+            .field("config", &self.0.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Extender {
+    /// An extender that knows nothing yet and follows nothing.
+    pub fn new(config: Config, client: Client, tasks: Tasks) -> Self {
+        let dialects = Arc::new(gpu::dialects(config.aliyun_unit));
+        let state = Arc::new(RwLock::new(State::new(dialects.class.clone())));
+        Self(Arc::new(Shared {
+            metrics: Metrics::new(state.clone()),
+            body_room: BodyRoom::new(config.max_body),
+            config,
+            dialects,
+            state,
+            client,
+            tasks,
+            binds_open: SetOnce::new(),
+        }))
+    }
+
+    /// Takes over a complete picture of the cluster, as the first lists of the watches would, and opens
+    /// binds. For tests and tools that have no API server to follow.
+    pub fn load(&self, nodes: &[slim::Node], pods: &[slim::Pod]) {
+        let index = Nodes(self);
+        index.replace(nodes.iter().map(|node| index.reduce(node)).collect());
+        let index = Pods(self);
+        index.replace(pods.iter().map(|pod| index.reduce(pod)).collect());
+        self.open_binds();
+    }
+
+    /// Why no answers can be given now.
+    fn ready(&self) -> Result<(), String> {
+        if self.0.tasks.shutdown().is_cancelled() {
+            return Err("shutting down".to_owned());
+        }
+        self.0.state.read().ready().map_err(str::to_owned)
+    }
+
+    fn open_binds(&self) {
+        let _already_open = self.0.binds_open.set(());
+    }
+}

@@ -1,0 +1,199 @@
+//! The HTTP face: bodies in, verbs, bodies out.
+//!
+//! kube-scheduler drops the body of an answer that is not 200, so what a user must read (a refusal, a
+//! failed bind) goes out with 200. Other codes are for requests that could not be understood.
+
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use gpushare_daemon::admin::Admin;
+use gpushare_kube::convert::PodFacts;
+use serde::Serialize;
+
+use super::Extender;
+use super::bind::BindError;
+use super::wire::{Args, BindingArgs, BodyError, ErrorResult};
+use super::{filter, inspect, prioritize};
+
+/// Larger bodies are worked on beside the async threads.
+const SMALL_BODY: usize = 256 * 1024;
+
+impl Extender {
+    /// All routes: the scheduler's, and those of operators.
+    pub fn router(&self) -> Router {
+        let verbs = Router::new()
+            .route("/filter", post(filter_verb))
+            .route("/prioritize", post(prioritize_verb))
+            .route("/bind", post(bind_verb))
+            .route("/inspect", get(inspect_all))
+            .route("/inspect/{node}", get(inspect_one))
+            .with_state(self.clone());
+        Router::new()
+            .nest("/gpushare-scheduler", verbs)
+            .merge(self.admin_router())
+    }
+
+    pub(super) fn admin_router(&self) -> Router {
+        let ready = self.clone();
+        Admin {
+            version: env!("CARGO_PKG_VERSION"),
+            registry: self.0.metrics.registry(),
+            ready: std::sync::Arc::new(move || ready.ready()),
+        }
+        .router()
+    }
+
+    fn answer_filter(&self, body: &[u8]) -> Result<Response, BodyError> {
+        let args = Args::parse(body)?;
+        let pod = PodFacts::new(&args.pod, &self.0.dialects);
+        let filtered = filter::filter(&self.0.state.read(), &pod, &args.candidates);
+        self.0.metrics.refused(&filtered.refusals);
+        let name = format_args!("{}/{}", pod.namespace, pod.name);
+        let asked = args.candidates.names().len();
+        let refused = filtered.result.failed_and_unresolvable_nodes.len();
+        if filtered.result.error.is_empty() && refused < asked {
+            tracing::debug!(pod = %name, uid = %pod.uid, asked, refused, "filtered");
+        } else {
+            let mut reasons = filtered.result.failed_and_unresolvable_nodes.values();
+            let reason = reasons.next().unwrap_or(&filtered.result.error);
+            tracing::info!(pod = %name, uid = %pod.uid, asked, reason, "fits no node now");
+        }
+        Ok(json(StatusCode::OK, &filtered.result))
+    }
+
+    fn answer_prioritize(&self, body: &[u8]) -> Result<Response, BodyError> {
+        let args = Args::parse(body)?;
+        let state = self.0.state.read();
+        if let Err(missing) = state.ready() {
+            let message = format!("gpushare: {missing}");
+            return Ok(error_response(StatusCode::SERVICE_UNAVAILABLE, message));
+        }
+        let pod = PodFacts::new(&args.pod, &self.0.dialects);
+        let scores = prioritize::prioritize(&state, &pod, &args.candidates);
+        drop(state);
+        Ok(json(StatusCode::OK, &scores))
+    }
+
+    /// Reads the body and answers it, off the async threads if it is large.
+    async fn answer(
+        self,
+        headers: HeaderMap,
+        body: Body,
+        answer: fn(&Self, &[u8]) -> Result<Response, BodyError>,
+    ) -> Response {
+        let held = match self.0.body_room.read(&headers, body).await {
+            Ok(held) => held,
+            Err(refusal) => return refusal,
+        };
+        let small = held.bytes.len() <= SMALL_BODY;
+        let work = move || answer(&self, &held.bytes).unwrap_or_else(|error| bad_request(&error));
+        if small {
+            return work();
+        }
+        let worked = tokio::task::spawn_blocking(work).await;
+        worked.unwrap_or_else(|error| internal_error(&error))
+    }
+}
+
+async fn filter_verb(State(extender): State<Extender>, headers: HeaderMap, body: Body) -> Response {
+    let (started, metrics) = (Instant::now(), extender.0.metrics.clone());
+    let response = extender
+        .answer(headers, body, Extender::answer_filter)
+        .await;
+    metrics.answered("filter", response.status(), started.elapsed());
+    response
+}
+
+async fn prioritize_verb(
+    State(extender): State<Extender>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let (started, metrics) = (Instant::now(), extender.0.metrics.clone());
+    let response = extender
+        .answer(headers, body, Extender::answer_prioritize)
+        .await;
+    metrics.answered("prioritize", response.status(), started.elapsed());
+    response
+}
+
+async fn bind_verb(State(extender): State<Extender>, headers: HeaderMap, body: Body) -> Response {
+    let (started, metrics) = (Instant::now(), extender.0.metrics.clone());
+    let response = answer_bind(extender, headers, body).await;
+    metrics.answered("bind", response.status(), started.elapsed());
+    response
+}
+
+async fn answer_bind(extender: Extender, headers: HeaderMap, body: Body) -> Response {
+    let held = match extender.0.body_room.read(&headers, body).await {
+        Ok(held) => held,
+        Err(refusal) => return refusal,
+    };
+    let args = match BindingArgs::parse(&held.bytes) {
+        Ok(args) => args,
+        Err(error) => return bad_request(&error),
+    };
+    drop(held);
+    tracing::debug!(
+        pod = %format_args!("{}/{}", args.namespace, args.name), uid = %args.pod, node = %args.node,
+        "bind requested"
+    );
+    // A task of its own: were the scheduler's connection to break, the bind must still end in a known
+    // state.
+    let tasks = extender.0.tasks.clone();
+    let bound = tasks.job(async move {
+        let bound = extender.bind(args).await;
+        let outcome = bound.as_ref().map_or_else(BindError::label, |()| "bound");
+        extender.0.metrics.bound(outcome);
+        bound
+    });
+    match bound.await {
+        Ok(Ok(())) => json(StatusCode::OK, &ErrorResult::default()),
+        Ok(Err(error)) => error_response(StatusCode::OK, format!("gpushare: {error}")),
+        Err(error) => internal_error(&error),
+    }
+}
+
+async fn inspect_all(State(extender): State<Extender>) -> Response {
+    let inspection = inspect::all(&extender.0.state.read(), extender.0.config.aliyun_unit);
+    json(StatusCode::OK, &inspection)
+}
+
+async fn inspect_one(State(extender): State<Extender>, Path(node): Path<String>) -> Response {
+    let unit = extender.0.config.aliyun_unit;
+    match inspect::one(&extender.0.state.read(), &node, unit) {
+        Ok(inspection) => json(StatusCode::OK, &inspection),
+        Err(unknown) => json(StatusCode::NOT_FOUND, &unknown),
+    }
+}
+
+fn bad_request(error: &BodyError) -> Response {
+    error_response(StatusCode::BAD_REQUEST, format!("gpushare: {error}"))
+}
+
+fn internal_error(error: &tokio::task::JoinError) -> Response {
+    tracing::error!(%error, "a request could not be answered");
+    error_response(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        format!("gpushare: the request could not be answered: {error}"),
+    )
+}
+
+pub(super) fn error_response(status: StatusCode, error: String) -> Response {
+    json(status, &ErrorResult { error })
+}
+
+fn json(status: StatusCode, value: &impl Serialize) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(error) => {
+            let message = format!("gpushare: the answer cannot be written: {error}");
+            (StatusCode::INTERNAL_SERVER_ERROR, message).into_response()
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Starting the extender: client, watches, servers.
+
+use std::path::PathBuf;
+
+use gpushare_daemon::Tasks;
+use gpushare_daemon::serve::{self, ListenError};
+use gpushare_daemon::tls::{Tls, TlsError};
+use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use thiserror::Error;
+
+use super::Extender;
+use crate::config::Config;
+
+#[derive(Debug, Error)]
+pub enum StartError {
+    #[error(
+        "cannot find the API server: {0}; give --kubeconfig, or run in a pod with a service account"
+    )]
+    NoApiServer(String),
+    #[error("cannot use the kubeconfig {}: {source}", path.display())]
+    Kubeconfig {
+        path: PathBuf,
+        source: KubeconfigError,
+    },
+    #[error("cannot set up the Kubernetes client: {0}")]
+    Client(kube::Error),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error("cannot serve: {0}")]
+    Serve(#[from] std::io::Error),
+}
+
+/// Starts everything as services of the process.
+pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {
+    let client = client(&config).await?;
+    let tls = config.tls.clone().map(Tls::load).transpose()?;
+    let listener = serve::listen(config.listen)?;
+    let admin = config.admin_listen.map(serve::listen).transpose()?;
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"), listen = %config.listen, tls = tls.is_some(),
+        aliyun_memory_unit = config.aliyun_unit.name(), bind_timeout = ?config.bind_timeout,
+        "the extender starts"
+    );
+    let extender = Extender::new(config, client, tasks.clone());
+    extender.follow(tasks);
+    if let Some(listener) = admin {
+        let router = extender.admin_router();
+        serve::spawn(tasks, "the admin server", listener, None, router)?;
+    }
+    serve::spawn(tasks, "the server", listener, tls, extender.router())?;
+    Ok(())
+}
+
+impl Extender {
+    /// Follows nodes and pods as services of the process.
+    pub fn follow(&self, tasks: &Tasks) {
+        tasks.service("the watch of nodes", self.clone().follow_nodes());
+        tasks.service("the watch of pods", self.clone().follow_pods());
+    }
+}
+
+async fn client(config: &Config) -> Result<Client, StartError> {
+    let mut client = match &config.kubeconfig {
+        Some(path) => {
+            let failed = |source| StartError::Kubeconfig {
+                path: path.clone(),
+                source,
+            };
+            let kubeconfig = Kubeconfig::read_from(path).map_err(failed)?;
+            let options = KubeConfigOptions::default();
+            kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+                .await
+                .map_err(failed)?
+        }
+        None => kube::Config::infer()
+            .await
+            .map_err(|error| StartError::NoApiServer(error.to_string()))?,
+    };
+    // A retried bind could take effect after its first answer; watches have their own backoff.
+    client.default_retry = false;
+    Client::try_from(client).map_err(StartError::Client)
+}

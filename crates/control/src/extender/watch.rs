@@ -1,0 +1,194 @@
+//! The two watches, nodes and pods, and reads of single pods where a watch cannot tell.
+
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
+
+use gpushare_core::{NodeName, PodUid};
+use gpushare_kube::bind::{ReadError, read_pod, surely_over};
+use gpushare_kube::convert::{self, PodFacts};
+use gpushare_kube::slim;
+use gpushare_kube::watch::{Index, follow, follow_listing_twice};
+use kube::Api;
+use kube::runtime::watcher;
+
+use super::Extender;
+use super::state::{Followup, NodeFacts, PodRef, Verdict};
+
+const READ_AGAIN: Duration = Duration::from_secs(1);
+
+/// A pod as a watch shows it. Most pods of a cluster are not ours; of those only the uid is kept, and
+/// only for a moment.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    Ours(PodFacts),
+    Other(PodUid),
+}
+
+/// The watch of pods leads here.
+pub(crate) struct Pods<'a>(pub(crate) &'a Extender);
+
+/// The watch of nodes leads here.
+pub(crate) struct Nodes<'a>(pub(crate) &'a Extender);
+
+impl Index<slim::Pod> for Pods<'_> {
+    type Value = Seen;
+
+    fn reduce(&self, pod: &slim::Pod) -> Seen {
+        let facts = PodFacts::new(pod, &self.0.0.dialects);
+        if matches!(facts.ask, Ok(Some(_))) && !facts.ended {
+            Seen::Ours(facts)
+        } else {
+            Seen::Other(facts.uid)
+        }
+    }
+
+    fn apply(&self, pod: Seen) {
+        let mut state = self.0.0.state.write();
+        match pod {
+            Seen::Ours(facts) => state.apply_pod(facts),
+            Seen::Other(uid) => state.end_pod(&uid),
+        }
+    }
+
+    fn delete(&self, pod: Seen) {
+        let (Seen::Ours(PodFacts { uid, .. }) | Seen::Other(uid)) = pod;
+        self.0.0.state.write().end_pod(&uid);
+    }
+
+    fn replace(&self, pods: Vec<Seen>) {
+        let ours = pods.into_iter().filter_map(|pod| match pod {
+            Seen::Ours(facts) => Some(facts),
+            Seen::Other(_) => None,
+        });
+        let ours: Vec<PodFacts> = ours.collect();
+        tracing::info!(pods = ours.len(), "listed the pods that ask for cards");
+        let to_read = self.0.0.state.write().replace_pods(ours);
+        for pod in to_read {
+            self.0.follow_up(pod, Followup::ReadNow);
+        }
+    }
+
+    fn interrupted(&self, error: &watcher::Error) {
+        self.0.0.metrics.watch_interrupted("pods");
+        tracing::warn!(%error, "the watch of pods was interrupted; taking it up again");
+    }
+}
+
+impl Index<slim::Node> for Nodes<'_> {
+    type Value = NodeFacts;
+
+    fn reduce(&self, node: &slim::Node) -> NodeFacts {
+        let name = node.metadata.name.as_deref().unwrap_or_default();
+        let cards = convert::cards(node, &self.0.0.dialects.class).unwrap_or_else(|error| {
+            tracing::warn!(node = name, %error, "the node's cards cannot be used");
+            None
+        });
+        NodeFacts {
+            name: NodeName::new(name),
+            cards: cards.unwrap_or_default(),
+        }
+    }
+
+    fn apply(&self, node: NodeFacts) {
+        self.0.0.state.write().apply_node(node);
+    }
+
+    fn delete(&self, node: NodeFacts) {
+        self.0.0.state.write().delete_node(node.name.as_str());
+    }
+
+    fn replace(&self, nodes: Vec<NodeFacts>) {
+        let with_cards = nodes.iter().filter(|node| !node.cards.is_empty()).count();
+        tracing::info!(nodes = nodes.len(), with_cards, "listed the nodes");
+        self.0.0.state.write().replace_nodes(nodes);
+    }
+
+    fn interrupted(&self, error: &watcher::Error) {
+        self.0.0.metrics.watch_interrupted("nodes");
+        tracing::warn!(%error, "the watch of nodes was interrupted; taking it up again");
+    }
+}
+
+impl Extender {
+    pub(super) async fn follow_nodes(self) -> Result<(), Infallible> {
+        let nodes: Api<slim::Node> = Api::all(self.0.client.clone());
+        let shutdown = self.0.tasks.shutdown();
+        let index = Nodes(&self);
+        shutdown.run_until_cancelled(follow(nodes, &index)).await;
+        Ok(())
+    }
+
+    /// Follows the pods, and opens binds when it is safe to book.
+    ///
+    /// A predecessor that was killed may have a bind under way: sent, but not yet carried out when the
+    /// pods are listed for the first time. Until the API server has surely given it up, a booking of
+    /// ours could take the same room. So binds wait that long, and for a list made after it. Filter and
+    /// prioritize do not wait: what they promise too much, bind refuses.
+    pub(super) async fn follow_pods(self) -> Result<(), Infallible> {
+        let pods: Api<slim::Pod> = Api::all(self.0.client.clone());
+        let pause = surely_over(self.0.config.bind_timeout);
+        let index = Pods(&self);
+        let following = follow_listing_twice(pods, &index, pause, || {
+            tracing::info!("binds are open");
+            self.open_binds();
+        });
+        let shutdown = self.0.tasks.shutdown();
+        shutdown.run_until_cancelled(following).await;
+        Ok(())
+    }
+
+    /// Does in the background what remains after a bind or a list.
+    pub(super) fn follow_up(&self, pod: PodRef, followup: Followup) {
+        let extender = self.clone();
+        let work = async move {
+            match followup {
+                Followup::Nothing => {}
+                Followup::ReadNow => extender.read_until_answered(&pod).await,
+                Followup::ReadAfter(moment) => {
+                    tokio::time::sleep_until(moment.into()).await;
+                    let due = extender
+                        .0
+                        .state
+                        .read()
+                        .to_be_cleared(&pod.uid, Instant::now());
+                    if due.is_some() {
+                        extender.read_until_answered(&pod).await;
+                    }
+                }
+            }
+        };
+        // A restart lists everything anew, so shutdown need not wait for this.
+        let shutdown = self.0.tasks.shutdown().clone();
+        self.0
+            .tasks
+            .job(async move { shutdown.run_until_cancelled(work).await });
+    }
+
+    async fn read_until_answered(&self, pod: &PodRef) {
+        while let Err(error) = self.read(pod).await {
+            tracing::warn!(%error, "a pod's bind stays in doubt; reading again");
+            tokio::time::sleep(READ_AGAIN).await;
+        }
+    }
+
+    /// Reads a pod from the API server and takes over what it shows; nothing when it is gone.
+    pub(super) async fn read(&self, pod: &PodRef) -> Result<Option<PodFacts>, ReadError> {
+        let Self(shared) = self;
+        loop {
+            shared.state.write().begin_read(&pod.uid);
+            let sent = Instant::now();
+            let answer =
+                read_pod(&shared.client, &shared.dialects, &pod.namespace, &pod.name).await;
+            let mut state = shared.state.write();
+            match answer.map(|facts| state.finish_read(&pod.uid, sent, facts)) {
+                Ok(Verdict::Stale) => {}
+                Ok(Verdict::Gone) => return Ok(None),
+                Ok(Verdict::Found(facts)) => return Ok(Some(facts)),
+                Err(error) => {
+                    state.abandon_read(&pod.uid);
+                    return Err(error);
+                }
+            }
+        }
+    }
+}

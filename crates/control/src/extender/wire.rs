@@ -1,0 +1,247 @@
+//! The JSON that kube-scheduler and the extender exchange. Keys are Go field names; since Go reads keys
+//! without regard to case, the usual spellings are accepted.
+//!
+//! Only what is used is read. Nodes that come whole (`nodeCacheCapable: false`) stay the text they came
+//! in.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use gpushare_core::{NodeName, PodUid};
+use gpushare_kube::slim;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+/// The arguments of filter and prioritize.
+#[derive(Debug)]
+pub(crate) struct Args<'a> {
+    pub pod: slim::Pod,
+    pub candidates: Candidates<'a>,
+}
+
+/// The nodes in question, by name or whole.
+#[derive(Debug)]
+pub(crate) enum Candidates<'a> {
+    Names(Vec<String>),
+    Nodes(Vec<WholeNode<'a>>),
+}
+
+#[derive(Debug)]
+pub(crate) struct WholeNode<'a> {
+    pub name: Cow<'a, str>,
+    pub text: &'a RawValue,
+}
+
+impl Candidates<'_> {
+    pub(crate) fn names(&self) -> Vec<&str> {
+        match self {
+            Self::Names(names) => names.iter().map(String::as_str).collect(),
+            Self::Nodes(nodes) => nodes.iter().map(|node| &*node.name).collect(),
+        }
+    }
+}
+
+#[derive(Debug, Error)]
+pub(crate) enum BodyError {
+    #[error("the body is not the JSON of {expected}: {source}")]
+    Json {
+        expected: &'static str,
+        source: serde_json::Error,
+    },
+    #[error("the body has no {0}")]
+    Missing(&'static str),
+    #[error("{field} {value:?} is not a valid name")]
+    Name { field: &'static str, value: String },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct RawArgs<'a> {
+    #[serde(alias = "pod")]
+    pod: Option<slim::Pod>,
+    #[serde(borrow, alias = "nodes")]
+    nodes: Option<RawNodeList<'a>>,
+    #[serde(alias = "nodeNames", alias = "nodenames")]
+    node_names: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct RawNodeList<'a> {
+    #[serde(borrow, alias = "Items")]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct Named<'a> {
+    #[serde(borrow)]
+    metadata: NamedMetadata<'a>,
+}
+
+#[derive(Deserialize)]
+struct NamedMetadata<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+}
+
+impl<'a> Args<'a> {
+    pub(crate) fn parse(body: &'a [u8]) -> Result<Self, BodyError> {
+        let raw: RawArgs<'a> = json("ExtenderArgs", body)?;
+        let pod = raw.pod.ok_or(BodyError::Missing("Pod"))?;
+        if pod.metadata.uid.as_deref().unwrap_or_default().is_empty() {
+            return Err(BodyError::Missing("Pod.metadata.uid"));
+        }
+        let candidates = match (raw.node_names, raw.nodes) {
+            (Some(names), _) => Candidates::Names(names),
+            (None, Some(list)) => Candidates::Nodes(
+                list.items
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(WholeNode::parse)
+                    .collect::<Result<_, _>>()?,
+            ),
+            (None, None) => return Err(BodyError::Missing("NodeNames or Nodes")),
+        };
+        Ok(Self { pod, candidates })
+    }
+}
+
+impl<'a> WholeNode<'a> {
+    fn parse(text: &'a RawValue) -> Result<Self, BodyError> {
+        let node: Named<'a> = json("a Node", text.get().as_bytes())?;
+        Ok(Self {
+            name: node.metadata.name,
+            text,
+        })
+    }
+}
+
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct FilterResult<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<NodeList<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_names: Option<Vec<&'a str>>,
+    /// Always empty: the scheduler would try to preempt there, which cannot help.
+    pub failed_nodes: BTreeMap<&'a str, String>,
+    pub failed_and_unresolvable_nodes: BTreeMap<&'a str, String>,
+    pub error: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct NodeList<'a> {
+    pub metadata: BTreeMap<&'a str, &'a str>,
+    pub items: Vec<&'a RawValue>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct HostPriority<'a> {
+    pub host: &'a str,
+    pub score: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BindingArgs {
+    pub pod: PodUid,
+    pub namespace: String,
+    pub name: String,
+    pub node: NodeName,
+}
+
+#[derive(Deserialize)]
+struct RawBindingArgs {
+    #[serde(rename = "PodName", alias = "podName", alias = "podname", default)]
+    name: String,
+    #[serde(
+        rename = "PodNamespace",
+        alias = "podNamespace",
+        alias = "podnamespace",
+        default
+    )]
+    namespace: String,
+    #[serde(
+        rename = "PodUID",
+        alias = "podUID",
+        alias = "podUid",
+        alias = "poduid",
+        default
+    )]
+    uid: String,
+    #[serde(rename = "Node", alias = "node", default)]
+    node: String,
+}
+
+impl BindingArgs {
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, BodyError> {
+        let raw: RawBindingArgs = json("ExtenderBindingArgs", body)?;
+        if raw.uid.is_empty() {
+            return Err(BodyError::Missing("PodUID"));
+        }
+        // Pod and namespace become part of a URL.
+        Ok(Self {
+            pod: PodUid::new(&raw.uid),
+            namespace: checked_name("PodNamespace", raw.namespace)?,
+            name: checked_name("PodName", raw.name)?,
+            node: NodeName::new(checked_name("Node", raw.node)?),
+        })
+    }
+}
+
+/// The answer of bind, and of anything that went wrong.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct ErrorResult {
+    pub error: String,
+}
+
+fn json<'a, T: Deserialize<'a>>(expected: &'static str, body: &'a [u8]) -> Result<T, BodyError> {
+    serde_json::from_slice(body).map_err(|source| BodyError::Json { expected, source })
+}
+
+/// Names of Kubernetes objects are DNS names.
+fn checked_name(field: &'static str, value: String) -> Result<String, BodyError> {
+    let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let valid = value.len() <= 253
+        && value
+            .bytes()
+            .all(|byte| letter(byte) || matches!(byte, b'-' | b'.'))
+        && value.bytes().next().is_some_and(letter)
+        && value.bytes().last().is_some_and(letter);
+    if valid {
+        Ok(value)
+    } else {
+        Err(BodyError::Name { field, value })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_in_go_and_in_json_spelling() {
+        for body in [
+            r#"{"Pod":{"metadata":{"uid":"u"}},"Nodes":null,"NodeNames":["a"]}"#,
+            r#"{"pod":{"metadata":{"uid":"u"}},"nodeNames":["a"]}"#,
+            r#"{"pod":{"metadata":{"uid":"u"}},"nodes":{"items":[{"metadata":{"name":"a"}}]}}"#,
+        ] {
+            let args = Args::parse(body.as_bytes()).unwrap();
+            assert_eq!(args.candidates.names(), ["a"], "{body}");
+        }
+        let body = r#"{"podName":"p","podNamespace":"ns","podUID":"u","node":"n"}"#;
+        assert_eq!(BindingArgs::parse(body.as_bytes()).unwrap().name, "p");
+    }
+
+    #[test]
+    fn names_that_could_change_a_url_are_refused() {
+        for name in ["", "..", "a/b", "a?b", "A", "-a", "a%2fb", &"a".repeat(254)] {
+            assert!(
+                checked_name("PodName", name.to_owned()).is_err(),
+                "{name:?}"
+            );
+        }
+        assert!(checked_name("Node", "node-1.example.com".to_owned()).is_ok());
+    }
+}

@@ -1,0 +1,291 @@
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use axum::routing::get;
+use axum_server::accept::Accept;
+use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::*;
+use crate::tls::TlsFiles;
+
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: test\r\n\r\n";
+
+fn router() -> Router {
+    Router::new().route("/", get(async || "hello from the test"))
+}
+
+fn on_loopback() -> (TcpListener, SocketAddr) {
+    let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// One request over an open connection.
+fn ask(stream: &mut (impl Read + Write)) -> io::Result<String> {
+    stream.write_all(REQUEST)?;
+    let mut answer = Vec::new();
+    let mut buffer = [0; 1024];
+    while !answer.ends_with(b"hello from the test") {
+        let read = stream.read(&mut buffer)?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        answer.extend_from_slice(&buffer[..read]);
+    }
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.unwrap()
+}
+
+#[derive(Clone)]
+struct CountWrites(Arc<AtomicUsize>);
+
+struct Counted(tokio::net::TcpStream, Arc<AtomicUsize>);
+
+impl<S> Accept<tokio::net::TcpStream, S> for CountWrites {
+    type Stream = Counted;
+    type Service = S;
+    type Future = std::future::Ready<io::Result<(Counted, S)>>;
+
+    fn accept(&self, stream: tokio::net::TcpStream, service: S) -> Self::Future {
+        std::future::ready(Ok((Counted(stream, self.0.clone()), service)))
+    }
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        Pin::new(&mut self.0).poll_write_vectored(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+#[tokio::test]
+async fn each_response_on_a_kept_connection_is_one_write() {
+    let (listener, address) = on_loopback();
+    let writes = Arc::new(AtomicUsize::new(0));
+    let tasks = Tasks::new();
+    let server = axum_server::from_tcp(listener)
+        .unwrap()
+        .handle(drained_handle(&tasks))
+        .acceptor(CountWrites(writes.clone()));
+    tasks.service("server", server.serve(router().into_make_service()));
+    blocking(move || {
+        let mut connection = TcpStream::connect(address).unwrap();
+        for _ in 0..3 {
+            ask(&mut connection).unwrap();
+        }
+    })
+    .await;
+    assert_eq!(writes.load(Ordering::SeqCst), 3);
+    tasks.shutdown().cancel();
+    tasks.finished(DRAIN).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_taken_port_is_named() {
+    let (_taken, address) = on_loopback();
+    let error = listen(address).unwrap_err().to_string();
+    assert!(error.contains(&address.to_string()), "{error}");
+}
+
+/// An authority, and files of a server certificate by it in a directory of its own.
+struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    directory: tempfile::TempDir,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let authority = Self {
+            issuer,
+            directory: tempfile::tempdir().unwrap(),
+        };
+        authority.renew();
+        std::fs::write(authority.path("ca.pem"), authority.issuer.pem()).unwrap();
+        authority
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn signed(&self) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    /// Writes a new server certificate and returns it.
+    fn renew(&self) -> String {
+        let (certificate, key) = self.signed();
+        std::fs::write(self.path("key.pem"), key).unwrap();
+        std::fs::write(self.path("cert.pem"), &certificate).unwrap();
+        certificate
+    }
+
+    fn files(&self, check_clients: bool) -> TlsFiles {
+        TlsFiles {
+            certificate: self.path("cert.pem"),
+            key: self.path("key.pem"),
+            client_ca: check_clients.then(|| self.path("ca.pem")),
+        }
+    }
+
+    fn client(&self, identity: Option<(String, String)>) -> Arc<ClientConfig> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.issuer.der().clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        Arc::new(match identity {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => builder
+                .with_client_auth_cert(
+                    vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()],
+                    PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+                )
+                .unwrap(),
+        })
+    }
+}
+
+/// One request over TLS: the answer, and the certificate that the server showed.
+fn ask_tls(address: SocketAddr, client: Arc<ClientConfig>) -> io::Result<(String, Vec<u8>)> {
+    let mut socket = TcpStream::connect(address)?;
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut connection = ClientConnection::new(client, name).map_err(io::Error::other)?;
+    let answer = ask(&mut rustls::Stream::new(&mut connection, &mut socket))?;
+    let shown = connection.peer_certificates().unwrap()[0].to_vec();
+    Ok((answer, shown))
+}
+
+#[tokio::test]
+async fn with_a_client_ca_only_clients_it_signed_are_served() {
+    let (listener, address) = on_loopback();
+    let authority = Authority::new();
+    let tasks = Tasks::new();
+    let tls = Tls::load(authority.files(true)).unwrap();
+    spawn(&tasks, "server", listener, Some(tls), router()).unwrap();
+
+    let known = authority.client(Some(authority.signed()));
+    let unknown = authority.client(None);
+    let foreign = authority.client(Some(Authority::new().signed()));
+    blocking(move || {
+        assert!(
+            ask_tls(address, known)
+                .unwrap()
+                .0
+                .starts_with("HTTP/1.1 200")
+        );
+        assert!(ask_tls(address, unknown).is_err());
+        assert!(ask_tls(address, foreign).is_err());
+    })
+    .await;
+    tasks.shutdown().cancel();
+    tasks.finished(DRAIN).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_is_served_and_a_broken_one_is_not() {
+    let (listener, address) = on_loopback();
+    let authority = Authority::new();
+    let tasks = Tasks::new();
+    let tls = Tls::load(authority.files(false)).unwrap();
+    let acceptor = RustlsAcceptor::new(tls.config.clone());
+    let server = axum_server::from_tcp(listener)
+        .unwrap()
+        .handle(drained_handle(&tasks))
+        .acceptor(acceptor);
+    tasks.service("server", server.serve(router().into_make_service()));
+    let poll = Duration::from_millis(5);
+    tasks.service("reload", tls.follow(poll, tasks.shutdown().clone()));
+
+    let client = authority.client(None);
+    let shown = {
+        let client = client.clone();
+        move || {
+            let client = client.clone();
+            blocking(move || ask_tls(address, client).unwrap().1)
+        }
+    };
+    std::fs::write(authority.path("cert.pem"), "half a certifi").unwrap();
+    shown().await;
+    let renewed = CertificateDer::from_pem_slice(authority.renew().as_bytes()).unwrap();
+    let until_renewed = async {
+        while shown().await != renewed.as_ref() {
+            tokio::time::sleep(poll).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), until_renewed)
+        .await
+        .unwrap();
+    tasks.shutdown().cancel();
+    tasks.finished(DRAIN).await.unwrap();
+}
+
+#[test]
+fn a_file_that_is_missing_or_not_pem_is_named() {
+    let authority = Authority::new();
+    let mut files = authority.files(true);
+    files.client_ca = Some(authority.path("absent.pem"));
+    let error = Tls::load(files).unwrap_err().to_string();
+    assert!(error.contains("absent.pem"), "{error}");
+
+    std::fs::write(authority.path("cert.pem"), "").unwrap();
+    let error = Tls::load(authority.files(false)).unwrap_err().to_string();
+    assert!(
+        error.contains("cert.pem holds no usable PEM certificate"),
+        "{error}"
+    );
+}

@@ -1,0 +1,186 @@
+//! TLS from files: loading, checking of clients, and new certificates without a restart.
+//!
+//! Files are compared by content, not watched: the kubelet replaces a mounted Secret by swapping a
+//! symbolic link, which file notifications on the certificate itself do not show.
+
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum_server::tls_rustls::RustlsConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use thiserror::Error;
+use tokio_util::sync::CancellationToken;
+
+pub const POLL: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    /// Clients must show a certificate signed by one of these.
+    pub client_ca: Option<PathBuf>,
+}
+
+#[derive(Debug, Error)]
+pub enum TlsError {
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("{} holds no usable PEM {what}: {reason}", path.display())]
+    Pem {
+        path: PathBuf,
+        what: &'static str,
+        reason: String,
+    },
+    #[error("the certificate {} cannot be served: {reason}", path.display())]
+    Certificate { path: PathBuf, reason: String },
+    #[error("the client CA {} cannot be used: {reason}", path.display())]
+    ClientCa { path: PathBuf, reason: String },
+}
+
+#[derive(PartialEq, Eq)]
+struct Contents {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+    client_ca: Option<Vec<u8>>,
+}
+
+/// A TLS configuration that follows its files.
+#[derive(Debug)]
+pub struct Tls {
+    pub(crate) config: RustlsConfig,
+    files: TlsFiles,
+    loaded: Contents,
+}
+
+impl std::fmt::Debug for Contents {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Contents(secret)")
+    }
+}
+
+impl Tls {
+    pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
+        let loaded = files.read()?;
+        let config = RustlsConfig::from_config(Arc::new(files.server_config(&loaded)?));
+        Ok(Self {
+            config,
+            files,
+            loaded,
+        })
+    }
+
+    /// Swaps in new files when their content has changed. Unusable ones are reported and the old
+    /// certificate stays.
+    pub(crate) async fn follow(
+        mut self,
+        poll: Duration,
+        shutdown: CancellationToken,
+    ) -> Result<(), Infallible> {
+        while shutdown
+            .run_until_cancelled(tokio::time::sleep(poll))
+            .await
+            .is_some()
+        {
+            let contents = match self.files.read() {
+                Ok(contents) if contents != self.loaded => contents,
+                Ok(_) => continue,
+                Err(error) => {
+                    tracing::warn!(%error, "keeping the old certificate");
+                    continue;
+                }
+            };
+            match self.files.server_config(&contents) {
+                Ok(config) => {
+                    self.config.reload_from_config(Arc::new(config));
+                    tracing::info!(certificate = %self.files.certificate.display(), "new certificate");
+                }
+                Err(error) => tracing::warn!(%error, "keeping the old certificate"),
+            }
+            self.loaded = contents;
+        }
+        Ok(())
+    }
+}
+
+impl TlsFiles {
+    fn read(&self) -> Result<Contents, TlsError> {
+        let read = |path: &Path| {
+            std::fs::read(path).map_err(|source| TlsError::Read {
+                path: path.to_owned(),
+                source,
+            })
+        };
+        Ok(Contents {
+            certificate: read(&self.certificate)?,
+            key: read(&self.key)?,
+            client_ca: self.client_ca.as_deref().map(read).transpose()?,
+        })
+    }
+
+    fn server_config(&self, contents: &Contents) -> Result<ServerConfig, TlsError> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let unusable = |reason: rustls::Error| TlsError::Certificate {
+            path: self.certificate.clone(),
+            reason: reason.to_string(),
+        };
+        let builder = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(unusable)?;
+        let builder = match (&self.client_ca, &contents.client_ca) {
+            (Some(path), Some(pem)) => {
+                let roots = Arc::new(roots(path, pem)?);
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider)
+                    .build()
+                    .map_err(|error| TlsError::ClientCa {
+                        path: path.clone(),
+                        reason: error.to_string(),
+                    })?;
+                builder.with_client_cert_verifier(verifier)
+            }
+            _ => builder.with_no_client_auth(),
+        };
+        let key = PrivateKeyDer::from_pem_slice(&contents.key)
+            .map_err(|error| pem_error(&self.key, "private key", error.to_string()))?;
+        let chain = certificates(&self.certificate, &contents.certificate)?;
+        let mut config = builder.with_single_cert(chain, key).map_err(unusable)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(config)
+    }
+}
+
+fn roots(path: &Path, pem: &[u8]) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path, pem)? {
+        roots.add(certificate).map_err(|error| TlsError::ClientCa {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })?;
+    }
+    Ok(roots)
+}
+
+fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found: Vec<_> = CertificateDer::pem_slice_iter(pem)
+        .collect::<Result<_, _>>()
+        .map_err(|error| pem_error(path, "certificate", error.to_string()))?;
+    if found.is_empty() {
+        return Err(pem_error(path, "certificate", "none found".to_owned()));
+    }
+    Ok(found)
+}
+
+fn pem_error(path: &Path, what: &'static str, reason: String) -> TlsError {
+    TlsError::Pem {
+        path: path.to_owned(),
+        what,
+        reason,
+    }
+}

@@ -1,0 +1,91 @@
+use gpushare_core::gpu::{self, AliyunUnit};
+use serde_json::Value;
+
+use super::*;
+
+const RECORD: &str = "our record";
+
+fn our_bind() -> Bind {
+    Bind {
+        pod: "u-1".into(),
+        namespace: "team".to_owned(),
+        name: "p".to_owned(),
+        node: "n1".into(),
+        annotations: BTreeMap::from([(names::ALLOCATION.to_owned(), RECORD.to_owned())]),
+        timeout: Duration::from_secs(2),
+    }
+}
+
+fn pod(uid: &str, node: Option<&str>, record: Option<&str>) -> PodFacts {
+    let value: Value = json!({
+        "metadata": {"name": "p", "namespace": "team", "uid": uid,
+            "annotations": {names::ALLOCATION: record}},
+        "spec": {"nodeName": node, "containers": []},
+    });
+    let mut value = value;
+    if record.is_none() {
+        value["metadata"]["annotations"] = Value::Null;
+    }
+    let pod: slim::Pod = serde_json::from_value(value).unwrap();
+    PodFacts::new(&pod, &gpu::dialects(AliyunUnit::GiB))
+}
+
+fn answered(code: u16) -> Answer {
+    let status = Status {
+        code,
+        message: "because".to_owned(),
+        ..Status::default()
+    };
+    Answer::of(kube::Error::Api(Box::new(status)))
+}
+
+#[test]
+fn only_answers_that_rule_out_any_effect_are_refusals() {
+    for code in [400, 401, 403, 413, 422, 429] {
+        assert!(matches!(answered(code), Answer::Refused(_)), "{code}");
+    }
+    for code in [404, 409] {
+        assert!(matches!(answered(code), Answer::Conflict(_)), "{code}");
+    }
+    for code in [408, 500, 502, 503, 504] {
+        assert!(matches!(answered(code), Answer::Lost(_)), "{code}");
+    }
+}
+
+#[test]
+fn a_pod_bound_with_our_record_is_bound_whatever_the_answer_was() {
+    let bound = pod("u-1", Some("n1"), Some(RECORD));
+    for code in [409, 500, 504] {
+        assert_eq!(
+            our_bind().judge(answered(code), Some(&bound)),
+            Outcome::Bound
+        );
+    }
+}
+
+#[test]
+fn a_pod_bound_otherwise_or_gone_is_beyond_our_reach() {
+    let others = [
+        Some(pod("u-1", Some("n2"), Some(RECORD))),
+        Some(pod("u-1", Some("n1"), Some("another record"))),
+        Some(pod("u-1", Some("n1"), None)),
+        Some(pod("u-2", None, None)),
+        None,
+    ];
+    for other in others {
+        let outcome = our_bind().judge(answered(500), other.as_ref());
+        assert!(
+            matches!(outcome, Outcome::Overtaken(_)),
+            "{other:?}: {outcome:?}"
+        );
+    }
+}
+
+#[test]
+fn an_unbound_pod_stays_in_doubt_only_if_the_answer_was_lost() {
+    let unbound = pod("u-1", None, None);
+    let outcome = our_bind().judge(answered(409), Some(&unbound));
+    assert!(matches!(outcome, Outcome::Refused(_)), "{outcome:?}");
+    let outcome = our_bind().judge(answered(504), Some(&unbound));
+    assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
+}
