@@ -1,1 +1,35 @@
-//! placeholder
+//! The node agent: finds the cards, offers them to the kubelet, and sees to it that every container
+//! starts with exactly the card that was decided for its pod, or not at all.
+//!
+//! ```text
+//!  NVML ─► nvml ─► cards ─┬─► publish ─► the Node object
+//!                         ├─► plugin::devices ─► ListAndWatch
+//!  kubelet ─ Allocate ────┼─► plugin::service: a CDI name never used before
+//!  kubelet ─ PreStart ────┴─► start: identity ─► record ─► guard ─► cdi ─► the runtime
+//!  API server ─ pods ─► watch ─► state ─► sweep: files of pods that are gone
+//! ```
+//!
+//! It decides nothing: the decision stands in the pod's allocation record. It only checks and carries
+//! it out, and refuses on any doubt.
+//!
+//! # Current limitations
+//!
+//! * A card with an error that does not pass stays sick until the agent restarts.
+//! * A card in MIG mode is offered whole.
+//! * Static pods cannot use cards: the kubelet knows them by another uid than the API server.
+
+pub mod agent;
+pub mod cards;
+pub mod cdi;
+pub mod config;
+pub mod guard;
+pub mod identity;
+pub mod metrics;
+pub mod nvml;
+pub mod plugin;
+pub mod publish;
+mod socket;
+pub mod start;
+pub mod state;
+pub mod sweep;
+pub mod watch;

@@ -1,1 +1,71 @@
-fn main() {}
+//! `gpushare-node`: starts the agent of one node.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Parser;
+use gpushare_daemon::{Tasks, logging};
+use gpushare_node::agent;
+use gpushare_node::config::{Config, RawConfig};
+use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+/// Longer than the start of a container may take, shorter than a pod's usual grace period.
+const GRACE: Duration = Duration::from_secs(27);
+
+#[derive(Parser)]
+#[command(
+    name = "gpushare-node",
+    version,
+    about = "The gpushare agent of one node"
+)]
+struct Cli {
+    #[command(flatten)]
+    config: RawConfig,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("gpushare-node: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(raw: RawConfig) -> anyhow::Result<()> {
+    let config = Config::try_from(raw)?;
+    logging::init(config.log_format, &config.log_filter)?;
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the async runtime")?
+        .block_on(async {
+            let tasks = Tasks::new();
+            tasks
+                .stop_on_signals()
+                .context("cannot listen for signals")?;
+            let client = client(&config).await?;
+            tracing::info!(node = %config.node, version = env!("CARGO_PKG_VERSION"), "starting");
+            agent::start(&config, Some(client), &tasks)?;
+            Ok(tasks.finished(GRACE).await?)
+        })
+}
+
+async fn client(config: &Config) -> anyhow::Result<Client> {
+    let resolved = match &config.kubeconfig {
+        None => kube::Config::infer()
+            .await
+            .context("cannot find out how to reach the API server; set --kubeconfig")?,
+        Some(path) => {
+            let unreadable = || format!("cannot use the kubeconfig {}", path.display());
+            let kubeconfig = Kubeconfig::read_from(path).with_context(unreadable)?;
+            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+                .await
+                .with_context(unreadable)?
+        }
+    };
+    Client::try_from(resolved).context("cannot make a client of the API server")
+}

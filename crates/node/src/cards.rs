@@ -1,0 +1,44 @@
+//! What is known of the node's cards, as one value that everything else watches.
+//!
+//! Written by [`crate::nvml`] only.
+
+use std::sync::Arc;
+
+use gpushare_core::Card;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Cards {
+    /// The driver has not been asked yet.
+    #[default]
+    Unknown,
+    /// The driver cannot be asked, and never could since this agent started.
+    Unreadable,
+    /// As last read; what cannot be read any more is in here as sick.
+    Known(Arc<[Card]>),
+}
+
+impl Cards {
+    pub fn known(&self) -> Option<&Arc<[Card]>> {
+        match self {
+            Self::Known(cards) => Some(cards),
+            Self::Unknown | Self::Unreadable => None,
+        }
+    }
+
+    /// The same cards, none of which takes new pods.
+    #[must_use]
+    pub fn all_sick(&self) -> Self {
+        match self.known() {
+            None => Self::Unreadable,
+            Some(cards) => Self::Known(cards.iter().map(sick).collect()),
+        }
+    }
+}
+
+/// The same card, taking no new pods.
+pub fn sick(card: &Card) -> Card {
+    Card {
+        healthy: false,
+        ..card.clone()
+    }
+}

@@ -1,0 +1,161 @@
+//! The directory of spec files: writes ours, remembers whose they are, removes only ours.
+//!
+//! Blocking file operations; callers on the runtime use a blocking thread.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use gpushare_core::PodUid;
+use parking_lot::Mutex;
+use thiserror::Error;
+
+use super::{Slot, SlotName};
+
+pub(super) const PREFIX: &str = "gpushare.io-slot-";
+const SUFFIX: &str = ".json";
+/// Runtimes read every file whose name ends in .json or .yaml.
+const UNFINISHED: &str = ".unfinished";
+
+#[derive(Debug, Error)]
+pub enum DirectoryError {
+    #[error("cannot make the CDI directory {path}; check that the agent mounts it writable")]
+    Make { path: PathBuf, source: io::Error },
+    #[error("cannot read the CDI directory {path}")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("cannot write the CDI spec {path}; check that the agent mounts its directory writable")]
+    Write { path: PathBuf, source: io::Error },
+    #[error("cannot remove the CDI spec {path}")]
+    Remove { path: PathBuf, source: io::Error },
+}
+
+#[derive(Debug)]
+pub struct SlotFiles {
+    directory: PathBuf,
+    /// Held during file operations, so that a file and its entry here agree.
+    files: Mutex<BTreeMap<SlotName, File>>,
+}
+
+#[derive(Clone, Debug)]
+struct File {
+    pod: PodUid,
+    /// Nothing for files of an earlier life of the agent.
+    written: Option<Instant>,
+}
+
+impl SlotFiles {
+    /// Takes over the files of an earlier life of the agent, with the record that each pod was let on
+    /// with.
+    pub fn open(directory: &Path) -> Result<(Self, BTreeMap<PodUid, String>), DirectoryError> {
+        let path = || directory.to_owned();
+        fs::create_dir_all(directory).map_err(|source| DirectoryError::Make {
+            path: path(),
+            source,
+        })?;
+        let mut files = BTreeMap::new();
+        let mut records = BTreeMap::new();
+        let read = |source| DirectoryError::Read {
+            path: path(),
+            source,
+        };
+        for entry in fs::read_dir(directory).map_err(read)? {
+            let entry = entry.map_err(read)?;
+            let name = entry.file_name();
+            let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else {
+                continue;
+            };
+            if name.ends_with(UNFINISHED) {
+                remove(&entry.path())?;
+                continue;
+            }
+            let text = fs::read(entry.path()).unwrap_or_default();
+            if let Some(slot) = Slot::decode(&text) {
+                records.insert(slot.owner.pod.clone(), slot.owner.record);
+                let pod = slot.owner.pod;
+                files.insert(slot.name, File { pod, written: None });
+            } else {
+                tracing::warn!(file = name, "a CDI spec with our name is not one of ours");
+            }
+        }
+        let files = Mutex::new(files);
+        Ok((
+            Self {
+                directory: path(),
+                files,
+            },
+            records,
+        ))
+    }
+
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn path(&self, name: &SlotName) -> PathBuf {
+        self.directory.join(format!("{PREFIX}{name}{SUFFIX}"))
+    }
+
+    /// Writes the slot's file in one step; one that says the same already is left alone.
+    pub fn write(&self, slot: &Slot) -> Result<(), DirectoryError> {
+        let path = self.path(&slot.name);
+        let text = slot.encode();
+        let mut files = self.files.lock();
+        if !fs::read(&path).is_ok_and(|old| old == text.as_bytes()) {
+            // In the same directory: containerd does not see a file that is moved in from another.
+            let unfinished = self
+                .directory
+                .join(format!("{PREFIX}{}{UNFINISHED}", slot.name));
+            fs::write(&unfinished, &text)
+                .and_then(|()| fs::rename(&unfinished, &path))
+                .map_err(|source| DirectoryError::Write { path, source })?;
+        }
+        let file = File {
+            pod: slot.owner.pod.clone(),
+            written: Some(Instant::now()),
+        };
+        files.insert(slot.name.clone(), file);
+        Ok(())
+    }
+
+    /// The pods that have files, with the age of their newest; none for files of an earlier life.
+    pub fn pods(&self) -> BTreeMap<PodUid, Option<Duration>> {
+        let mut pods: BTreeMap<PodUid, Option<Duration>> = BTreeMap::new();
+        for file in self.files.lock().values() {
+            let age = file.written.map(|written| written.elapsed());
+            pods.entry(file.pod.clone())
+                .and_modify(|newest| *newest = [*newest, age].into_iter().flatten().min())
+                .or_insert(age);
+        }
+        pods
+    }
+
+    /// Removes the files of one pod, and no others. Returns how many there were.
+    pub fn remove_pod(&self, pod: &PodUid) -> Result<usize, DirectoryError> {
+        let mut files = self.files.lock();
+        let names: Vec<SlotName> = files
+            .iter()
+            .filter(|(_, file)| file.pod == *pod)
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in &names {
+            remove(&self.path(name))?;
+            files.remove(name);
+        }
+        Ok(names.len())
+    }
+}
+
+fn remove(path: &Path) -> Result<(), DirectoryError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(DirectoryError::Remove {
+            path: path.to_owned(),
+            source: error,
+        }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! The driver's own CDI specs, as nvidia-ctk generates them.
+//!
+//! Where they are, their edits for a card are passed on with ours, so that containers get the driver
+//! without the nvidia runtime. Where they are not, that runtime does it from `NVIDIA_VISIBLE_DEVICES`.
+//! Blocking file operations.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use gpushare_core::CardId;
+use serde::Deserialize;
+
+use super::ContainerEdits;
+use super::spec::OLDEST_VERSION;
+
+const KIND: &str = "nvidia.com/gpu";
+
+/// The directories in which runtimes look for specs.
+#[derive(Clone, Debug)]
+pub struct DriverSpecs {
+    pub directories: Vec<PathBuf>,
+}
+
+/// What a container needs to use some cards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriverEdits {
+    version: String,
+    edits: ContainerEdits,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    cdi_version: String,
+    kind: String,
+    #[serde(default)]
+    devices: Vec<Device>,
+    /// Common to all devices: the driver's libraries and control nodes.
+    #[serde(default)]
+    container_edits: ContainerEdits,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Device {
+    name: String,
+    #[serde(default)]
+    container_edits: ContainerEdits,
+}
+
+impl DriverSpecs {
+    /// The edits for these cards; nothing unless a spec has every one of them under its UUID.
+    pub fn edits<'a>(
+        &self,
+        cards: &(impl Iterator<Item = &'a CardId> + Clone),
+    ) -> Option<DriverEdits> {
+        let specs = self
+            .directories
+            .iter()
+            .flat_map(|directory| read_specs(directory));
+        specs.into_iter().find_map(|spec| spec.edits(cards.clone()))
+    }
+}
+
+impl Spec {
+    fn edits<'a>(&self, cards: impl Iterator<Item = &'a CardId>) -> Option<DriverEdits> {
+        let mut edits = self.container_edits.clone();
+        for card in cards {
+            let device = self
+                .devices
+                .iter()
+                .find(|device| device.name == card.as_str())?;
+            edits.add(&device.container_edits);
+        }
+        Some(DriverEdits {
+            version: later(&self.cdi_version, OLDEST_VERSION).to_owned(),
+            edits,
+        })
+    }
+}
+
+impl DriverEdits {
+    /// The driver's edits with ours on top: a variable that we set is not taken from the driver.
+    ///
+    /// Their `NVIDIA_VISIBLE_DEVICES=void` must go in particular: applications read the card from it.
+    pub fn beneath(self, ours: &ContainerEdits) -> (String, ContainerEdits) {
+        let mut edits = self.edits;
+        edits
+            .env
+            .retain(|theirs| ours.env.iter().all(|our| variable(our) != variable(theirs)));
+        edits.add(ours);
+        (self.version, edits)
+    }
+}
+
+impl ContainerEdits {
+    /// Adds what is not there yet.
+    fn add(&mut self, more: &Self) {
+        merge(&mut self.env, &more.env);
+        merge(&mut self.device_nodes, &more.device_nodes);
+        merge(&mut self.mounts, &more.mounts);
+        merge(&mut self.hooks, &more.hooks);
+        merge(&mut self.additional_gids, &more.additional_gids);
+    }
+}
+
+fn merge<T: PartialEq + Clone>(into: &mut Vec<T>, more: &[T]) {
+    for item in more {
+        if !into.contains(item) {
+            into.push(item.clone());
+        }
+    }
+}
+
+fn variable(assignment: &str) -> &str {
+    assignment
+        .split_once('=')
+        .map_or(assignment, |(name, _)| name)
+}
+
+fn later<'a>(one: &'a str, other: &'a str) -> &'a str {
+    let numbers = |version: &str| -> Vec<u32> {
+        let parts = version.trim_start_matches('v').split('.');
+        parts.map(|part| part.parse().unwrap_or(0)).collect()
+    };
+    if numbers(one) > numbers(other) {
+        one
+    } else {
+        other
+    }
+}
+
+/// The driver's specs in a directory, in the order of their names. A file that cannot be read is left
+/// to the runtime to complain about.
+fn read_specs(directory: &Path) -> Vec<Spec> {
+    let Ok(entries) = fs::read_dir(directory) else {
+        return Vec::new();
+    };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    paths.iter().filter_map(|path| read_spec(path)).collect()
+}
+
+fn read_spec(path: &Path) -> Option<Spec> {
+    let name = path.file_name()?.to_str()?;
+    if name.starts_with(super::directory::PREFIX) {
+        return None;
+    }
+    let json = match path.extension()?.to_str()? {
+        "json" => true,
+        "yaml" | "yml" => false,
+        _ => return None,
+    };
+    let text = fs::read_to_string(path).ok()?;
+    // Spares parsing everybody's specs.
+    if !text.contains(KIND) {
+        return None;
+    }
+    let spec: Spec = if json {
+        serde_json::from_str(&text).ok()?
+    } else {
+        serde_saphyr::from_str(&text).ok()?
+    };
+    (spec.kind == KIND).then_some(spec)
+}
+
+#[cfg(test)]
+mod tests;

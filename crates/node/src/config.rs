@@ -1,0 +1,144 @@
+//! The agent's settings: as typed, and resolved.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use gpushare_core::NodeName;
+use gpushare_core::gpu::AliyunUnit;
+use gpushare_daemon::logging::Format;
+use thiserror::Error;
+
+use crate::nvml::Driver;
+
+/// Flags as typed; each has an environment variable of the same meaning.
+#[derive(Args, Clone, Debug)]
+pub struct RawConfig {
+    /// Name of the Node object of this machine
+    #[arg(long, env = "NODE_NAME")]
+    node_name: String,
+
+    /// Path of a kubeconfig; without it KUBECONFIG, the default path, or the pod's service account
+    #[arg(long, env = "GPUSHARE_KUBECONFIG")]
+    kubeconfig: Option<PathBuf>,
+
+    /// The kubelet's device plugin directory
+    #[arg(
+        long,
+        env = "GPUSHARE_DEVICE_PLUGIN_DIR",
+        default_value = "/var/lib/kubelet/device-plugins"
+    )]
+    device_plugin_dir: PathBuf,
+
+    /// The kubelet's PodResources socket
+    #[arg(
+        long,
+        env = "GPUSHARE_POD_RESOURCES_SOCKET",
+        default_value = "/var/lib/kubelet/pod-resources/kubelet.sock"
+    )]
+    pod_resources_socket: PathBuf,
+
+    /// Directory for the CDI specs of containers; emptied by a reboot
+    #[arg(long, env = "GPUSHARE_CDI_DIR", default_value = "/var/run/cdi")]
+    cdi_dir: PathBuf,
+
+    /// Further directory in which the driver's own CDI specs may be, as nvidia-ctk writes them
+    #[arg(long, env = "GPUSHARE_DRIVER_CDI_DIR", default_value = "/etc/cdi")]
+    driver_cdi_dir: PathBuf,
+
+    /// The NVIDIA driver's management library, as a path or as a name for the dynamic linker
+    #[arg(
+        long,
+        env = "GPUSHARE_NVML_LIBRARY",
+        default_value = "libnvidia-ml.so.1"
+    )]
+    nvml_library: PathBuf,
+
+    /// Seconds between two complete looks for added and removed cards
+    #[arg(long, env = "GPUSHARE_RESCAN_SECONDS", default_value_t = 60)]
+    rescan_seconds: u64,
+
+    /// What one aliyun.com/gpu-mem means in this cluster: GiB or MiB
+    #[arg(long, env = "GPUSHARE_ALIYUN_MEMORY_UNIT", default_value = "GiB")]
+    aliyun_memory_unit: AliyunUnit,
+
+    /// How many containers can share a card through gpushare.io/gpu
+    #[arg(long, env = "GPUSHARE_SLOTS_PER_CARD", default_value_t = 100)]
+    slots_per_card: u32,
+
+    /// Address for /healthz, /readyz, /metrics and /version
+    #[arg(long, env = "GPUSHARE_LISTEN", default_value = "127.0.0.1:39998")]
+    listen: SocketAddr,
+
+    /// Log lines as text or json
+    #[arg(long, env = "GPUSHARE_LOG_FORMAT", default_value_t = Format::Text)]
+    log_format: Format,
+
+    /// What to log, such as info,gpushare_node=debug
+    #[arg(long, env = "GPUSHARE_LOG", default_value = "info")]
+    log: String,
+}
+
+/// Settings that make sense together.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub node: NodeName,
+    pub kubeconfig: Option<PathBuf>,
+    pub device_plugin_dir: PathBuf,
+    pub pod_resources_socket: PathBuf,
+    pub cdi_dir: PathBuf,
+    pub driver_cdi_dir: PathBuf,
+    pub driver: Driver,
+    pub aliyun_unit: AliyunUnit,
+    pub slots_per_card: u32,
+    pub listen: SocketAddr,
+    pub log_format: Format,
+    pub log_filter: String,
+}
+
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ConfigError {
+    #[error("the node's name is empty: set --node-name, or NODE_NAME from the field spec.nodeName")]
+    NoNode,
+    #[error("--slots-per-card is {0}: write a number from 1 to {MOST_SLOTS}")]
+    Slots(u32),
+    #[error("--rescan-seconds is 0: write at least 1")]
+    Rescan,
+}
+
+/// More containers than the kubelet runs on a node; more devices only cost it memory.
+const MOST_SLOTS: u32 = 1000;
+
+impl TryFrom<RawConfig> for Config {
+    type Error = ConfigError;
+
+    fn try_from(raw: RawConfig) -> Result<Self, ConfigError> {
+        if raw.node_name.is_empty() {
+            return Err(ConfigError::NoNode);
+        }
+        if !(1..=MOST_SLOTS).contains(&raw.slots_per_card) {
+            return Err(ConfigError::Slots(raw.slots_per_card));
+        }
+        if raw.rescan_seconds == 0 {
+            return Err(ConfigError::Rescan);
+        }
+        Ok(Self {
+            node: NodeName::new(raw.node_name),
+            kubeconfig: raw.kubeconfig,
+            device_plugin_dir: raw.device_plugin_dir,
+            pod_resources_socket: raw.pod_resources_socket,
+            cdi_dir: raw.cdi_dir,
+            driver_cdi_dir: raw.driver_cdi_dir,
+            driver: Driver {
+                library: raw.nvml_library,
+                rescan: Duration::from_secs(raw.rescan_seconds),
+            },
+            aliyun_unit: raw.aliyun_memory_unit,
+            slots_per_card: raw.slots_per_card,
+            listen: raw.listen,
+            log_format: raw.log_format,
+            log_filter: raw.log,
+        })
+    }
+}

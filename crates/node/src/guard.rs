@@ -1,0 +1,161 @@
+//! The last guard before a container starts: what this agent has let onto each card.
+//!
+//! The scheduler's ledger decides; this tally only refuses what contradicts it: a record that would
+//! take a card past its size, one for a card that is not here, one that was changed after the pod had
+//! started. It is pure; [`crate::state`] keeps it in step with the pods of the node.
+
+use std::collections::BTreeMap;
+
+use gpushare_core::ledger::Bound;
+use gpushare_core::{Amounts, Card, CardId, DeviceClass, Placement, PodUid};
+use thiserror::Error;
+
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    admitted: BTreeMap<PodUid, Admitted>,
+}
+
+#[derive(Clone, Debug)]
+struct Admitted {
+    placement: Placement,
+    charges: BTreeMap<CardId, Amounts>,
+    /// The containers have ended for good; the first record is still remembered.
+    ended: bool,
+}
+
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum GuardRefusal {
+    #[error(
+        "the pod's allocation record was changed after it was first used; \
+         restore it, or delete the pod so that it is placed again"
+    )]
+    Changed,
+    #[error(
+        "card {0} of the allocation record is not on this node; delete the pod so that it is placed again"
+    )]
+    NoSuchCard(CardId),
+    #[error(
+        "card {index} ({card}) is unhealthy; delete the pod so that it is placed on another card"
+    )]
+    Sick { index: u32, card: CardId },
+    #[error(
+        "card {index} ({card}) has {free} {unit} of {dimension} free and the allocation record takes {needed}; \
+         the record was not made by the gpushare scheduler, or something else uses the card: delete the pod \
+         so that it is placed again"
+    )]
+    Full {
+        index: u32,
+        card: CardId,
+        dimension: String,
+        unit: String,
+        needed: u64,
+        free: u64,
+    },
+}
+
+impl Tally {
+    /// Lets a pod onto its cards, or says why not.
+    ///
+    /// A pod that was let on before may start further containers, or start them again, on a card that
+    /// has become sick meanwhile: its memory is booked there, it cannot move, and many errors pass.
+    pub fn admit(
+        &mut self,
+        bound: &Bound,
+        class: &DeviceClass,
+        cards: &[Card],
+    ) -> Result<(), GuardRefusal> {
+        let charges = bound.placement.charges(&bound.ask);
+        let again = match self.admitted.get(&bound.pod) {
+            Some(first) if first.placement != bound.placement => return Err(GuardRefusal::Changed),
+            first => first.is_some(),
+        };
+        for (id, needed) in &charges {
+            let card = cards
+                .iter()
+                .find(|card| card.id == *id)
+                .ok_or_else(|| GuardRefusal::NoSuchCard(id.clone()))?;
+            if !again {
+                self.check_room(class, card, needed)?;
+            }
+        }
+        if !again {
+            self.remember(bound);
+        }
+        Ok(())
+    }
+
+    fn check_room(
+        &self,
+        class: &DeviceClass,
+        card: &Card,
+        needed: &Amounts,
+    ) -> Result<(), GuardRefusal> {
+        if !card.healthy {
+            return Err(GuardRefusal::Sick {
+                index: card.index,
+                card: card.id.clone(),
+            });
+        }
+        let free = card.capacity.saturating_sub(&self.used(&card.id));
+        match class.shortage(needed, &free).first() {
+            None => Ok(()),
+            Some((dimension, missing)) => {
+                let needed = class
+                    .named(needed)
+                    .get(&*dimension.name)
+                    .copied()
+                    .unwrap_or(0);
+                Err(GuardRefusal::Full {
+                    index: card.index,
+                    card: card.id.clone(),
+                    dimension: dimension.name.to_string(),
+                    unit: dimension.unit.to_string(),
+                    needed,
+                    free: needed.saturating_sub(*missing),
+                })
+            }
+        }
+    }
+
+    /// What running pods hold on a card.
+    pub fn used(&self, card: &CardId) -> Amounts {
+        self.admitted
+            .values()
+            .filter(|admitted| !admitted.ended)
+            .filter_map(|admitted| admitted.charges.get(card))
+            .fold(Amounts::ZERO, |sum, amounts| sum.saturating_add(amounts))
+    }
+
+    /// Takes over what an earlier life of this agent let on; it runs, so it counts.
+    pub fn remember(&mut self, bound: &Bound) {
+        let admitted = Admitted {
+            placement: bound.placement.clone(),
+            charges: bound.placement.charges(&bound.ask),
+            ended: false,
+        };
+        self.admitted.insert(bound.pod.clone(), admitted);
+    }
+
+    pub fn knows(&self, pod: &PodUid) -> bool {
+        self.admitted.contains_key(pod)
+    }
+
+    /// The pod's containers have ended for good: it holds nothing any more.
+    pub fn end(&mut self, pod: &PodUid) {
+        if let Some(admitted) = self.admitted.get_mut(pod) {
+            admitted.ended = true;
+        }
+    }
+
+    pub fn forget(&mut self, pod: &PodUid) {
+        self.admitted.remove(pod);
+    }
+
+    /// Forgets every pod but those.
+    pub fn keep(&mut self, keep: impl Fn(&PodUid) -> bool) {
+        self.admitted.retain(|pod, _| keep(pod));
+    }
+}
+
+#[cfg(test)]
+mod tests;

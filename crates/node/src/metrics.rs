@@ -1,0 +1,108 @@
+//! What the agent counts.
+
+use std::time::Duration;
+
+use gpushare_core::Card;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use crate::start::Refusal;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Start {
+    resource: &'static str,
+    /// `started`, or the kind of refusal.
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Resource {
+    resource: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Health {
+    health: &'static str,
+}
+
+/// Cheap to clone; all clones count together.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    starts: Family<Start, Counter>,
+    start_seconds: Histogram,
+    registered: Family<Resource, Gauge>,
+    cards: Family<Health, Gauge>,
+    pods_with_specs: Gauge,
+}
+
+impl Metrics {
+    pub fn new(registry: &mut Registry) -> Self {
+        // From half a millisecond to the kubelet's patience of 30 s.
+        let start_seconds = Histogram::new(exponential_buckets(0.0005, 3.0, 11));
+        let metrics = Self {
+            starts: Family::default(),
+            start_seconds,
+            registered: Family::default(),
+            cards: Family::default(),
+            pods_with_specs: Gauge::default(),
+        };
+        let ours = registry.sub_registry_with_prefix("gpushare_node");
+        ours.register(
+            "container_starts",
+            "Container starts that the kubelet asked about, by what became of them",
+            metrics.starts.clone(),
+        );
+        ours.register(
+            "container_start_seconds",
+            "Time to prepare or refuse the start of a container",
+            metrics.start_seconds.clone(),
+        );
+        ours.register(
+            "registered",
+            "Whether the kubelet has this resource from us",
+            metrics.registered.clone(),
+        );
+        ours.register("cards", "Cards of the node", metrics.cards.clone());
+        ours.register(
+            "pods_with_specs",
+            "Pods that have CDI specs on the node",
+            metrics.pods_with_specs.clone(),
+        );
+        metrics
+    }
+
+    /// A container start was prepared, or refused for a reason.
+    pub fn started(&self, resource: &'static str, refusal: Option<&Refusal>, took: Duration) {
+        let outcome = refusal.map_or("started", Refusal::kind);
+        self.starts
+            .get_or_create(&Start { resource, outcome })
+            .inc();
+        self.start_seconds.observe(took.as_secs_f64());
+    }
+
+    pub fn registered(&self, resource: &'static str, registered: bool) {
+        let gauge = self.registered.get_or_create(&Resource { resource });
+        gauge.set(registered.into());
+    }
+
+    pub fn is_registered(&self, resource: &'static str) -> bool {
+        self.registered.get_or_create(&Resource { resource }).get() > 0
+    }
+
+    pub fn cards(&self, cards: &[Card]) {
+        let healthy = cards.iter().filter(|card| card.healthy).count();
+        for (health, count) in [("healthy", healthy), ("sick", cards.len() - healthy)] {
+            let gauge = self.cards.get_or_create(&Health { health });
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+    }
+
+    pub fn pods_with_specs(&self, count: usize) {
+        self.pods_with_specs
+            .set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+}

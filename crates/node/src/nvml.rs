@@ -1,0 +1,104 @@
+//! The cards as the driver shows them, through NVML.
+//!
+//! Owns a thread of its own, because NVML calls block. A missing or broken driver is never silent: it
+//! is logged with what to do about it, tried again, and every known card is sick meanwhile.
+
+mod session;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use gpushare_core::CardId;
+use nvml_wrapper::Nvml;
+use nvml_wrapper::error::NvmlError;
+use thiserror::Error;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::cards::Cards;
+
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How long shutdown may go unnoticed by this thread.
+const NAP: Duration = Duration::from_millis(200);
+
+/// Where the driver is and how often it is looked at anew.
+#[derive(Clone, Debug)]
+pub struct Driver {
+    /// A path, or a name for the dynamic linker to find.
+    pub library: PathBuf,
+    /// The driver lists its cards when it is opened; it is opened anew this often.
+    pub rescan: Duration,
+}
+
+#[derive(Debug, Error)]
+pub enum DriverError {
+    #[error(
+        "cannot load the NVIDIA driver library {library}: {source}; install the driver on this node, make its \
+         library visible to the agent (the nvidia runtime, or a mount), or point --nvml-library at it"
+    )]
+    Load { library: PathBuf, source: NvmlError },
+    #[error(
+        "the NVIDIA driver does not start: {source}; check `nvidia-smi` and `dmesg` on this node, the driver may \
+         not be loaded or may have another version than its library {library}"
+    )]
+    Start { library: PathBuf, source: NvmlError },
+    #[error(
+        "the NVIDIA driver stopped answering: {0}; check `nvidia-smi` and `dmesg` on this node"
+    )]
+    Ask(#[from] NvmlError),
+}
+
+/// Cards with an error that does not pass, and its Xid number.
+type Condemned = BTreeMap<CardId, u64>;
+
+/// Keeps `cards` up to date until shutdown. Blocks; for a thread of its own.
+pub fn watch_cards(driver: &Driver, cards: &watch::Sender<Cards>, stop: &CancellationToken) {
+    let mut condemned = Condemned::new();
+    let mut pause = FIRST_PAUSE;
+    while !stop.is_cancelled() {
+        let ended = driver
+            .open()
+            .and_then(|nvml| session::run(&nvml, driver.rescan, cards, &mut condemned, stop));
+        match ended {
+            Ok(()) => pause = FIRST_PAUSE,
+            Err(error) => {
+                tracing::error!(%error, retry_in = ?pause, "the cards cannot be read");
+                let sick = cards.borrow().all_sick();
+                set(cards, sick);
+                nap(pause, stop);
+                pause = LONGEST_PAUSE.min(pause * 2);
+            }
+        }
+    }
+}
+
+impl Driver {
+    fn open(&self) -> Result<Nvml, DriverError> {
+        let opened = Nvml::builder().lib_path(self.library.as_os_str()).init();
+        opened.map_err(|source| {
+            let library = self.library.clone();
+            match source {
+                NvmlError::LibloadingError(_) => DriverError::Load { library, source },
+                source => DriverError::Start { library, source },
+            }
+        })
+    }
+}
+
+/// Tells the others, if there is anything to tell.
+fn set(cards: &watch::Sender<Cards>, now: Cards) {
+    cards.send_if_modified(|before| {
+        let changed = *before != now;
+        *before = now;
+        changed
+    });
+}
+
+fn nap(length: Duration, stop: &CancellationToken) {
+    let end = Instant::now() + length;
+    while !stop.is_cancelled() && Instant::now() < end {
+        std::thread::sleep(NAP.min(end.saturating_duration_since(Instant::now())));
+    }
+}

@@ -1,0 +1,163 @@
+//! Publishes the cards on the Node object: the inventory in an annotation for the scheduler extender,
+//! totals in the status for kube-scheduler and for tools.
+//!
+//! Follows the own Node, so that a Node that was made anew, or values that somebody changed, are put
+//! right. Writes only what differs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::StreamExt;
+use gpushare_core::gpu::MEMORY;
+use gpushare_core::{Card, DeviceClass, NodeName, Quantity, inventory, names};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Patch, PatchParams};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::cards::{Cards, sick};
+
+const RETRY: Duration = Duration::from_secs(5);
+
+/// What must be written to bring a Node up to date, as merge patches.
+#[derive(Debug, Default, PartialEq)]
+struct Changes {
+    annotation: Option<Value>,
+    status: Option<Value>,
+}
+
+/// Runs for ever.
+pub async fn publish_for_ever(
+    client: Client,
+    name: NodeName,
+    class: DeviceClass,
+    mut cards: watch::Receiver<Cards>,
+    published: watch::Sender<bool>,
+) {
+    let nodes: Api<Node> = Api::all(client);
+    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let mut events = std::pin::pin!(watcher(nodes.clone(), config).default_backoff());
+    let mut node: Option<Node> = None;
+    let mut retry = false;
+    loop {
+        tokio::select! {
+            event = events.next() => match event {
+                Some(Ok(Event::Apply(seen) | Event::InitApply(seen))) => node = Some(seen),
+                Some(Ok(Event::Delete(_))) => node = None,
+                Some(Ok(Event::Init | Event::InitDone)) => {}
+                Some(Err(error)) => {
+                    tracing::warn!(%error, %name, "the watch of our Node broke, trying again");
+                }
+                None => return,
+            },
+            changed = cards.changed() => if changed.is_err() { return },
+            () = sleep(RETRY), if retry => {}
+        }
+        let Some(seen) = &node else { continue };
+        let changes = changes(seen, &cards.borrow_and_update(), &class);
+        match write(&nodes, &name, &changes).await {
+            Ok(None) => {
+                let known = cards.borrow().known().is_some();
+                published.send_if_modified(|before| std::mem::replace(before, known) != known);
+                retry = false;
+            }
+            Ok(Some(written)) => {
+                tracing::info!(%name, "published the cards on our Node");
+                // The next look is at what was written; the watch shows it again later.
+                node = Some(written);
+                retry = true;
+            }
+            Err(error) => {
+                tracing::warn!(%error, %name, "cannot publish the cards on our Node, trying again");
+                retry = true;
+            }
+        }
+    }
+}
+
+/// The Node after the last write, or nothing if there was nothing to write.
+async fn write(
+    nodes: &Api<Node>,
+    name: &NodeName,
+    changes: &Changes,
+) -> Result<Option<Node>, kube::Error> {
+    let params = PatchParams::default();
+    let mut written = None;
+    if let Some(patch) = &changes.annotation {
+        written = Some(
+            nodes
+                .patch(name.as_str(), &params, &Patch::Merge(patch))
+                .await?,
+        );
+    }
+    if let Some(patch) = &changes.status {
+        let patch = Patch::Merge(patch);
+        written = Some(nodes.patch_status(name.as_str(), &params, &patch).await?);
+    }
+    Ok(written)
+}
+
+fn changes(node: &Node, cards: &Cards, class: &DeviceClass) -> Changes {
+    match cards {
+        Cards::Unknown => Changes::default(),
+        Cards::Unreadable => Changes {
+            annotation: close(node, class),
+            status: None,
+        },
+        Cards::Known(cards) => Changes {
+            annotation: annotate(node, &inventory::encode(class, cards)),
+            status: totals(node, cards),
+        },
+    }
+}
+
+fn annotation(node: &Node) -> Option<&String> {
+    node.metadata.annotations.as_ref()?.get(names::CARDS)
+}
+
+fn annotate(node: &Node, inventory: &str) -> Option<Value> {
+    let differs = annotation(node).map(String::as_str) != Some(inventory);
+    differs.then(|| json!({"metadata": {"annotations": {names::CARDS: inventory}}}))
+}
+
+/// Cards that an earlier life of the agent published and this one cannot read take no new pods.
+fn close(node: &Node, class: &DeviceClass) -> Option<Value> {
+    let published = inventory::decode(class, annotation(node)?).ok()?;
+    let closed: Vec<Card> = published.iter().map(sick).collect();
+    annotate(node, &inventory::encode(class, &closed))
+}
+
+/// The totals of all cards, sick ones too: the kubelet makes allocatable of capacity by itself.
+fn totals(node: &Node, cards: &[Card]) -> Option<Value> {
+    let memory = cards.iter().fold(0_u64, |sum, card| {
+        sum.saturating_add(card.capacity.get(MEMORY))
+    });
+    let wanted = BTreeMap::from([
+        (names::GPU_MEM, memory),
+        (names::ALIYUN_GPU_COUNT, cards.len() as u64),
+    ]);
+    let status = node.status.as_ref();
+    let lists = [
+        status.and_then(|status| status.capacity.as_ref()),
+        status.and_then(|status| status.allocatable.as_ref()),
+    ];
+    // By value: the API server writes 16000 as 16k.
+    let current = lists.into_iter().all(|list| {
+        wanted.iter().all(|(name, amount)| {
+            let text = list.and_then(|list| list.get(*name));
+            text.and_then(|text| Quantity::parse(&text.0).ok()?.count().ok()) == Some(*amount)
+        })
+    });
+    let wanted: BTreeMap<&str, String> = wanted
+        .into_iter()
+        .map(|(name, amount)| (name, amount.to_string()))
+        .collect();
+    (!current).then(|| json!({"status": {"capacity": wanted, "allocatable": wanted}}))
+}
+
+#[cfg(test)]
+mod tests;
