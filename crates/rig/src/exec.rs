@@ -1,5 +1,6 @@
 //! Running other programs so that a failure says what was run and what it said.
 
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,7 +18,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
 
 /// Like [`output`], with `input` as the program's standard input (nothing when `None`).
 pub(crate) fn output_with_input(command: &mut Command, input: Option<&str>) -> Result<String> {
-    let shown = format!("{command:?}");
+    let shown = show(command);
     command.stdin(if input.is_some() {
         Stdio::piped()
     } else {
@@ -54,7 +55,7 @@ pub(crate) fn output_with_input(command: &mut Command, input: Option<&str>) -> R
 
 /// Runs `command` with all its output in the file `log`; an error carries the end of it.
 pub(crate) fn logged(command: &mut Command, log: &Path) -> Result<()> {
-    let shown = format!("{command:?}");
+    let shown = show(command);
     let file = fs::File::options()
         .create(true)
         .append(true)
@@ -77,6 +78,13 @@ pub(crate) fn logged(command: &mut Command, log: &Path) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// A command as a person would type it; the environment is left out.
+fn show(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<_> = words.map(OsStr::to_string_lossy).collect();
+    format!("`{}`", words.join(" "))
 }
 
 /// The last lines of a file, or why there are none.
@@ -111,7 +119,7 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "echo before; echo reason >&2; exit 3"]);
         let error = output(&mut command).unwrap_err().to_string();
-        for part in ["\"sh\"", "exit status: 3", "before", "reason"] {
+        for part in ["`sh -c", "exit status: 3", "before", "reason"] {
             assert!(error.contains(part), "{part} is missing in: {error}");
         }
     }

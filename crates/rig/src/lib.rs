@@ -37,6 +37,6 @@ pub use bridge::Bridge;
 pub use config::{API_PORT, NODE_IP, NODE_NAME};
 pub use images::BUSYBOX;
 pub use network::Network;
-pub use options::Options;
+pub use options::{Options, check_name};
 pub use rig::{COMPONENTS, Rig};
-pub use state::sweep;
+pub use state::{is_running, sweep};

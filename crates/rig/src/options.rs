@@ -49,7 +49,7 @@ impl Options {
 }
 
 /// A name becomes part of paths, of a control group and of a host name.
-pub(crate) fn check_name(name: &str) -> Result<()> {
+pub fn check_name(name: &str) -> Result<()> {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     ensure!(
         !name.is_empty() && name.len() <= 40 && name.bytes().all(allowed),

@@ -35,7 +35,7 @@ pub(crate) fn cgroup(name: &str) -> String {
 }
 
 /// Whether a rig of that name is recorded and its supervisor is alive.
-pub(crate) fn is_running(name: &str) -> Result<bool> {
+pub fn is_running(name: &str) -> Result<bool> {
     let dir = rigs()?.join(name);
     Ok(dir.exists() && Lock::try_take(&dir.join("lock"))?.is_none())
 }

@@ -47,18 +47,9 @@ fn pods_run_log_and_reach_each_other_and_the_api_through_services() {
         .output()
         .unwrap();
     assert_eq!(String::from_utf8_lossy(&from_node.stdout), "hello\n");
-    rig.kubectl(&[
-        "exec",
-        "client",
-        "--",
-        "nc",
-        "-z",
-        "-w",
-        "5",
-        "10.96.0.1",
-        "443",
-    ])
-    .unwrap();
+    let knock = ["nc", "-w", "5", "10.96.0.1", "443", "-e", "true"];
+    rig.kubectl(&[&["exec", "client", "--"], &knock[..]].concat())
+        .unwrap();
 }
 
 #[test]

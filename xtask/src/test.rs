@@ -1,0 +1,71 @@
+//! `cargo xtask test`: everything that needs neither root nor Go.
+
+use anyhow::Result;
+
+use crate::cargo::{Products, cargo, succeed};
+use crate::steps::Steps;
+use crate::{nvidia_smi, python, tidy};
+
+/// Check and test everything that needs neither root nor a cluster
+///
+/// Formatting, lints, unit and integration tests on the embedded API server, the fake GPU driver
+/// read by real clients, documentation, and the rules of this repository. What the tests need
+/// (nvidia-ml-py, nvidia-smi) is fetched into the cache, not installed.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Run only tests whose name contains this, and nothing but tests
+    filter: Option<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let mut steps = Steps::default();
+    if arguments.filter.is_none() {
+        check(&mut steps);
+    }
+    let products = steps.run("build", |_| Products::build());
+    let python = steps.run("Python with nvidia-ml-py", |_| python::ensure());
+    let smi = steps.run("nvidia-smi", |_| nvidia_smi::ensure());
+    steps.run("tests", |tests| {
+        let mut command = cargo();
+        command.args(["test", "--workspace", "--exclude", "e2e", "--no-fail-fast"]);
+        if let Some(products) = &products {
+            products.announce(&mut command);
+        }
+        if let Some(python) = &python {
+            command.env("GPUSHARE_PYTHON", python);
+        }
+        if let Some(Some(smi)) = &smi {
+            command.env("GPUSHARE_NVIDIA_SMI", smi);
+        }
+        if let Some(filter) = &arguments.filter {
+            command.args(["--", filter]);
+        }
+        tests.run(&mut command)
+    });
+    if arguments.filter.is_none() {
+        steps.run("documentation", |_| {
+            let mut doc = cargo();
+            doc.args(["doc", "--workspace", "--no-deps", "--quiet"]);
+            succeed(doc.env("RUSTDOCFLAGS", "-D warnings"))
+        });
+    }
+    steps.finish()
+}
+
+fn check(steps: &mut Steps) {
+    steps.run("formatting", |_| {
+        succeed(cargo().args(["fmt", "--all", "--check"]))
+    });
+    steps.run("rules", |_| tidy::check());
+    steps.run("lints", |_| {
+        let mut clippy = cargo();
+        clippy.args([
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--all-features",
+            "--quiet",
+        ]);
+        succeed(clippy.args(["--", "-D", "warnings"]))
+    });
+}
