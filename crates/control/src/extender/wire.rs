@@ -56,7 +56,10 @@ pub(crate) enum BodyError {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
+#[serde(
+    rename_all = "PascalCase",
+    expecting = "an object with Pod and NodeNames or Nodes"
+)]
 struct RawArgs<'a> {
     #[serde(alias = "pod")]
     pod: Option<slim::Pod>,
@@ -151,6 +154,7 @@ pub(crate) struct BindingArgs {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object with PodUID, PodNamespace, PodName and Node")]
 struct RawBindingArgs {
     #[serde(rename = "PodName", alias = "podName", alias = "podname", default)]
     name: String,

@@ -18,6 +18,7 @@ impl State {
         let bound = self.believed(&facts);
         if let Some(bound) = bound {
             self.ledger.confirm(bound);
+            self.attempts.remove(&facts.uid);
         }
         if let Some((uid, pod)) = known(facts) {
             self.pods.insert(uid, pod);
@@ -57,8 +58,10 @@ impl State {
         }
         self.pods = pods;
         let ledger = &self.ledger;
-        self.attempts
-            .retain(|uid, _| ledger.booking(uid.as_str()).is_some());
+        self.attempts.retain(|uid, _| {
+            let booking = ledger.booking(uid.as_str());
+            booking.is_some_and(|booking| booking.state != Booked::Confirmed)
+        });
         for open in self.reads.values_mut() {
             open.stale = true;
         }

@@ -1,0 +1,91 @@
+//! Bodies that a real kube-scheduler sent, with their resource as it was (not ours) and made ours.
+
+use serde_json::{Value, json};
+
+use crate::cluster::{call, extender, node, post};
+use crate::kubernetes::{ExtenderFilterResult, HostPriorityList};
+
+const BY_NAME: &str = include_str!("../samples/names-filter.json");
+const RETRIED: &str = include_str!("../samples/retried-filter.json");
+const WHOLE: &str = include_str!("../samples/nodes-filter.json");
+const PRIORITIZE_BY_NAME: &str = include_str!("../samples/names-prioritize.json");
+const PRIORITIZE_WHOLE: &str = include_str!("../samples/nodes-prioritize.json");
+const BIND: &str = include_str!("../samples/bind.json");
+
+fn as_sent(body: &str) -> Value {
+    serde_json::from_str(body).unwrap()
+}
+
+fn ours(body: &str) -> Value {
+    as_sent(&body.replace("example.com/gpu-mem", "aliyun.com/gpu-mem"))
+}
+
+#[tokio::test]
+async fn a_pod_that_asks_for_nothing_of_ours_passes_everywhere() {
+    let extender = extender(&[], &[]);
+    for body in [BY_NAME, RETRIED] {
+        let result: ExtenderFilterResult = call(&extender, "filter", &as_sent(body)).await;
+        assert_eq!(result.node_names.unwrap(), ["fake-1", "fake-2"]);
+        assert_eq!(result.error, "");
+    }
+}
+
+#[tokio::test]
+async fn names_are_answered_with_names() {
+    let extender = extender(&[node("fake-1", &[16]), node("fake-2", &[16, 24])], &[]);
+    let result: ExtenderFilterResult = call(&extender, "filter", &ours(BY_NAME)).await;
+    let refused = result.refused();
+    assert_eq!(result.node_names.unwrap(), ["fake-2"]);
+    assert!(result.nodes.is_none(), "names only");
+    assert!(
+        result.failed_nodes.unwrap().is_empty(),
+        "preemption cannot help"
+    );
+    assert_eq!(
+        refused["fake-1"],
+        "gpushare: no card has 20480 MiB of memory free: card 0 lacks 4096 MiB (16384 of 16384 free)"
+    );
+}
+
+#[tokio::test]
+async fn whole_nodes_are_answered_with_the_same_nodes() {
+    let extender = extender(&[node("fake-1", &[4]), node("fake-2", &[8])], &[]);
+    let body = ours(WHOLE);
+    let result: ExtenderFilterResult = call(&extender, "filter", &body).await;
+    assert!(result.node_names.is_none());
+    assert!(result.refused().contains_key("fake-1"));
+    assert_eq!(
+        result.nodes.unwrap().items,
+        [body["Nodes"]["items"][1].clone()]
+    );
+}
+
+#[tokio::test]
+async fn both_forms_are_prioritized() {
+    let extender = extender(&[node("fake-1", &[40]), node("fake-2", &[24])], &[]);
+    for body in [PRIORITIZE_BY_NAME, PRIORITIZE_WHOLE] {
+        let scores: HostPriorityList = call(&extender, "prioritize", &ours(body)).await;
+        let scores: Vec<_> = scores
+            .iter()
+            .map(|one| (one.host.as_str(), one.score))
+            .collect();
+        assert_eq!(scores, [("fake-1", 9), ("fake-2", 10)]);
+    }
+}
+
+#[tokio::test]
+async fn a_bind_is_understood_and_its_failure_is_readable() {
+    let extender = extender(&[node("fake-1", &[40])], &[]);
+    let (status, body) = post(&extender, "bind", BIND).await;
+    assert_eq!(
+        status, 200,
+        "the scheduler drops the body of any other answer"
+    );
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    let error = body["Error"].as_str().unwrap();
+    assert!(
+        error.starts_with("gpushare: cannot read pod lab/p1"),
+        "{error}"
+    );
+    assert_eq!(body, json!({"Error": error}));
+}
