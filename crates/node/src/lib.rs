@@ -32,4 +32,6 @@ mod socket;
 pub mod start;
 pub mod state;
 pub mod sweep;
+#[cfg(test)]
+mod testing;
 pub mod watch;

@@ -1,1 +1,89 @@
+use gpushare_core::gpu;
 
+use super::*;
+use crate::testing::card;
+
+fn node(value: Value) -> Node {
+    serde_json::from_value(value).unwrap()
+}
+
+fn known(cards: &[Card]) -> Cards {
+    Cards::Known(cards.into())
+}
+
+fn check(node: &Node, cards: &Cards) -> Changes {
+    changes(node, cards, &gpu::class())
+}
+
+/// The Node after the changes were written.
+fn written(changes: &Changes) -> Node {
+    let mut node = changes.annotation.clone().unwrap();
+    node["status"] = changes.status.clone().unwrap()["status"].clone();
+    self::node(node)
+}
+
+#[test]
+fn a_new_node_gets_inventory_and_totals_and_then_nothing_more() {
+    let cards = known(&[card(0, 8000), card(1, 8000)]);
+    let changes = check(&node(json!({})), &cards);
+    let totals = json!({"gpushare.io/gpu-mem": "16000", "aliyun.com/gpu-count": "2"});
+    let status = json!({"status": {"capacity": totals, "allocatable": totals}});
+    assert_eq!(changes.status, Some(status));
+    assert_eq!(check(&written(&changes), &cards), Changes::default());
+}
+
+#[test]
+fn a_quantity_in_another_spelling_is_no_change() {
+    let cards = known(&[card(0, 8000), card(1, 8000)]);
+    let mut node = written(&check(&node(json!({})), &cards));
+    let status = node.status.as_mut().unwrap();
+    for list in [&mut status.capacity, &mut status.allocatable] {
+        let memory = list.as_mut().unwrap().get_mut(names::GPU_MEM).unwrap();
+        memory.0 = "16k".to_owned();
+    }
+    assert_eq!(check(&node, &cards), Changes::default());
+}
+
+#[test]
+fn what_somebody_changed_or_the_kubelet_dropped_is_put_right() {
+    let cards = known(&[card(0, 8000)]);
+    let good = written(&check(&node(json!({})), &cards));
+
+    let mut edited = good.clone();
+    edited.metadata.annotations = None;
+    let changes = check(&edited, &cards);
+    assert!(changes.annotation.is_some() && changes.status.is_none());
+
+    let mut dropped = good;
+    dropped.status.as_mut().unwrap().allocatable = None;
+    let changes = check(&dropped, &cards);
+    assert!(changes.annotation.is_none() && changes.status.is_some());
+}
+
+#[test]
+fn a_sick_card_changes_the_inventory_and_not_the_totals() {
+    let cards = known(&[card(0, 8000)]);
+    let good = written(&check(&node(json!({})), &cards));
+    let changes = check(&good, &cards.all_sick());
+    let annotation = changes.annotation.unwrap().to_string();
+    assert!(annotation.contains(r#"\"healthy\":false"#), "{annotation}");
+    assert_eq!(changes.status, None);
+}
+
+#[test]
+fn cards_published_before_and_unreadable_now_take_no_new_pods() {
+    let good = written(&check(&node(json!({})), &known(&[card(0, 8000)])));
+    let changes = check(&good, &Cards::Unreadable);
+    let annotation = changes.annotation.unwrap().to_string();
+    assert!(annotation.contains(r#"\"healthy\":false"#), "{annotation}");
+    assert_eq!(changes.status, None);
+    assert_eq!(
+        check(&node(json!({})), &Cards::Unreadable),
+        Changes::default()
+    );
+}
+
+#[test]
+fn nothing_is_written_before_the_cards_are_known() {
+    assert_eq!(check(&node(json!({})), &Cards::Unknown), Changes::default());
+}

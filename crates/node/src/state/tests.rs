@@ -1,1 +1,97 @@
+use gpushare_core::gpu;
 
+use super::*;
+use crate::testing::{PodMaker, card};
+
+const GIB: u64 = 1024;
+
+fn state() -> NodeState {
+    NodeState::new(gpu::class(), BTreeMap::new())
+}
+
+fn pod(uid: &str, gib: u64) -> PodMaker {
+    PodMaker::new(uid).app(gib).on("GPU-0")
+}
+
+/// The next life of the agent, with the record that it finds in the file of pod `a`.
+fn next_life(record: &PodFacts) -> NodeState {
+    let record = record.record().unwrap().to_owned();
+    NodeState::new(gpu::class(), BTreeMap::from([("a".into(), record)]))
+}
+
+#[test]
+fn what_an_earlier_life_let_on_counts_in_the_next() {
+    let cards = [card(0, 8 * GIB)];
+    let state = next_life(&pod("a", 6).facts());
+    state.reset(vec![pod("a", 6).facts(), pod("b", 4).facts()]);
+    state.admit(&pod("b", 4).bound(), &cards).unwrap_err();
+    state.admit(&pod("c", 2).bound(), &cards).unwrap();
+}
+
+#[test]
+fn a_record_changed_while_the_agent_was_away_is_refused() {
+    let cards = [card(0, 8 * GIB), card(1, 8 * GIB)];
+    let state = next_life(&pod("a", 6).facts());
+    let moved = PodMaker::new("a").app(6).on("GPU-1");
+    state.reset(vec![moved.clone().facts()]);
+    let refusal = state.admit(&moved.bound(), &cards).unwrap_err();
+    assert_eq!(refusal, GuardRefusal::Changed);
+}
+
+#[test]
+fn a_pod_that_left_while_the_agent_was_away_holds_nothing() {
+    let state = next_life(&pod("a", 6).facts());
+    state.reset(vec![]);
+    state
+        .admit(&pod("b", 8).bound(), &[card(0, 8 * GIB)])
+        .unwrap();
+    assert_eq!(state.left(&"a".into()), Some(false));
+}
+
+#[test]
+fn an_ended_pod_frees_its_card_and_a_running_one_does_not() {
+    let cards = [card(0, 8 * GIB)];
+    let state = state();
+    state.reset(vec![pod("a", 8).facts()]);
+    state.admit(&pod("a", 8).bound(), &cards).unwrap();
+    state.apply(pod("a", 8).phase("Running").facts());
+    state.admit(&pod("b", 8).bound(), &cards).unwrap_err();
+    state.apply(pod("a", 8).phase("Succeeded").facts());
+    state.admit(&pod("b", 8).bound(), &cards).unwrap();
+}
+
+#[test]
+fn pods_leave_by_deletion_and_by_missing_from_a_list() {
+    let state = state();
+    assert_eq!(state.left(&"a".into()), None, "nothing is known yet");
+    state.reset(vec![pod("a", 1).facts(), pod("b", 1).facts()]);
+    assert_eq!(state.left(&"a".into()), None);
+    state.delete(&"a".into());
+    assert_eq!(state.left(&"a".into()), Some(true));
+    state.reset(vec![]);
+    assert_eq!(state.left(&"b".into()), Some(true));
+}
+
+#[tokio::test]
+async fn waiting_for_a_pod_ends_when_the_watch_shows_it() {
+    let state = Arc::new(state());
+    let waiting = tokio::spawn({
+        let state = state.clone();
+        async move { state.wait_for(&"a".into(), Duration::from_mins(1)).await }
+    });
+    tokio::task::yield_now().await;
+    state.apply(pod("a", 1).facts());
+    tokio::task::yield_now().await;
+    assert!(
+        !waiting.is_finished(),
+        "before a list, others may be missing"
+    );
+    state.reset(vec![pod("a", 1).facts()]);
+    assert!(waiting.await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn waiting_for_a_pod_that_never_comes_ends_too() {
+    let patience = Duration::from_millis(1);
+    assert!(state().wait_for(&"a".into(), patience).await.is_none());
+}

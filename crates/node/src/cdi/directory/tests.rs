@@ -1,1 +1,95 @@
+use std::collections::BTreeSet;
 
+use tempfile::TempDir;
+
+use super::*;
+use crate::cdi::Owner;
+use crate::cdi::spec::{ContainerEdits, OLDEST_VERSION};
+
+fn slot(pod: &str, value: &str) -> Slot {
+    Slot {
+        name: SlotName::fresh(&[]),
+        owner: Owner {
+            pod: pod.into(),
+            pod_name: format!("default/{pod}"),
+            container: "c".to_owned(),
+            record: format!("record of {pod}"),
+        },
+        version: OLDEST_VERSION.to_owned(),
+        edits: ContainerEdits {
+            env: vec![format!("A={value}")],
+            ..ContainerEdits::default()
+        },
+    }
+}
+
+fn names(directory: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
+}
+
+#[test]
+fn only_the_files_of_the_pod_that_is_gone_are_removed() {
+    let directory = TempDir::new().unwrap();
+    let foreign = directory.path().join("nvidia.yaml");
+    fs::write(&foreign, "kind: nvidia.com/gpu").unwrap();
+    let (files, _) = SlotFiles::open(directory.path()).unwrap();
+    for pod in ["a", "a", "b"] {
+        files.write(&slot(pod, "1")).unwrap();
+    }
+    assert_eq!(names(directory.path()).len(), 4);
+    assert_eq!(files.remove_pod(&"a".into()).unwrap(), 2);
+    assert_eq!(files.remove_pod(&"a".into()).unwrap(), 0);
+    assert_eq!(names(directory.path()).len(), 2);
+    assert!(foreign.exists());
+}
+
+#[test]
+fn the_next_life_takes_over_files_with_their_records_and_drops_unfinished_ones() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path();
+    let (files, _) = SlotFiles::open(path).unwrap();
+    files.write(&slot("a", "1")).unwrap();
+    fs::write(path.join("gpushare.io-slot-x.unfinished"), "{").unwrap();
+    fs::write(path.join("gpushare.io-slot-y.json"), "not a spec").unwrap();
+
+    let (files, records) = SlotFiles::open(path).unwrap();
+    assert_eq!(
+        records,
+        BTreeMap::from([("a".into(), "record of a".to_owned())])
+    );
+    assert_eq!(files.pods(), BTreeMap::from([("a".into(), None)]));
+    assert!(!path.join("gpushare.io-slot-x.unfinished").exists());
+    assert!(
+        path.join("gpushare.io-slot-y.json").exists(),
+        "not ours to remove"
+    );
+    assert_eq!(files.remove_pod(&"a".into()).unwrap(), 1);
+}
+
+#[test]
+fn a_file_is_replaced_when_its_content_changes_and_left_alone_otherwise() {
+    let directory = TempDir::new().unwrap();
+    let (files, _) = SlotFiles::open(directory.path()).unwrap();
+    let mut slot = slot("a", "1");
+    files.write(&slot).unwrap();
+    let path = files.path(&slot.name);
+    let modified = || fs::metadata(&path).unwrap().modified().unwrap();
+    let before = modified();
+    files.write(&slot).unwrap();
+    assert_eq!(modified(), before);
+    slot.edits.env = vec!["A=2".to_owned()];
+    files.write(&slot).unwrap();
+    assert!(fs::read_to_string(&path).unwrap().contains("A=2"));
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_an_error_that_names_it() {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = SlotFiles::open(&file.join("cdi")).unwrap_err();
+    assert!(error.to_string().contains("file/cdi"), "{error}");
+}
