@@ -1,1 +1,38 @@
-//! placeholder
+//! An embedded Kubernetes API server: a library that answers like kube-apiserver 1.36 for the resources and verbs this
+//! project uses, over plain HTTP on loopback. Tests run against it, and a sandbox can serve kubectl with it.
+//!
+//! Layers, each knowing only those below: `http` (requests, streams, clock) over `registry` (verbs and admission) over
+//! `rules`, `patch` and `fields` (pure functions of objects) over `store` and `watch` (versions, history, watchers).
+//!
+//! # Current limitations
+//! - JSON and YAML only: clients that send protobuf are refused with 415.
+//! - No controllers but the namespace's: deleting an owner does not delete its dependents, and propagation policies
+//!   are accepted and treated as Background. Nothing creates pods for a Deployment.
+//! - No authorisation, no admission webhooks, no quota enforcement; events do not expire.
+//! - Validation covers names, metadata and what users get wrong in pods, not every rule of every kind.
+//! - Strategic merge and apply know the lists of the built-in kinds; lists of other kinds are replaced whole.
+
+mod failure;
+mod faults;
+mod fields;
+mod http;
+mod json;
+mod object;
+mod patch;
+mod quantity;
+mod registry;
+mod request;
+mod resource;
+mod rules;
+mod schema;
+mod selector;
+mod server;
+mod store;
+mod typed;
+mod watch;
+
+pub use failure::{Cause, Details, Failure};
+pub use faults::{Answer, Fault, Faults, Gate, Times};
+pub use request::{On, Requests, Verb};
+pub use resource::{Habits, NameRule, Resource, Subresource};
+pub use server::{Builder, Server, StartError};

@@ -1,0 +1,419 @@
+//! What the API answers when it refuses: one value that carries the code, reason, message and details of a
+//! `metav1.Status`, so that clients written for the real server take the same branches here.
+//!
+//! Only this module spells reasons and codes; it knows neither HTTP types nor the store.
+
+use serde_json::{Map, Value, json};
+
+use crate::resource::Resource;
+
+/// The standing text of an optimistic-lock failure; clients show it to people.
+pub(crate) const STALE: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
+/// A refusal, ready to be rendered as a `Status` object.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    pub code: u16,
+    pub reason: &'static str,
+    pub message: String,
+    pub details: Option<Details>,
+    /// A token to go on with, given when a paged list expired.
+    pub resume: Option<String>,
+}
+
+/// `metav1.StatusDetails`.
+#[derive(Debug, Clone, Default)]
+pub struct Details {
+    pub name: String,
+    pub group: String,
+    pub kind: String,
+    pub uid: String,
+    pub causes: Vec<Cause>,
+    pub retry_after_seconds: Option<u32>,
+}
+
+/// `metav1.StatusCause`: which field, why.
+#[derive(Debug, Clone)]
+pub struct Cause {
+    pub reason: &'static str,
+    pub message: String,
+    pub field: String,
+}
+
+impl Failure {
+    fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+            resume: None,
+        }
+    }
+
+    fn about(mut self, resource: &Resource, name: &str) -> Self {
+        self.details = Some(Details {
+            name: name.to_owned(),
+            group: resource.group.to_owned(),
+            kind: resource.plural.to_owned(),
+            ..Details::default()
+        });
+        self
+    }
+
+    pub fn not_found(resource: &Resource, name: &str) -> Self {
+        Self::new(
+            404,
+            "NotFound",
+            format!("{} {name:?} not found", resource.qualified()),
+        )
+        .about(resource, name)
+    }
+
+    /// No such path: not an object that is missing but a resource we do not serve.
+    pub fn no_such_path() -> Self {
+        Self::new(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+        )
+    }
+
+    pub fn already_exists(resource: &Resource, name: &str) -> Self {
+        Self::new(
+            409,
+            "AlreadyExists",
+            format!("{} {name:?} already exists", resource.qualified()),
+        )
+        .about(resource, name)
+    }
+
+    /// A create over an object whose deletion has not finished.
+    pub fn already_exists_deleting(resource: &Resource, name: &str) -> Self {
+        let mut failure = Self::already_exists(resource, name);
+        failure.message = format!("object is being deleted: {}", failure.message);
+        failure
+    }
+
+    pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
+        Self::conflict_on(&resource.qualified(), why, name).about(resource, name)
+    }
+
+    pub fn stale(resource: &Resource, name: &str) -> Self {
+        Self::conflict(resource, name, STALE)
+    }
+
+    /// A conflict on whatever was asked, for faults that do not know the object.
+    pub(crate) fn fault_conflict() -> Self {
+        Self::new(
+            409,
+            "Conflict",
+            format!("Operation cannot be fulfilled: {STALE}"),
+        )
+    }
+
+    /// A conflict on a subresource, whose qualified name (`pods/binding`) appears in message and details.
+    pub fn subresource_conflict(resource: &Resource, sub: &str, name: &str, why: &str) -> Self {
+        let mut failure = Self::conflict_on(&format!("{}/{sub}", resource.qualified()), why, name)
+            .about(resource, name);
+        if let Some(details) = &mut failure.details {
+            details.kind = format!("{}/{sub}", resource.plural);
+        }
+        failure
+    }
+
+    fn conflict_on(what: &str, why: &str, name: &str) -> Self {
+        Self::new(
+            409,
+            "Conflict",
+            format!("Operation cannot be fulfilled on {what} {name:?}: {why}"),
+        )
+    }
+
+    /// Server-side apply met fields that another manager owns.
+    pub fn apply_conflict(causes: Vec<Cause>) -> Self {
+        let list = causes
+            .iter()
+            .map(|c| format!("{}: {}", c.message, c.field))
+            .collect::<Vec<_>>();
+        let noun = if causes.len() == 1 {
+            "conflict"
+        } else {
+            "conflicts"
+        };
+        let message = format!(
+            "Apply failed with {} {noun}: {}",
+            causes.len(),
+            list.join(", ")
+        );
+        let mut failure = Self::new(409, "Conflict", message);
+        failure.details = Some(Details {
+            causes,
+            ..Details::default()
+        });
+        failure
+    }
+
+    pub fn invalid(resource: &Resource, name: &str, causes: Vec<Cause>) -> Self {
+        Self::invalid_kind(resource.kind, resource.group, name, causes)
+    }
+
+    pub fn invalid_kind(kind: &str, group: &str, name: &str, causes: Vec<Cause>) -> Self {
+        let texts = causes.iter().map(|c| format!("{}: {}", c.field, c.message));
+        let joined = match causes.len() {
+            1 => texts.collect::<String>(),
+            _ => format!("[{}]", texts.collect::<Vec<_>>().join(", ")),
+        };
+        let subject = if group.is_empty() {
+            kind.to_owned()
+        } else {
+            format!("{kind}.{group}")
+        };
+        let mut failure = Self::new(
+            422,
+            "Invalid",
+            format!("{subject} {name:?} is invalid: {joined}"),
+        );
+        failure.details = Some(Details {
+            name: name.to_owned(),
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            causes,
+            ..Details::default()
+        });
+        failure
+    }
+
+    /// A JSON patch that cannot be applied (a missing path, a failed `test`).
+    pub fn unprocessable_patch() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        let mut failure = Self::new(422, "Invalid", message);
+        failure.details = Some(Details::default());
+        failure
+    }
+
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    pub fn unauthorized() -> Self {
+        Self::new(401, "Unauthorized", "Unauthorized")
+    }
+
+    pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
+        Self::new(
+            403,
+            "Forbidden",
+            format!("{} {name:?} is forbidden: {why}", resource.qualified()),
+        )
+        .about(resource, name)
+    }
+
+    pub fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        let mut failure = Self::new(405, "MethodNotAllowed", message);
+        failure.details = Some(Details::default());
+        failure
+    }
+
+    pub fn not_acceptable(accepted: &str) -> Self {
+        let message = format!("only the following media types are accepted: {accepted}");
+        Self::new(406, "NotAcceptable", message)
+    }
+
+    pub fn unsupported_media_type(accepted: &str) -> Self {
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {accepted}"
+        );
+        Self::new(415, "UnsupportedMediaType", message)
+    }
+
+    pub fn too_large(limit: usize) -> Self {
+        Self::new(
+            413,
+            "RequestEntityTooLarge",
+            format!("Request entity too large: limit is {limit}"),
+        )
+    }
+
+    pub fn gone(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: Option<u32>) -> Self {
+        let mut failure = Self::new(429, "TooManyRequests", message);
+        failure.details = Some(Details {
+            retry_after_seconds,
+            ..Details::default()
+        });
+        failure
+    }
+
+    pub fn internal(message: impl std::fmt::Display) -> Self {
+        let mut failure = Self::new(
+            500,
+            "InternalError",
+            format!("Internal error occurred: {message}"),
+        );
+        failure.details = Some(Details {
+            causes: vec![Cause {
+                reason: "",
+                message: message.to_string(),
+                field: String::new(),
+            }],
+            ..Details::default()
+        });
+        failure
+    }
+
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(503, "ServiceUnavailable", message)
+    }
+
+    /// A read asked for a resourceVersion that does not exist yet.
+    pub fn version_too_large(wanted: u64, current: u64) -> Self {
+        let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
+        let mut failure = Self::new(504, "Timeout", message);
+        failure.details = Some(Details {
+            retry_after_seconds: Some(1),
+            causes: vec![Cause {
+                reason: "ResourceVersionTooLarge",
+                message: "Too large resource version".to_owned(),
+                field: String::new(),
+            }],
+            ..Details::default()
+        });
+        failure
+    }
+
+    /// Adds a cause to a failure that has details or gets them now.
+    #[must_use]
+    pub fn with_cause(mut self, reason: &'static str, message: impl Into<String>) -> Self {
+        let cause = Cause {
+            reason,
+            message: message.into(),
+            field: String::new(),
+        };
+        self.details.get_or_insert_default().causes.push(cause);
+        self
+    }
+
+    /// The `metav1.Status` body.
+    pub fn status(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "code": self.code,
+        });
+        if let Value::Object(map) = &mut status {
+            if !self.reason.is_empty() {
+                map.insert("reason".to_owned(), self.reason.into());
+            }
+            if let Some(details) = &self.details {
+                map.insert("details".to_owned(), details.json());
+            }
+            if let Some(token) = &self.resume {
+                map.insert("metadata".to_owned(), json!({ "continue": token }));
+            }
+        }
+        status
+    }
+}
+
+impl Details {
+    fn json(&self) -> Value {
+        let mut map = Map::new();
+        for (key, text) in [
+            ("name", &self.name),
+            ("group", &self.group),
+            ("kind", &self.kind),
+            ("uid", &self.uid),
+        ] {
+            if !text.is_empty() {
+                map.insert(key.to_owned(), text.as_str().into());
+            }
+        }
+        if !self.causes.is_empty() {
+            map.insert(
+                "causes".to_owned(),
+                self.causes.iter().map(Cause::json).collect(),
+            );
+        }
+        if let Some(seconds) = self.retry_after_seconds {
+            map.insert("retryAfterSeconds".to_owned(), seconds.into());
+        }
+        Value::Object(map)
+    }
+}
+
+impl Cause {
+    fn of(reason: &'static str, field: impl Into<String>, message: String) -> Self {
+        Self {
+            reason,
+            message,
+            field: field.into(),
+        }
+    }
+
+    pub fn required(field: impl Into<String>, detail: &str) -> Self {
+        let message = if detail.is_empty() {
+            "Required value".to_owned()
+        } else {
+            format!("Required value: {detail}")
+        };
+        Self::of("FieldValueRequired", field, message)
+    }
+
+    pub fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
+        Self::of(
+            "FieldValueInvalid",
+            field,
+            format!("Invalid value: {value}: {detail}"),
+        )
+    }
+
+    pub fn forbidden(field: impl Into<String>, detail: &str) -> Self {
+        Self::of("FieldValueForbidden", field, format!("Forbidden: {detail}"))
+    }
+
+    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+        Self::of(
+            "FieldValueDuplicate",
+            field,
+            format!("Duplicate value: {value}"),
+        )
+    }
+
+    pub fn not_supported(field: impl Into<String>, value: &Value, allowed: &[&str]) -> Self {
+        let allowed = allowed
+            .iter()
+            .map(|a| format!("{a:?}"))
+            .collect::<Vec<_>>()
+            .join(", ");
+        let message = format!("Unsupported value: {value}: supported values: {allowed}");
+        Self::of("FieldValueNotSupported", field, message)
+    }
+
+    pub fn owned_by_another(message: String, field: String) -> Self {
+        Self::of("FieldManagerConflict", field, message)
+    }
+
+    fn json(&self) -> Value {
+        let mut map = Map::new();
+        for (key, text) in [
+            ("reason", self.reason),
+            ("message", &self.message),
+            ("field", &self.field),
+        ] {
+            if !text.is_empty() {
+                map.insert(key.to_owned(), text.into());
+            }
+        }
+        Value::Object(map)
+    }
+}

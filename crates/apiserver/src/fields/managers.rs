@@ -1,0 +1,193 @@
+//! Who owns which fields of an object: the entries of `metadata.managedFields`.
+
+use serde_json::{Map, Value, json};
+
+use super::set::FieldSet;
+use super::walk::difference;
+use crate::failure::Cause;
+use crate::json::Path;
+
+/// How a manager came to own fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Apply,
+    Update,
+}
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Apply => "Apply",
+            Self::Update => "Update",
+        }
+    }
+}
+
+/// One manager's fields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) manager: String,
+    pub(crate) operation: Operation,
+    pub(crate) api_version: String,
+    pub(crate) subresource: String,
+    pub(crate) time: String,
+    pub(crate) fields: FieldSet,
+}
+
+impl Entry {
+    fn same_as(&self, other: &Self) -> bool {
+        self.manager == other.manager
+            && self.operation == other.operation
+            && self.api_version == other.api_version
+            && self.subresource == other.subresource
+    }
+
+    fn read(value: &Value) -> Self {
+        let operation = if value.text("operation") == "Apply" {
+            Operation::Apply
+        } else {
+            Operation::Update
+        };
+        Self {
+            manager: value.text("manager").to_owned(),
+            operation,
+            api_version: value.text("apiVersion").to_owned(),
+            subresource: value.text("subresource").to_owned(),
+            time: value.text("time").to_owned(),
+            fields: value
+                .at("fieldsV1")
+                .map(FieldSet::from_json)
+                .unwrap_or_default(),
+        }
+    }
+
+    fn write(&self) -> Value {
+        let mut entry = json!({
+            "manager": self.manager,
+            "operation": self.operation.name(),
+            "apiVersion": self.api_version,
+            "time": self.time,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": self.fields.to_json(),
+        });
+        if !self.subresource.is_empty() {
+            entry.put("subresource", self.subresource.as_str());
+        }
+        entry
+    }
+}
+
+/// All managers of one object.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Managers(Vec<Entry>);
+
+impl Managers {
+    pub(crate) fn read(object: &Value) -> Self {
+        Self(
+            object
+                .list("metadata.managedFields")
+                .iter()
+                .map(Entry::read)
+                .collect(),
+        )
+    }
+
+    pub(crate) fn write(mut self, object: &mut Value) {
+        self.0.retain(|entry| !entry.fields.is_empty());
+        if self.0.is_empty() {
+            object.remove("metadata.managedFields");
+        } else {
+            let entries = self.0.iter().map(Entry::write).collect::<Value>();
+            object.put("metadata.managedFields", entries);
+        }
+    }
+
+    /// Credits the writer with what a plain write changed. `writer.fields` is not read.
+    pub(crate) fn updated(&mut self, writer: Entry, old: &Value, new: &Value) {
+        let (changed, removed) = difference(old, new);
+        if changed.is_empty() && removed.is_empty() {
+            return;
+        }
+        for entry in &mut self.0 {
+            if !entry.same_as(&writer) {
+                entry.fields.subtract(&changed);
+            }
+            entry.fields.subtract(&removed);
+        }
+        if changed.is_empty() {
+            return;
+        }
+        match self.0.iter_mut().find(|entry| entry.same_as(&writer)) {
+            Some(entry) => {
+                entry.fields.unite(&changed);
+                entry.time = writer.time;
+            }
+            None => self.0.push(Entry {
+                fields: changed,
+                ..writer
+            }),
+        }
+    }
+
+    /// The fields that a manager applied last time.
+    pub(crate) fn applied_by(&self, writer: &Entry) -> FieldSet {
+        let mine = self.0.iter().find(|entry| entry.same_as(writer));
+        mine.map(|entry| entry.fields.clone()).unwrap_or_default()
+    }
+
+    /// The fields owned by anyone else.
+    pub(crate) fn owned_by_others(&self, writer: &Entry) -> FieldSet {
+        let mut all = FieldSet::default();
+        for entry in self.0.iter().filter(|entry| !entry.same_as(writer)) {
+            all.unite(&entry.fields);
+        }
+        all
+    }
+
+    /// Fields another manager owns and this write would change, one cause each.
+    pub(crate) fn conflicts(&self, writer: &Entry, changed: &FieldSet) -> Vec<Cause> {
+        let others = self.0.iter().filter(|entry| !entry.same_as(writer));
+        others
+            .flat_map(|entry| {
+                let who = match entry.operation {
+                    Operation::Apply => format!("conflict with {:?}", entry.manager),
+                    Operation::Update => format!(
+                        "conflict with {:?} using {}",
+                        entry.manager, entry.api_version
+                    ),
+                };
+                let paths = entry.fields.intersection(changed).paths();
+                paths
+                    .into_iter()
+                    .map(move |path| Cause::owned_by_another(who.clone(), path))
+            })
+            .collect()
+    }
+
+    /// Records an apply: the writer owns exactly `writer.fields`, and whoever owned a changed field loses it.
+    pub(crate) fn applied(&mut self, writer: Entry, changed: &FieldSet) {
+        for entry in self.0.iter_mut().filter(|entry| !entry.same_as(&writer)) {
+            entry.fields.subtract(changed);
+        }
+        match self.0.iter_mut().find(|entry| entry.same_as(&writer)) {
+            Some(entry) if entry.fields == writer.fields => {}
+            Some(entry) => *entry = writer,
+            None => self.0.push(writer),
+        }
+    }
+}
+
+/// The managedFields of an object with their times left out, for telling a real change from a repeated write.
+pub(crate) fn timeless(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(Value::Array(entries)) = object.map_mut("metadata").get_mut("managedFields") {
+        for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
+            drop_time(entry);
+        }
+    }
+    object
+}
+
+fn drop_time(entry: &mut Map<String, Value>) {
+    entry.remove("time");
+}

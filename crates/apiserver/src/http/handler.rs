@@ -1,0 +1,284 @@
+//! One function per verb: options in, registry called, answer out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::{HeaderMap, Response};
+use serde_json::{Value, json};
+
+use super::options::{
+    delete_options, filter, from_object, list_options, watch_options, write_options,
+};
+use super::query::Query;
+use super::reply::{Body, json_reply, list_json, success, with_warnings};
+use super::route::ResourceRoute;
+use super::stream::{failed_watch_reply, watch_reply};
+use crate::failure::Failure;
+use crate::json::Path;
+use crate::object::Object;
+use crate::patch::Patch;
+use crate::registry::{
+    Deleted, Registry, Served, Stamp, Target, Written, decode_body, parse, seconds,
+};
+use crate::request::Verb;
+use crate::resource::Subresource;
+use crate::rules::Part;
+
+/// A request with everything that answering it needs.
+pub(crate) struct Request<'r> {
+    pub(crate) registry: &'r Arc<Registry>,
+    pub(crate) route: ResourceRoute<'r>,
+    pub(crate) query: Query,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) stamp: Stamp,
+    pub(crate) bookmark_interval: Duration,
+}
+
+impl Request<'_> {
+    pub(crate) fn answer(&self) -> Result<Response<Body>, Failure> {
+        match (self.route.verb, self.route.subresource) {
+            (Verb::Create, Some(Subresource::Binding)) => self.bind(),
+            (Verb::Create, Some(Subresource::Eviction)) => self.evict(),
+            (Verb::Create, Some(Subresource::Token)) => self.token(),
+            (Verb::Get, _) => self.get(),
+            (Verb::List, _) => self.list(),
+            (Verb::Watch, _) => self.watch(),
+            (Verb::Create, _) => self.create(),
+            (Verb::Update, _) => self.update(),
+            (Verb::Patch, _) => self.patch(),
+            (Verb::Delete, _) => self.delete(),
+            (Verb::DeleteCollection, _) => self.delete_collection(),
+        }
+    }
+
+    fn target(&self) -> &Target<'_> {
+        &self.route.target
+    }
+
+    fn served(&self) -> &Served {
+        self.route.target.served
+    }
+
+    fn part(&self) -> Part {
+        match self.route.subresource {
+            Some(Subresource::Status) => Part::Status,
+            Some(Subresource::Finalize) => Part::Finalize,
+            _ => Part::Main,
+        }
+    }
+
+    fn content_type(&self) -> &str {
+        let header = self.headers.get(hyper::header::CONTENT_TYPE);
+        let value = header
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default();
+        value.split(';').next().unwrap_or_default().trim()
+    }
+
+    /// Bodies are JSON, or YAML; a missing content type means JSON.
+    fn accepted_content_type(&self) -> Result<&str, Failure> {
+        match self.content_type() {
+            "" | "application/json" => Ok("application/json"),
+            "application/yaml" => Ok("application/yaml"),
+            _ => Err(Failure::unsupported_media_type(
+                "application/json, application/yaml",
+            )),
+        }
+    }
+
+    fn get(&self) -> Result<Response<Body>, Failure> {
+        let object = self.registry.get(self.target())?;
+        Ok(self.object_reply(200, &object))
+    }
+
+    fn list(&self) -> Result<Response<Body>, Failure> {
+        let filter = filter(self.served(), &self.target().namespace, &self.query)?;
+        let (version, paging) = list_options(&self.query)?;
+        let listed = self
+            .registry
+            .list(self.served(), &filter, version, &paging)?;
+        Ok(json_reply(200, list_json(self.served(), &listed)))
+    }
+
+    fn watch(&self) -> Result<Response<Body>, Failure> {
+        let filter = filter(self.served(), &self.target().namespace, &self.query)?;
+        let options = watch_options(&self.query)?;
+        match self.registry.watch(self.served(), filter, options.start) {
+            Ok(begun) => {
+                let registry = Arc::clone(self.registry);
+                Ok(watch_reply(
+                    registry,
+                    self.served(),
+                    begun,
+                    &options,
+                    self.bookmark_interval,
+                ))
+            }
+            Err(failure) if failure.code == 410 => Ok(failed_watch_reply(&failure)),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn create(&self) -> Result<Response<Body>, Failure> {
+        let write = write_options(&self.query, &self.headers, self.stamp, Part::Main)?;
+        let content_type = self.accepted_content_type()?;
+        let resource = &self.served().resource;
+        let decoded = decode_body(resource, &self.body, content_type, write.unknown_fields)?;
+        let written = self.registry.create(self.target(), decoded, &write)?;
+        Ok(self.written_reply(&written))
+    }
+
+    fn update(&self) -> Result<Response<Body>, Failure> {
+        let write = write_options(&self.query, &self.headers, self.stamp, self.part())?;
+        let content_type = self.accepted_content_type()?;
+        let resource = &self.served().resource;
+        let decoded = decode_body(resource, &self.body, content_type, write.unknown_fields)?;
+        let written = self.registry.replace(self.target(), decoded, &write)?;
+        Ok(self.written_reply(&written))
+    }
+
+    fn patch(&self) -> Result<Response<Body>, Failure> {
+        let write = write_options(&self.query, &self.headers, self.stamp, self.part())?;
+        let force = self.query.flag("force");
+        let patch = Patch::parse(self.content_type(), &self.body, force)?;
+        if matches!(patch, Patch::Apply { .. }) && self.query.get("fieldManager").is_none() {
+            let cause =
+                crate::failure::Cause::required("fieldManager", "is required for apply patch");
+            return Err(Failure::invalid_kind(
+                "PatchOptions",
+                "meta.k8s.io",
+                "",
+                vec![cause],
+            ));
+        }
+        let written = self.registry.patch(self.target(), &patch, &write)?;
+        Ok(self.written_reply(&written))
+    }
+
+    fn delete(&self) -> Result<Response<Body>, Failure> {
+        let mut write = write_options(&self.query, &self.headers, self.stamp, Part::Main)?;
+        let (options, dry_run) = delete_options(&self.query, &self.body)?;
+        write.dry_run |= dry_run;
+        let deleted = self.registry.delete(self.target(), &options, &write)?;
+        let resource = &self.served().resource;
+        let echoed = resource.habits.returns_deleted || matches!(deleted, Deleted::Dying(_));
+        if echoed {
+            return Ok(self.object_reply(200, deleted.object()));
+        }
+        let mut details = json!({
+            "name": self.target().name,
+            "kind": resource.plural,
+            "uid": deleted.object().value().text("metadata.uid"),
+        });
+        if !resource.group.is_empty() {
+            details.put("group", resource.group);
+        }
+        Ok(success(200, Some(details)))
+    }
+
+    fn delete_collection(&self) -> Result<Response<Body>, Failure> {
+        let filter = filter(self.served(), &self.target().namespace, &self.query)?;
+        let mut write = write_options(&self.query, &self.headers, self.stamp, Part::Main)?;
+        let (options, dry_run) = delete_options(&self.query, &self.body)?;
+        write.dry_run |= dry_run;
+        let listed = self
+            .registry
+            .delete_collection(self.target(), &filter, &options, &write)?;
+        Ok(json_reply(200, list_json(self.served(), &listed)))
+    }
+
+    fn bind(&self) -> Result<Response<Body>, Failure> {
+        let binding = self.action_body("Binding", "v1")?;
+        let mut target = self.target().clone();
+        if target.name.is_empty() {
+            binding.text("metadata.name").clone_into(&mut target.name);
+        }
+        let dry_run = self.query.get("dryRun") == Some("All");
+        self.registry
+            .bind(&target, &binding, &self.stamp, dry_run)?;
+        Ok(success(201, None))
+    }
+
+    fn evict(&self) -> Result<Response<Body>, Failure> {
+        let eviction = self.action_body("Eviction", "policy/v1")?;
+        if eviction.text("metadata.name") != self.target().name {
+            let message = "name in URL does not match name in Eviction object";
+            return Err(Failure::bad_request(message));
+        }
+        let options = eviction
+            .at("deleteOptions")
+            .map(from_object)
+            .unwrap_or_default();
+        let mut write = write_options(&self.query, &self.headers, self.stamp, Part::Main)?;
+        write.dry_run |= eviction
+            .list("deleteOptions.dryRun")
+            .iter()
+            .any(|value| value == "All");
+        self.registry.evict(self.target(), &options, &write)?;
+        Ok(success(201, None))
+    }
+
+    /// A token that names its account; nobody here verifies it.
+    fn token(&self) -> Result<Response<Body>, Failure> {
+        let mut request = self.action_body("TokenRequest", "authentication.k8s.io/v1")?;
+        let account = self.registry.get(self.target())?;
+        let lifetime = request.int("spec.expirationSeconds").unwrap_or(3600);
+        if lifetime < 600 {
+            let field = "spec.expirationSeconds";
+            let why = "may not specify a duration less than 10 minutes";
+            let cause = crate::failure::Cause::invalid(field, &lifetime.into(), why);
+            let (kind, group) = ("TokenRequest", "authentication.k8s.io");
+            return Err(Failure::invalid_kind(kind, group, "", vec![cause]));
+        }
+        let lasts = jiff::SignedDuration::from_secs(lifetime);
+        let expires = self.stamp.now.checked_add(lasts).unwrap_or(self.stamp.now);
+        let uid = account.value().text("metadata.uid");
+        request.put("spec.expirationSeconds", lifetime);
+        request.put(
+            "status.token",
+            format!("embedded.{uid}.{}", self.stamp.uid.simple()),
+        );
+        request.put("status.expirationTimestamp", seconds(expires));
+        Ok(json_reply(201, request.to_string()))
+    }
+
+    /// The body of an action: an object of its own kind that is not stored.
+    fn action_body(&self, kind: &str, api_version: &str) -> Result<Value, Failure> {
+        let content_type = self.accepted_content_type()?;
+        let mut body = parse(&self.body, content_type).map_err(|why| {
+            Failure::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): {why}"
+            ))
+        })?;
+        let (sent_kind, sent_version) = (body.text("kind"), body.text("apiVersion"));
+        let wrong = |sent: &str, wanted: &str| !sent.is_empty() && sent != wanted;
+        if wrong(sent_kind, kind) || wrong(sent_version, api_version) {
+            return Err(Failure::bad_request(format!(
+                "{sent_kind} in version {sent_version:?} cannot be handled as a {kind}"
+            )));
+        }
+        let namespace = body.text("metadata.namespace");
+        if !namespace.is_empty() && namespace != self.target().namespace {
+            return Err(Failure::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        body.put("kind", kind);
+        body.put("apiVersion", api_version);
+        Ok(body)
+    }
+
+    fn written_reply(&self, written: &Written) -> Response<Body> {
+        let code = if written.created { 201 } else { 200 };
+        with_warnings(self.object_reply(code, &written.object), &written.warnings)
+    }
+
+    fn object_reply(&self, code: u16, object: &Object) -> Response<Body> {
+        match self.served().view {
+            Some(_) => json_reply(code, self.served().shown(object).to_string()),
+            None => json_reply(code, object.json()),
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The options of each verb, read from the query and the body, with the refusals the API gives for bad ones.
+
+use std::time::Duration;
+
+use hyper::HeaderMap;
+use hyper::header::USER_AGENT;
+use serde_json::Value;
+
+use super::query::Query;
+use crate::failure::{Cause, Failure};
+use crate::json::Path;
+use crate::registry::{DeleteOptions, Paging, Served, Stamp, UnknownFields, VersionMatch, Write};
+use crate::rules::Part;
+use crate::selector::{FieldSelector, LabelSelector};
+use crate::store::Start;
+use crate::watch::Filter;
+
+/// A watch without a timeout of its own ends after this long.
+const DEFAULT_WATCH: Duration = Duration::from_mins(45);
+
+/// What a list or watch selects.
+pub(crate) fn filter(served: &Served, namespace: &str, query: &Query) -> Result<Filter, Failure> {
+    let resource = &served.resource;
+    let refuse = |error: &dyn std::fmt::Display| {
+        let labels = query.get("labelSelector").unwrap_or_default();
+        let fields = query.get("fieldSelector").unwrap_or_default();
+        Failure::bad_request(format!(
+            "Unable to find {} that match label selector {labels:?}, field selector {fields:?}: {error}",
+            resource.qualified()
+        ))
+    };
+    let labels = query.get("labelSelector").unwrap_or_default();
+    let labels = LabelSelector::parse(labels).map_err(|e| refuse(&e))?;
+    let text = query.get("fieldSelector").unwrap_or_default();
+    let fields = FieldSelector::parse(text, resource.selectable, resource.namespaced)
+        .map_err(|e| refuse(&e))?;
+    let fields = match served.view {
+        Some(view) => fields.renamed(view.field),
+        None => fields,
+    };
+    let namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
+    Ok(Filter {
+        namespace,
+        labels,
+        fields,
+    })
+}
+
+/// Which state a list must show, and which part of it.
+pub(crate) fn list_options(query: &Query) -> Result<(VersionMatch, Paging), Failure> {
+    let token = query.get("continue").map(str::to_owned);
+    let limit = query.number("limit")?.unwrap_or(0);
+    let mut causes = Vec::new();
+    let version = query.get("resourceVersion");
+    if query.get("sendInitialEvents").is_some() {
+        causes.push(Cause::forbidden(
+            "sendInitialEvents",
+            "sendInitialEvents is forbidden for list",
+        ));
+    }
+    let wanted = match (query.get("resourceVersionMatch"), version) {
+        (Some(_), None) => {
+            let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+            causes.push(Cause::forbidden("resourceVersionMatch", why));
+            VersionMatch::Latest
+        }
+        (Some("Exact"), Some("0")) => {
+            let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+            causes.push(Cause::forbidden("resourceVersionMatch", why));
+            VersionMatch::Latest
+        }
+        (Some("Exact"), Some(version)) => VersionMatch::Exact(parse_version(version)?),
+        (Some("NotOlderThan") | None, Some(version)) => {
+            VersionMatch::NotOlderThan(parse_version(version)?)
+        }
+        (Some(other), Some(_)) => {
+            let allowed = ["Exact", "NotOlderThan", ""];
+            causes.push(Cause::not_supported(
+                "resourceVersionMatch",
+                &other.into(),
+                &allowed,
+            ));
+            VersionMatch::Latest
+        }
+        (None, None) => VersionMatch::Latest,
+    };
+    if token.is_some() && version.is_some_and(|version| version != "0") {
+        return Err(Failure::bad_request(
+            "specifying resource version is not allowed when using continue",
+        ));
+    }
+    if !causes.is_empty() {
+        return Err(Failure::invalid_kind(
+            "ListOptions",
+            "meta.k8s.io",
+            "",
+            causes,
+        ));
+    }
+    Ok((wanted, Paging { limit, token }))
+}
+
+/// How a watch goes on.
+#[derive(Debug)]
+pub(crate) struct WatchOptions {
+    pub(crate) start: Start,
+    pub(crate) bookmarks: bool,
+    /// Announce the end of the initial state by a marked bookmark.
+    pub(crate) announce_initial: bool,
+    pub(crate) timeout: Duration,
+}
+
+pub(crate) fn watch_options(query: &Query) -> Result<WatchOptions, Failure> {
+    let mut causes = Vec::new();
+    let initial = query.get("sendInitialEvents");
+    let matched = query.get("resourceVersionMatch");
+    if initial.is_some() && matched.is_none() {
+        let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        causes.push(Cause::forbidden("resourceVersionMatch", why));
+    }
+    if let Some(matched) = matched {
+        if initial.is_none() {
+            let why =
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            causes.push(Cause::forbidden("resourceVersionMatch", why));
+        }
+        if matched != "NotOlderThan" {
+            let allowed = ["NotOlderThan"];
+            causes.push(Cause::not_supported(
+                "resourceVersionMatch",
+                &matched.into(),
+                &allowed,
+            ));
+        }
+    }
+    if !causes.is_empty() {
+        return Err(Failure::invalid_kind(
+            "ListOptions",
+            "meta.k8s.io",
+            "",
+            causes,
+        ));
+    }
+    let bookmarks = query.flag("allowWatchBookmarks");
+    let wants_initial = query.flag("sendInitialEvents");
+    let start = match query.get("resourceVersion") {
+        _ if wants_initial => Start::Now,
+        None | Some("0") => Start::Now,
+        Some(version) => Start::After(parse_version(version)?),
+    };
+    let timeout = match query.number::<u64>("timeoutSeconds")? {
+        None | Some(0) => DEFAULT_WATCH,
+        Some(seconds) => Duration::from_secs(seconds),
+    };
+    Ok(WatchOptions {
+        start,
+        bookmarks,
+        announce_initial: wants_initial && bookmarks,
+        timeout,
+    })
+}
+
+fn parse_version(text: &str) -> Result<u64, Failure> {
+    text.parse().map_err(|_| {
+        let cause = Cause::invalid(
+            "resourceVersion",
+            &text.into(),
+            "must be an unsigned integer",
+        );
+        Failure::invalid_kind("ListOptions", "meta.k8s.io", "", vec![cause])
+    })
+}
+
+/// How a write is to be done, from the parameters that all writes share.
+pub(crate) fn write_options(
+    query: &Query,
+    headers: &HeaderMap,
+    stamp: Stamp,
+    part: Part,
+) -> Result<Write, Failure> {
+    let dry_run = match query.get("dryRun") {
+        None => false,
+        Some("All") => true,
+        Some(other) => {
+            let cause = Cause::not_supported("dryRun", &other.into(), &["All"]);
+            return Err(Failure::invalid_kind(
+                "CreateOptions",
+                "meta.k8s.io",
+                "",
+                vec![cause],
+            ));
+        }
+    };
+    let unknown_fields = match query.get("fieldValidation") {
+        Some("Ignore") => UnknownFields::Ignore,
+        None | Some("Warn") => UnknownFields::Warn,
+        Some("Strict") => UnknownFields::Refuse,
+        Some(other) => {
+            let allowed = ["", "Ignore", "Strict", "Warn"];
+            let cause = Cause::not_supported("fieldValidation", &other.into(), &allowed);
+            return Err(Failure::invalid_kind(
+                "CreateOptions",
+                "meta.k8s.io",
+                "",
+                vec![cause],
+            ));
+        }
+    };
+    let manager = query
+        .get("fieldManager")
+        .map_or_else(|| agent(headers), str::to_owned);
+    Ok(Write {
+        stamp,
+        manager,
+        part,
+        dry_run,
+        unknown_fields,
+    })
+}
+
+/// Who writes when the client does not say: the program that its User-Agent names.
+fn agent(headers: &HeaderMap) -> String {
+    let agent = headers
+        .get(USER_AGENT)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let name = agent.split('/').next().unwrap_or_default();
+    if name.is_empty() {
+        "unknown".to_owned()
+    } else {
+        name.to_owned()
+    }
+}
+
+/// Delete options come in the body or, without one, in the query.
+pub(crate) fn delete_options(query: &Query, body: &[u8]) -> Result<(DeleteOptions, bool), Failure> {
+    let mut options = DeleteOptions {
+        grace_seconds: query.number("gracePeriodSeconds")?,
+        ..Default::default()
+    };
+    let mut dry_run = query.get("dryRun") == Some("All");
+    if !body.is_empty() {
+        let sent: Value = serde_json::from_slice(body)
+            .map_err(|e| Failure::bad_request(format!("couldn't get version/kind: {e}")))?;
+        let kind = sent.text("kind");
+        if !sent.is_object() || !kind.is_empty() && kind != "DeleteOptions" {
+            let message = "decoded object cannot be converted to DeleteOptions";
+            return Err(Failure::bad_request(message));
+        }
+        dry_run |= sent.list("dryRun").iter().any(|value| value == "All");
+        options = from_object(&sent);
+    }
+    Ok((options, dry_run))
+}
+
+pub(crate) fn from_object(sent: &Value) -> DeleteOptions {
+    let text = |path: &str| sent.at(path).and_then(Value::as_str).map(str::to_owned);
+    DeleteOptions {
+        grace_seconds: sent.int("gracePeriodSeconds"),
+        uid: text("preconditions.uid"),
+        version: text("preconditions.resourceVersion"),
+    }
+}

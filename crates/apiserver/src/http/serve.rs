@@ -1,0 +1,175 @@
+//! Connections and the life of one request: who may ask, what faults do to it, and what is answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::header::{ACCEPT, AUTHORIZATION};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Request as HttpRequest, Response};
+use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::discovery::document;
+use super::handler::Request;
+use super::query::Query;
+use super::reply::{Body, Cut, failure_reply};
+use super::route::{ResourceRoute, Route, route};
+use crate::failure::Failure;
+use crate::faults::{Fate, Faults};
+use crate::registry::{Registry, Stamp};
+use crate::request::Requests;
+
+/// Larger bodies are refused, as by the real server.
+const BODY_LIMIT: usize = 3 * 1024 * 1024;
+
+/// Everything requests share.
+#[derive(Debug)]
+pub(crate) struct Edge {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) faults: Faults,
+    pub(crate) requests: Requests,
+    pub(crate) token: Option<String>,
+    pub(crate) bookmark_interval: Duration,
+}
+
+/// Serves until stopped; then every connection is closed and its task has ended.
+pub(crate) async fn serve(listener: TcpListener, edge: Arc<Edge>, stop: CancellationToken) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(connection(stream, Arc::clone(&edge)));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "could not accept a connection");
+                    // Out of file descriptors, most likely: trying again at once would only spin.
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            },
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+        }
+    }
+    connections.shutdown().await;
+}
+
+async fn connection(stream: TcpStream, edge: Arc<Edge>) {
+    // Answers are small and latency is what tests wait for.
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request| {
+        let edge = Arc::clone(&edge);
+        async move { edge.handle(request).await }
+    });
+    if let Err(error) = http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), service)
+        .await
+    {
+        tracing::debug!(%error, "connection ended");
+    }
+}
+
+impl Edge {
+    async fn handle(&self, request: HttpRequest<Incoming>) -> Result<Response<Body>, Cut> {
+        let (parts, body) = request.into_parts();
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let routed = self
+            .admit(&parts.headers)
+            .and_then(|()| route(&self.registry, &parts.method, parts.uri.path(), &query));
+        let route = match routed {
+            Ok(Route::Resource(route)) => route,
+            Ok(Route::Document(path)) => {
+                return Ok(document(&self.registry, &parts.method, &path));
+            }
+            Err(failure) => return Ok(failure_reply(&failure)),
+        };
+        let info = route.info();
+        self.requests.record(&info);
+        let body = match read(body).await {
+            Ok(body) => body,
+            Err(failure) => return Ok(failure_reply(&failure)),
+        };
+        match self.faults.before(&info).await {
+            Fate::Proceed => {}
+            Fate::Refuse(failure) => return Ok(failure_reply(&failure)),
+            Fate::Cut => return Err(Cut),
+        }
+        let reply = self.answer(route, query, parts.headers, body);
+        match self.faults.after(&info).await {
+            Fate::Cut => Err(Cut),
+            _ => Ok(reply),
+        }
+    }
+
+    fn answer(
+        &self,
+        route: ResourceRoute<'_>,
+        query: Query,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Response<Body> {
+        let stamp = Stamp {
+            now: Timestamp::now(),
+            uid: Uuid::new_v4(),
+        };
+        let request = Request {
+            registry: &self.registry,
+            route,
+            query,
+            headers,
+            body,
+            stamp,
+            bookmark_interval: self.bookmark_interval,
+        };
+        request
+            .answer()
+            .unwrap_or_else(|failure| failure_reply(&failure))
+    }
+
+    /// Checks the token where one is demanded, and that the client takes JSON.
+    fn admit(&self, headers: &HeaderMap) -> Result<(), Failure> {
+        if let Some(token) = &self.token {
+            let given = headers
+                .get(AUTHORIZATION)
+                .and_then(|value| value.to_str().ok());
+            let given = given.and_then(|value| value.strip_prefix("Bearer "));
+            if given != Some(token.as_str()) {
+                return Err(Failure::unauthorized());
+            }
+        }
+        let accept = headers
+            .get(ACCEPT)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or("*/*");
+        let takes_json = accept.split(',').any(|kind| {
+            let kind = kind.split(';').next().unwrap_or_default().trim();
+            matches!(
+                kind,
+                "*/*" | "application/*" | "application/json" | "text/plain" | ""
+            )
+        });
+        if takes_json {
+            Ok(())
+        } else {
+            Err(Failure::not_acceptable("application/json"))
+        }
+    }
+}
+
+async fn read(body: Incoming) -> Result<Bytes, Failure> {
+    match Limited::new(body, BODY_LIMIT).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Failure::too_large(BODY_LIMIT)),
+        Err(error) => Err(Failure::bad_request(format!(
+            "could not read the body: {error}"
+        ))),
+    }
+}

@@ -1,0 +1,175 @@
+//! A watch as a response body: what is there first, then events as they happen, bookmarks in between, and an end.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::Response;
+use hyper::body::Frame;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep_until};
+
+use super::options::WatchOptions;
+use super::reply::{Body, Cut};
+use crate::failure::Failure;
+use crate::registry::{Registry, Served};
+use crate::store::Begun;
+use crate::watch::{Subscription, event_line, initial_line};
+
+/// So long before its end a watch gets a last bookmark, to resume from.
+const PARTING: Duration = Duration::from_secs(2);
+/// Events that wait together are sent together, up to this many.
+const BATCH: usize = 64;
+
+/// A running watch.
+struct Stream {
+    registry: Arc<Registry>,
+    kind: &'static str,
+    api_version: String,
+    view: Option<fn(&Value) -> Value>,
+    waiting: VecDeque<Bytes>,
+    subscription: Subscription,
+    bookmarks: Option<Duration>,
+    next_bookmark: Instant,
+    deadline: Instant,
+}
+
+/// The response to a watch that could begin.
+pub(crate) fn watch_reply(
+    registry: Arc<Registry>,
+    served: &Served,
+    begun: Begun,
+    options: &WatchOptions,
+    bookmark_interval: Duration,
+) -> Response<Body> {
+    let now = Instant::now();
+    let view = served.view.map(|view| view.read);
+    let mut stream = Stream {
+        registry,
+        kind: served.resource.kind,
+        api_version: served.resource.api_version(),
+        view,
+        waiting: VecDeque::new(),
+        subscription: begun.subscription,
+        bookmarks: options.bookmarks.then_some(bookmark_interval),
+        next_bookmark: now,
+        deadline: now + options.timeout,
+    };
+    stream.waiting.extend(
+        begun
+            .present
+            .iter()
+            .map(|object| initial_line(object, view)),
+    );
+    stream
+        .waiting
+        .extend(begun.missed.iter().map(|delivery| delivery.line(view)));
+    if options.announce_initial {
+        let end = stream.bookmark(begun.version, true);
+        stream.waiting.push_back(end);
+    }
+    stream.schedule_bookmark(now);
+    stream_reply(futures::stream::unfold(stream, |mut stream| async {
+        let frame = stream.next().await?;
+        Some((frame, stream))
+    }))
+}
+
+/// A watch that could not begin says so in the stream, where watchers look for it.
+pub(crate) fn failed_watch_reply(failure: &Failure) -> Response<Body> {
+    let line = event_line("ERROR", failure.status().to_string().as_bytes());
+    stream_reply(futures::stream::iter([Ok(Frame::data(line))]))
+}
+
+fn stream_reply(
+    frames: impl futures::Stream<Item = Result<Frame<Bytes>, Cut>> + Send + 'static,
+) -> Response<Body> {
+    let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    response
+}
+
+impl Stream {
+    async fn next(&mut self) -> Option<Result<Frame<Bytes>, Cut>> {
+        if let Some(frame) = self.send_waiting() {
+            return Some(frame);
+        }
+        let bookmark_due = async {
+            match self.bookmarks {
+                Some(_) => sleep_until(self.next_bookmark).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            delivery = self.subscription.queue.recv() => match delivery {
+                Some(delivery) => self.waiting.push_back(delivery.line(self.view)),
+                None if self.subscription.was_severed() => return Some(Err(Cut)),
+                None => return None,
+            },
+            () = sleep_until(self.deadline) => return None,
+            () = bookmark_due => {
+                // Every event up to this version is in the queue already, so it must go out first.
+                let version = self.registry.store().version();
+                self.drain_queue(usize::MAX);
+                let bookmark = self.bookmark(version, false);
+                self.waiting.push_back(bookmark);
+                self.schedule_bookmark(Instant::now());
+            }
+        }
+        self.drain_queue(BATCH);
+        self.send_waiting()
+    }
+
+    fn drain_queue(&mut self, limit: usize) {
+        for _ in 0..limit {
+            let Ok(delivery) = self.subscription.queue.try_recv() else {
+                break;
+            };
+            self.waiting.push_back(delivery.line(self.view));
+        }
+    }
+
+    fn send_waiting(&mut self) -> Option<Result<Frame<Bytes>, Cut>> {
+        let count = self.waiting.len().min(BATCH);
+        let mut lines = self.waiting.drain(..count);
+        let first = lines.next()?;
+        let rest: Vec<Bytes> = lines.collect();
+        if rest.is_empty() {
+            return Some(Ok(Frame::data(first)));
+        }
+        let size = first.len() + rest.iter().map(Bytes::len).sum::<usize>();
+        let mut together = BytesMut::with_capacity(size);
+        together.put(first);
+        rest.into_iter().for_each(|line| together.put(line));
+        Some(Ok(Frame::data(together.freeze())))
+    }
+
+    fn bookmark(&self, version: u64, ends_initial: bool) -> Bytes {
+        let mut metadata =
+            json!({"resourceVersion": version.to_string(), "creationTimestamp": null});
+        if ends_initial && let Value::Object(map) = &mut metadata {
+            let mark = json!({"k8s.io/initial-events-end": "true"});
+            map.insert("annotations".to_owned(), mark);
+        }
+        let object =
+            json!({"kind": self.kind, "apiVersion": self.api_version, "metadata": metadata});
+        event_line("BOOKMARK", object.to_string().as_bytes())
+    }
+
+    fn schedule_bookmark(&mut self, now: Instant) {
+        let Some(interval) = self.bookmarks else {
+            return;
+        };
+        let regular = now + interval;
+        let parting = self
+            .deadline
+            .checked_sub(PARTING)
+            .filter(|parting| *parting > now);
+        self.next_bookmark = parting.map_or(regular, |parting| parting.min(regular));
+    }
+}

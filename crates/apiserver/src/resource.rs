@@ -1,0 +1,346 @@
+//! The table of served resources. A resource is a row: nothing outside this table names groups or plurals,
+//! so serving one more kind (or a custom resource) is one more row.
+
+/// One served resource at one API version.
+#[derive(Debug, Clone)]
+pub struct Resource {
+    pub group: &'static str,
+    pub version: &'static str,
+    pub plural: &'static str,
+    pub singular: &'static str,
+    pub kind: &'static str,
+    pub namespaced: bool,
+    pub short_names: &'static [&'static str],
+    pub subresources: &'static [Subresource],
+    /// Fields a `fieldSelector` may name besides `metadata.name` and `metadata.namespace`.
+    pub selectable: &'static [&'static str],
+    pub names: NameRule,
+    pub habits: Habits,
+}
+
+/// Which names the API accepts for objects of a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameRule {
+    Subdomain,
+    Label,
+    /// Anything that can stand in a URL path.
+    PathSegment,
+}
+
+/// How the generic verbs treat a resource where resources differ.
+#[derive(Debug, Clone, Copy)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts of a row, not a state machine"
+)]
+pub struct Habits {
+    /// PUT without a resourceVersion overwrites.
+    pub unconditional_update: bool,
+    /// PUT to a missing name creates.
+    pub create_on_update: bool,
+    /// DELETE answers with the object instead of a Status.
+    pub returns_deleted: bool,
+    /// `metadata.generation` counts changes of the spec.
+    pub generation: bool,
+    /// Create discards a status sent by the client.
+    pub resets_status_on_create: bool,
+}
+
+/// A part of an object, or an action on it, with a path of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subresource {
+    Status,
+    Binding,
+    Eviction,
+    Token,
+    Finalize,
+}
+
+impl Subresource {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Binding => "binding",
+            Self::Eviction => "eviction",
+            Self::Token => "token",
+            Self::Finalize => "finalize",
+        }
+    }
+}
+
+impl Resource {
+    /// `pods`, `deployments.apps`: as error messages name a resource.
+    pub fn qualified(&self) -> String {
+        if self.group.is_empty() {
+            self.plural.to_owned()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
+    }
+
+    /// `v1`, `apps/v1`.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    pub fn subresource(&self, name: &str) -> Option<Subresource> {
+        self.subresources.iter().copied().find(|s| s.name() == name)
+    }
+
+    pub fn is(&self, group: &str, plural: &str) -> bool {
+        self.group == group && self.plural == plural
+    }
+}
+
+const PLAIN: Habits = Habits {
+    unconditional_update: true,
+    create_on_update: false,
+    returns_deleted: false,
+    generation: false,
+    resets_status_on_create: true,
+};
+const WORKLOAD: Habits = Habits {
+    generation: true,
+    ..PLAIN
+};
+const ECHOED: Habits = Habits {
+    returns_deleted: true,
+    ..PLAIN
+};
+
+const STATUS: &[Subresource] = &[Subresource::Status];
+const POD_FIELDS: &[&str] = &[
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.podIP",
+    "status.podIPs",
+    "status.nominatedNodeName",
+];
+const EVENT_FIELDS: &[&str] = &[
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
+];
+const EVENTS_V1_FIELDS: &[&str] = &[
+    "regarding.kind",
+    "regarding.namespace",
+    "regarding.name",
+    "regarding.uid",
+    "regarding.apiVersion",
+    "regarding.resourceVersion",
+    "regarding.fieldPath",
+    "reason",
+    "reportingController",
+    "type",
+];
+
+const fn row(group: &'static str, version: &'static str, plural: &'static str) -> Resource {
+    Resource {
+        group,
+        version,
+        plural,
+        singular: "",
+        kind: "",
+        namespaced: true,
+        short_names: &[],
+        subresources: &[],
+        selectable: &[],
+        names: NameRule::Subdomain,
+        habits: PLAIN,
+    }
+}
+
+/// Every resource served unless the caller adds more.
+pub(crate) const BUILT_IN: &[Resource] = &[
+    Resource {
+        singular: "namespace",
+        kind: "Namespace",
+        namespaced: false,
+        short_names: &["ns"],
+        subresources: &[Subresource::Status, Subresource::Finalize],
+        selectable: &["status.phase"],
+        names: NameRule::Label,
+        habits: ECHOED,
+        ..row("", "v1", "namespaces")
+    },
+    Resource {
+        singular: "node",
+        kind: "Node",
+        namespaced: false,
+        short_names: &["no"],
+        subresources: STATUS,
+        selectable: &["spec.unschedulable"],
+        // A kubelet registers itself with a status, so create keeps it.
+        habits: Habits {
+            resets_status_on_create: false,
+            ..PLAIN
+        },
+        ..row("", "v1", "nodes")
+    },
+    Resource {
+        singular: "pod",
+        kind: "Pod",
+        short_names: &["po"],
+        subresources: &[
+            Subresource::Status,
+            Subresource::Binding,
+            Subresource::Eviction,
+        ],
+        selectable: POD_FIELDS,
+        habits: Habits {
+            returns_deleted: true,
+            ..WORKLOAD
+        },
+        ..row("", "v1", "pods")
+    },
+    Resource {
+        singular: "event",
+        kind: "Event",
+        short_names: &["ev"],
+        selectable: EVENT_FIELDS,
+        names: NameRule::PathSegment,
+        habits: Habits {
+            create_on_update: true,
+            ..PLAIN
+        },
+        ..row("", "v1", "events")
+    },
+    Resource {
+        singular: "configmap",
+        kind: "ConfigMap",
+        short_names: &["cm"],
+        ..row("", "v1", "configmaps")
+    },
+    Resource {
+        singular: "secret",
+        kind: "Secret",
+        selectable: &["type"],
+        ..row("", "v1", "secrets")
+    },
+    Resource {
+        singular: "service",
+        kind: "Service",
+        short_names: &["svc"],
+        subresources: STATUS,
+        selectable: &["spec.clusterIP", "spec.type"],
+        names: NameRule::Label,
+        habits: Habits {
+            create_on_update: true,
+            ..ECHOED
+        },
+        ..row("", "v1", "services")
+    },
+    Resource {
+        singular: "serviceaccount",
+        kind: "ServiceAccount",
+        short_names: &["sa"],
+        subresources: &[Subresource::Token],
+        habits: ECHOED,
+        ..row("", "v1", "serviceaccounts")
+    },
+    Resource {
+        singular: "resourcequota",
+        kind: "ResourceQuota",
+        short_names: &["quota"],
+        subresources: STATUS,
+        habits: ECHOED,
+        ..row("", "v1", "resourcequotas")
+    },
+    Resource {
+        singular: "deployment",
+        kind: "Deployment",
+        short_names: &["deploy"],
+        subresources: STATUS,
+        habits: WORKLOAD,
+        ..row("apps", "v1", "deployments")
+    },
+    Resource {
+        singular: "replicaset",
+        kind: "ReplicaSet",
+        short_names: &["rs"],
+        subresources: STATUS,
+        selectable: &["status.replicas"],
+        habits: WORKLOAD,
+        ..row("apps", "v1", "replicasets")
+    },
+    Resource {
+        singular: "statefulset",
+        kind: "StatefulSet",
+        short_names: &["sts"],
+        subresources: STATUS,
+        habits: WORKLOAD,
+        ..row("apps", "v1", "statefulsets")
+    },
+    Resource {
+        singular: "daemonset",
+        kind: "DaemonSet",
+        short_names: &["ds"],
+        subresources: STATUS,
+        habits: WORKLOAD,
+        ..row("apps", "v1", "daemonsets")
+    },
+    Resource {
+        singular: "job",
+        kind: "Job",
+        subresources: STATUS,
+        selectable: &["status.successful"],
+        habits: WORKLOAD,
+        ..row("batch", "v1", "jobs")
+    },
+    Resource {
+        singular: "lease",
+        kind: "Lease",
+        habits: Habits {
+            unconditional_update: false,
+            create_on_update: true,
+            ..PLAIN
+        },
+        ..row("coordination.k8s.io", "v1", "leases")
+    },
+    Resource {
+        singular: "poddisruptionbudget",
+        kind: "PodDisruptionBudget",
+        short_names: &["pdb"],
+        subresources: STATUS,
+        habits: Habits {
+            unconditional_update: false,
+            ..WORKLOAD
+        },
+        ..row("policy", "v1", "poddisruptionbudgets")
+    },
+    Resource {
+        singular: "priorityclass",
+        kind: "PriorityClass",
+        namespaced: false,
+        short_names: &["pc"],
+        habits: WORKLOAD,
+        ..row("scheduling.k8s.io", "v1", "priorityclasses")
+    },
+    Resource {
+        singular: "event",
+        kind: "Event",
+        short_names: &["ev"],
+        selectable: EVENTS_V1_FIELDS,
+        habits: Habits {
+            create_on_update: true,
+            ..PLAIN
+        },
+        ..row("events.k8s.io", "v1", "events")
+    },
+];

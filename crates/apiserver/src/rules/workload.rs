@@ -1,0 +1,66 @@
+//! Defaults and checks of the kinds that make pods, and of services: enough that what users apply is kept as the
+//! real server would keep it. No controller runs here.
+
+use serde_json::{Value, json};
+
+use super::pod::default_pod_spec;
+use super::pod_check;
+use crate::failure::Cause;
+use crate::json::Path;
+use crate::selector::LabelSelector;
+
+pub(super) fn default_workload(kind: &str, object: &mut Value) {
+    if object.at("spec").is_none() {
+        return;
+    }
+    match kind {
+        "Deployment" | "ReplicaSet" | "StatefulSet" => object.default_to("spec.replicas", 1),
+        "Job" => {
+            object.default_to("spec.parallelism", 1);
+            object.default_to("spec.completions", 1);
+            object.default_to("spec.backoffLimit", 6);
+        }
+        _ => {}
+    }
+    if object.at("spec.template.spec").is_some() {
+        default_pod_spec(object, "spec.template.spec");
+    }
+}
+
+pub(super) fn default_service(service: &mut Value) {
+    service.default_to("spec.sessionAffinity", "None");
+    service.default_to("spec.type", "ClusterIP");
+    service.default_to("spec.internalTrafficPolicy", "Cluster");
+    let ports = service
+        .map_mut("spec")
+        .get_mut("ports")
+        .and_then(Value::as_array_mut);
+    for port in ports.into_iter().flatten() {
+        port.default_to("protocol", "TCP");
+        let number = port.at("port").cloned().unwrap_or(json!(0));
+        port.default_to("targetPort", number);
+    }
+}
+
+pub(super) fn check(kind: &str, object: &Value) -> Vec<Cause> {
+    let mut causes = pod_check::check_spec(object, "spec.template.spec");
+    if kind == "Job" {
+        return causes;
+    }
+    let labels = object.map("spec.template.metadata.labels");
+    match LabelSelector::from_object(object.at("spec.selector")) {
+        None => causes.push(Cause::required("spec.selector", "")),
+        Some(selector) if selector.is_empty() => {
+            let value = object.at("spec.selector").cloned().unwrap_or_default();
+            let why = "empty selector is invalid for this kind";
+            causes.push(Cause::invalid("spec.selector", &value, why));
+        }
+        Some(selector) if !selector.matches(labels) => {
+            let value = json!(labels);
+            let why = "`selector` does not match template `labels`";
+            causes.push(Cause::invalid("spec.template.metadata.labels", &value, why));
+        }
+        Some(_) => {}
+    }
+    causes
+}

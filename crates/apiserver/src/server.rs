@@ -1,0 +1,305 @@
+//! Starting, using and ending one embedded API server.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::failure::Failure;
+use crate::faults::Faults;
+use crate::http::{Edge, serve};
+use crate::registry::{Registry, Stamp, Target, UnknownFields, Write, decode};
+use crate::request::Requests;
+use crate::resource::Resource;
+use crate::rules::Part;
+
+/// Events kept per resource for watches that resume.
+const HISTORY: usize = 10_000;
+/// Bookmarks come this often on a quiet watch.
+const BOOKMARKS: Duration = Duration::from_mins(1);
+
+/// Why a server could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("cannot listen on {address}; choose a free loopback address")]
+    Listen {
+        address: SocketAddr,
+        source: std::io::Error,
+    },
+    #[error("cannot create the {kind} {name} that every cluster has")]
+    Furnish {
+        kind: &'static str,
+        name: String,
+        source: Failure,
+    },
+    #[error("cannot make a client for {url}")]
+    Client {
+        url: String,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// Settings of a server; the defaults suit tests.
+#[derive(Debug, Clone)]
+pub struct Builder {
+    address: SocketAddr,
+    token: Option<String>,
+    resources: Vec<Resource>,
+    history: usize,
+    bookmarks: Duration,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            token: None,
+            resources: Vec::new(),
+            history: HISTORY,
+            bookmarks: BOOKMARKS,
+        }
+    }
+}
+
+impl Builder {
+    /// Where to listen; by default a free port of 127.0.0.1.
+    #[must_use]
+    pub fn address(mut self, address: SocketAddr) -> Self {
+        self.address = address;
+        self
+    }
+
+    /// Refuse requests that do not carry this bearer token. By default tokens are ignored.
+    #[must_use]
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// Serve one more resource.
+    #[must_use]
+    pub fn resource(mut self, resource: Resource) -> Self {
+        self.resources.push(resource);
+        self
+    }
+
+    /// How many events of each resource can be resumed from.
+    #[must_use]
+    pub fn history(mut self, events: usize) -> Self {
+        self.history = events;
+        self
+    }
+
+    /// How often watches that asked for bookmarks get one.
+    #[must_use]
+    pub fn bookmarks(mut self, interval: Duration) -> Self {
+        self.bookmarks = interval;
+        self
+    }
+
+    /// Starts serving on the current runtime.
+    pub async fn start(self) -> Result<Server, StartError> {
+        let address = self.address;
+        let listen = |source| StartError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        let registry = Arc::new(Registry::new(self.resources, self.history));
+        furnish(&registry)?;
+        let client = client(address, self.token.as_deref())?;
+        let faults = Faults::new(Arc::clone(&registry));
+        let requests = Requests::default();
+        let edge = Arc::new(Edge {
+            registry,
+            faults: faults.clone(),
+            requests: requests.clone(),
+            token: self.token.clone(),
+            bookmark_interval: self.bookmarks,
+        });
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(serve(listener, edge, stop.clone()));
+        Ok(Server {
+            address,
+            token: self.token,
+            client,
+            faults,
+            requests,
+            stop,
+            task: Some(task),
+        })
+    }
+}
+
+/// A running API server. Dropping it ends it and everything it started.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    token: Option<String>,
+    client: ClientHandle,
+    faults: Faults,
+    requests: Requests,
+    stop: CancellationToken,
+    task: Option<JoinHandle<()>>,
+}
+
+/// `kube::Client` does not implement Debug.
+struct ClientHandle(kube::Client);
+
+impl std::fmt::Debug for ClientHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Client")
+    }
+}
+
+impl Server {
+    /// Starts an empty cluster on a free loopback port.
+    pub async fn start() -> Result<Self, StartError> {
+        Self::builder().start().await
+    }
+
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// A client of this server, in the namespace `default`.
+    pub fn client(&self) -> kube::Client {
+        self.client.0.clone()
+    }
+
+    /// A kubeconfig for kubectl and other programs.
+    pub fn kubeconfig(&self) -> String {
+        let user = match &self.token {
+            Some(token) => json!({ "token": token }),
+            None => json!({}),
+        };
+        // JSON is YAML, and this one is written by nobody else.
+        json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "embedded",
+            "clusters": [{"name": "embedded", "cluster": {"server": self.url()}}],
+            "users": [{"name": "embedded", "user": user}],
+            "contexts": [{
+                "name": "embedded",
+                "context": {"cluster": "embedded", "user": "embedded"},
+            }],
+        })
+        .to_string()
+    }
+
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    pub fn requests(&self) -> &Requests {
+        &self.requests
+    }
+
+    /// Ends the server and waits until its last task has ended.
+    pub async fn shutdown(mut self) {
+        self.stop.cancel();
+        if let Some(task) = self.task.take() {
+            let _ = task.await;
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        // The task owns every connection's task, so ending it ends them all even when nobody polls it again.
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+fn client(address: SocketAddr, token: Option<&str>) -> Result<ClientHandle, StartError> {
+    let url = format!("http://{address}");
+    let failed = |source: Box<dyn std::error::Error + Send + Sync>| StartError::Client {
+        url: url.clone(),
+        source,
+    };
+    let uri = url
+        .parse()
+        .map_err(|error: hyper::http::uri::InvalidUri| failed(error.into()))?;
+    let mut config = kube::Config::new(uri);
+    config.auth_info.token = token.map(|token| token.to_owned().into());
+    let client = kube::Client::try_from(config).map_err(|error| failed(error.into()))?;
+    Ok(ClientHandle(client))
+}
+
+/// Creates what every cluster has from the beginning.
+fn furnish(registry: &Registry) -> Result<(), StartError> {
+    for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
+        add(registry, "", "namespaces", "Namespace", name, json!({}))?;
+    }
+    for (name, value) in [
+        ("system-cluster-critical", 2_000_000_000),
+        ("system-node-critical", 2_000_001_000),
+    ] {
+        let group = "scheduling.k8s.io";
+        add(
+            registry,
+            group,
+            "priorityclasses",
+            "PriorityClass",
+            name,
+            json!({"value": value}),
+        )?;
+    }
+    Ok(())
+}
+
+fn add(
+    registry: &Registry,
+    group: &str,
+    plural: &str,
+    kind: &'static str,
+    name: &str,
+    mut object: Value,
+) -> Result<(), StartError> {
+    let failed = |source| StartError::Furnish {
+        kind,
+        name: name.to_owned(),
+        source,
+    };
+    let served = registry.find(group, "v1", plural);
+    let served = served.ok_or_else(|| failed(Failure::no_such_path()))?;
+    if let Value::Object(map) = &mut object {
+        map.insert("metadata".to_owned(), json!({ "name": name }));
+    }
+    let write = Write {
+        stamp: Stamp {
+            now: Timestamp::now(),
+            uid: Uuid::new_v4(),
+        },
+        manager: "embedded".to_owned(),
+        part: Part::Main,
+        dry_run: false,
+        unknown_fields: UnknownFields::Refuse,
+    };
+    let decoded = decode(&served.resource, object, write.unknown_fields).map_err(failed)?;
+    let target = Target {
+        served,
+        namespace: String::new(),
+        name: String::new(),
+    };
+    registry
+        .create(&target, decoded, &write)
+        .map(drop)
+        .map_err(failed)
+}
