@@ -1,0 +1,129 @@
+//! Cards that get sick, fall off the bus, come and go.
+
+use gpushare_fake_nvml::hardware::Card;
+
+use crate::support::pods::simple;
+use crate::support::{ALIYUN, SLOTS, World, wait};
+
+const FALLEN_OFF_THE_BUS: u64 = 79;
+const PAGE_FAULT: u64 = 31;
+
+async fn until_unhealthy(world: &World, slots: usize) {
+    let what = format!("{slots} slots to be unhealthy");
+    wait::until(&what, || {
+        let unhealthy = world.kubelet.unhealthy(SLOTS);
+        (unhealthy == slots).then_some(()).ok_or(unhealthy)
+    })
+    .await;
+}
+
+/// Lets an Xid happen, and more while none of them was seen: the agent opens the driver anew now and
+/// then, and an event in between is lost.
+async fn xid(world: &World, card: usize, number: u64, unhealthy: usize) {
+    let card = world.card(card);
+    wait::until("the error to be seen", || {
+        world.change_hardware(|hardware| {
+            hardware.push_xid(&card, number);
+        });
+        let seen = world.kubelet.unhealthy(SLOTS);
+        (seen == unhealthy).then_some(()).ok_or(seen)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_sick_card_takes_no_new_pods_and_those_on_it_may_start_again() {
+    let world = World::with_cards(&[8, 8]).await;
+    world.show(simple("old", 2, &world.card(0)));
+    world.kubelet.admit("old", "main", ALIYUN, 2).await;
+    world.kubelet.start_container("old", "main").await.unwrap();
+
+    xid(&world, 0, FALLEN_OFF_THE_BUS, 10).await;
+    let sick: Vec<bool> = {
+        let cards = world.agent().cards.borrow().known().cloned().unwrap();
+        cards.iter().map(|card| card.healthy).collect()
+    };
+    assert_eq!(sick, [false, true]);
+
+    world.kubelet.start_container("old", "main").await.unwrap();
+    world.show(simple("new", 2, &world.card(0)));
+    world.kubelet.admit("new", "main", ALIYUN, 2).await;
+    let status = world
+        .kubelet
+        .start_container("new", "main")
+        .await
+        .unwrap_err();
+    assert!(status.message().contains("unhealthy"), "{status}");
+    world.show(simple("other", 2, &world.card(1)));
+    world.kubelet.admit("other", "main", ALIYUN, 2).await;
+    world
+        .kubelet
+        .start_container("other", "main")
+        .await
+        .unwrap();
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_error_of_an_application_leaves_the_card_healthy() {
+    let world = World::with_cards(&[8, 8]).await;
+    let card = world.card(0);
+    world.change_hardware(|hardware| {
+        hardware.push_xid(&card, PAGE_FAULT);
+    });
+    // The error of the other card is seen, so that of the first one was seen before it.
+    xid(&world, 1, FALLEN_OFF_THE_BUS, 10).await;
+    let cards = world.agent().cards.borrow().known().cloned().unwrap();
+    assert!(cards[0].healthy && !cards[1].healthy);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_lost_card_is_unhealthy_until_it_answers_again() {
+    let world = World::with_cards(&[8, 8]).await;
+    let card = world.card(1);
+    let set_lost = |lost: bool| {
+        world.change_hardware(|hardware| hardware.card_mut(&card).unwrap().lost = lost);
+    };
+    set_lost(true);
+    until_unhealthy(&world, 10).await;
+    set_lost(false);
+    until_unhealthy(&world, 0).await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn cards_that_are_added_and_taken_out_are_noticed() {
+    let world = World::with_cards(&[8]).await;
+    world.change_hardware(|hardware| hardware.cards.push(Card::new(0, 1, "NVIDIA A10", 4096)));
+    wait::holds("the new card", || world.kubelet.healthy(ALIYUN) == 12).await;
+    world.change_hardware(|hardware| {
+        hardware.cards.remove(0);
+    });
+    wait::holds("the old card to go", || {
+        world.kubelet.healthy(ALIYUN) == 4 && world.kubelet.unhealthy(ALIYUN) == 0
+    })
+    .await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_missing_driver_is_said_and_tried_again() {
+    let mut library = None;
+    let world = World::with(&[8], |config| {
+        let installed = config.driver.library.clone();
+        config.driver.library = installed.with_file_name("libnvidia-ml.so.2");
+        library = Some((installed, config.driver.library.clone()));
+    });
+    wait::holds("the driver to be tried", || {
+        *world.agent().cards.borrow() == gpushare_node::cards::Cards::Unreadable
+    })
+    .await;
+    let (status, body) = world.page("/readyz").await;
+    assert_eq!(status, 503);
+    assert!(body.contains("cards have not been read"), "{body}");
+    let (from, to) = library.unwrap();
+    std::fs::copy(from, to).unwrap();
+    world.registered().await;
+    world.end().await;
+}

@@ -1,0 +1,17 @@
+//! The agent against a kubelet of ours: real gRPC on real unix sockets, real files, the fake NVML.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test may stop at the first surprise, and so may what it is made of"
+)]
+
+mod support;
+
+mod admission;
+mod cleanup;
+mod health;
+mod identity;
+mod registration;
+mod restarts;

@@ -1,0 +1,103 @@
+//! The kubelet knows both resources, also after it has forgotten everything.
+
+use gpushare_core::gpu::AliyunUnit;
+
+use crate::support::pods::simple;
+use crate::support::{ALIYUN, SLOTS, World, wait};
+
+#[tokio::test]
+async fn both_resources_are_registered_and_want_to_be_asked_before_each_start() {
+    let world = World::with_cards(&[8, 16]).await;
+    assert_eq!(world.kubelet.healthy(SLOTS), 20);
+    assert_eq!(world.kubelet.healthy(ALIYUN), 24);
+    let registrations = world
+        .kubelet
+        .with_memory(|memory| memory.registrations.clone());
+    assert_eq!(registrations.len(), 2);
+    for registration in registrations {
+        assert_eq!(registration.version, "v1beta1");
+        assert!(registration.options.unwrap().pre_start_required);
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_restarted_kubelet_gets_the_resources_again_and_pods_go_on() {
+    let mut world = World::with_cards(&[8]).await;
+    world.show(simple("before", 2, &world.card(0)));
+    world.kubelet.admit("before", "main", ALIYUN, 2).await;
+    world
+        .kubelet
+        .start_container("before", "main")
+        .await
+        .unwrap();
+    let name = world.kubelet.cdi_name("before", "main");
+
+    world.kubelet.restart();
+    world.registered().await;
+
+    world
+        .kubelet
+        .start_container("before", "main")
+        .await
+        .unwrap();
+    assert_eq!(world.kubelet.cdi_name("before", "main"), name);
+    assert!(world.environment("before", "main").is_ok());
+    world.show(simple("after", 2, &world.card(0)));
+    world.kubelet.admit("after", "main", ALIYUN, 2).await;
+    world
+        .kubelet
+        .start_container("after", "main")
+        .await
+        .unwrap();
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_plugin_socket_that_somebody_deletes_is_made_again() {
+    let world = World::with_cards(&[8]).await;
+    world.kubelet.delete_plugin_sockets();
+    wait::holds("both resources to be registered again", || {
+        world
+            .kubelet
+            .with_memory(|memory| memory.registrations.len() >= 4)
+    })
+    .await;
+    world.registered().await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_list_too_large_for_the_kubelet_is_not_offered_and_the_other_resource_is() {
+    let gib: Vec<u64> = vec![80; 8];
+    let world = World::with(&gib, |config| config.aliyun_unit = AliyunUnit::MiB);
+    wait::holds("slots to be offered", || world.kubelet.healthy(SLOTS) == 80).await;
+    let registered: Vec<String> = world.kubelet.with_memory(|memory| {
+        let requests = memory.registrations.iter();
+        requests
+            .map(|request| request.resource_name.clone())
+            .collect()
+    });
+    assert_eq!(registered, [SLOTS]);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn the_agent_is_ready_when_it_is_registered_and_counts_what_it_does() {
+    let world = World::with_cards(&[8]).await;
+    world.show(simple("a", 2, &world.card(0)));
+    world.kubelet.admit("a", "main", ALIYUN, 2).await;
+    world.kubelet.start_container("a", "main").await.unwrap();
+    let (status, _) = world.page("/readyz").await;
+    assert_eq!(status, 200);
+    let (_, metrics) = world.page("/metrics").await;
+    for line in [
+        r#"gpushare_node_container_starts_total{resource="aliyun.com/gpu-mem",outcome="started"} 1"#,
+        r#"gpushare_node_registered{resource="gpushare.io/gpu"} 1"#,
+        r#"gpushare_node_cards{health="healthy"} 1"#,
+        "gpushare_node_container_start_seconds_count 1",
+    ] {
+        assert!(metrics.contains(line), "{line} is not in\n{metrics}");
+    }
+    world.end().await;
+}

@@ -1,0 +1,222 @@
+//! One node for a test: a kubelet, cards, directories, and an agent that can be stopped and started.
+
+pub(crate) mod kubelet;
+pub(crate) mod pods;
+pub(crate) mod wait;
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use gpushare_core::gpu::AliyunUnit;
+use gpushare_daemon::Tasks;
+use gpushare_daemon::logging::Format;
+use gpushare_fake_nvml::Hardware;
+use gpushare_fake_nvml::hardware;
+use gpushare_fake_nvml::testing::{Installed, install};
+use gpushare_kube::convert::PodFacts;
+use gpushare_node::agent::{self, Agent};
+use gpushare_node::config::Config;
+use gpushare_node::nvml::Driver;
+use tempfile::TempDir;
+
+use kubelet::Kubelet;
+
+pub(crate) const ALIYUN: &str = "aliyun.com/gpu-mem";
+pub(crate) const SLOTS: &str = "gpushare.io/gpu";
+pub(crate) const NODE: &str = "node-1";
+const GRACE: Duration = Duration::from_secs(30);
+
+pub(crate) struct World {
+    pub(crate) kubelet: Kubelet,
+    agent: Option<Running>,
+    config: Config,
+    installed: Installed,
+    directory: TempDir,
+}
+
+struct Running {
+    agent: Agent,
+    tasks: Tasks,
+}
+
+impl World {
+    /// A node with cards of these sizes in GiB, its agent registered and in step with an empty node.
+    pub(crate) async fn with_cards(gib: &[u64]) -> Self {
+        let world = Self::with(gib, |_| {});
+        world.registered().await;
+        world
+    }
+
+    /// As [`Self::with_cards`] with other settings, and without waiting for the agent.
+    pub(crate) fn with(gib: &[u64], change: impl FnOnce(&mut Config)) -> Self {
+        let directory = TempDir::new().unwrap();
+        let path = |name: &str| {
+            let path = directory.path().join(name);
+            std::fs::create_dir_all(&path).unwrap();
+            path
+        };
+        let cards: Vec<(&str, u64)> = gib.iter().map(|gib| ("NVIDIA A10", gib * 1024)).collect();
+        let installed = install(&path("driver"), &Hardware::with_cards(&cards)).unwrap();
+        let mut config = Config {
+            node: NODE.into(),
+            kubeconfig: None,
+            device_plugin_dir: path("plugins"),
+            pod_resources_socket: path("resources").join("kubelet.sock"),
+            cdi_dir: path("cdi"),
+            driver_cdi_dir: path("driver-cdi"),
+            driver: Driver {
+                library: installed.library.clone(),
+                rescan: Duration::from_secs(1),
+            },
+            aliyun_unit: AliyunUnit::GiB,
+            slots_per_card: 10,
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            log_format: Format::Text,
+            log_filter: "info".to_owned(),
+        };
+        change(&mut config);
+        let kubelet = Kubelet::start(&config.device_plugin_dir, &config.pod_resources_socket);
+        let mut world = Self {
+            kubelet,
+            agent: None,
+            config,
+            installed,
+            directory,
+        };
+        world.start_agent_now(vec![]);
+        world
+    }
+
+    /// Waits until the kubelet has devices of both resources.
+    pub(crate) async fn registered(&self) {
+        for resource in [SLOTS, ALIYUN] {
+            wait::until(&format!("{resource} to be offered"), || {
+                let offered = self.kubelet.healthy(resource);
+                (offered > 0).then_some(()).ok_or(offered)
+            })
+            .await;
+        }
+    }
+
+    pub(crate) fn card(&self, index: usize) -> String {
+        let hardware = Hardware::load(&self.installed.hardware).unwrap();
+        hardware.cards[index].uuid.clone()
+    }
+
+    pub(crate) fn change_hardware(&self, change: impl FnOnce(&mut Hardware)) {
+        hardware::update(&self.installed.hardware, change).unwrap();
+    }
+
+    /// As the watch does when it sees the pod.
+    pub(crate) fn show(&self, pod: PodFacts) {
+        self.agent().state.apply(pod);
+    }
+
+    /// As the watch does when the pod is deleted.
+    pub(crate) fn delete(&self, pod: &str) {
+        self.agent().state.delete(&pods::uid(pod).as_str().into());
+    }
+
+    pub(crate) fn agent(&self) -> &Agent {
+        &self.agent.as_ref().expect("the agent runs").agent
+    }
+
+    pub(crate) async fn stop_agent(&mut self) {
+        if let Some(running) = self.agent.take() {
+            running.stop().await;
+        }
+    }
+
+    /// A new agent with nothing but the files of the old one; the watch lists these pods to it.
+    pub(crate) async fn start_agent(&mut self, listed: Vec<PodFacts>) {
+        self.start_agent_now(listed);
+        self.registered().await;
+    }
+
+    fn start_agent_now(&mut self, listed: Vec<PodFacts>) {
+        self.start_agent_unlisted();
+        self.agent().state.reset(listed);
+    }
+
+    /// A new agent that the watch has told nothing yet.
+    pub(crate) fn start_agent_unlisted(&mut self) {
+        assert!(self.agent.is_none(), "one agent at a time");
+        self.kubelet.forget_registrations();
+        self.agent = Some(Running::start(&self.config));
+    }
+
+    /// What a container gets: the environment of the CDI device that the kubelet has for it.
+    pub(crate) fn environment(
+        &self,
+        pod: &str,
+        container: &str,
+    ) -> Result<BTreeMap<String, String>, String> {
+        let name = self.kubelet.cdi_name(pod, container);
+        let (kind, device) = name.split_once('=').ok_or("not a CDI name")?;
+        for file in self.cdi_files() {
+            let text = std::fs::read_to_string(&file).map_err(|error| error.to_string())?;
+            let spec: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let found = &spec["devices"][0];
+            if spec["kind"] == kind && found["name"] == device {
+                let env = found["containerEdits"]["env"].as_array().unwrap();
+                return Ok(env
+                    .iter()
+                    .filter_map(|entry| entry.as_str()?.split_once('='))
+                    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                    .collect());
+            }
+        }
+        Err(format!("unresolvable CDI devices {name}"))
+    }
+
+    /// The spec files as a runtime sees them.
+    pub(crate) fn cdi_files(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(&self.config.cdi_dir).unwrap();
+        let mut files: Vec<PathBuf> = entries
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "json")
+            })
+            .collect();
+        files.sort();
+        files
+    }
+
+    pub(crate) fn cdi_dir(&self) -> &std::path::Path {
+        &self.config.cdi_dir
+    }
+
+    /// A page of the administration routes: status and body.
+    pub(crate) async fn page(&self, path: &str) -> (u16, String) {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let address = self.agent().address;
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, answer)
+    }
+
+    pub(crate) async fn end(mut self) {
+        self.stop_agent().await;
+        drop(self.directory);
+    }
+}
+
+impl Running {
+    fn start(config: &Config) -> Self {
+        let tasks = Tasks::new();
+        let agent = agent::start(config, None, &tasks).unwrap();
+        Self { agent, tasks }
+    }
+
+    async fn stop(self) {
+        self.tasks.shutdown().cancel();
+        self.tasks.finished(GRACE).await.unwrap();
+    }
+}
