@@ -40,7 +40,7 @@ pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {
     let listener = serve::listen(config.listen)?;
     let admin = config.admin_listen.map(serve::listen).transpose()?;
     tracing::info!(
-        version = env!("CARGO_PKG_VERSION"), listen = %config.listen, tls = tls.is_some(),
+        version = env!("CARGO_PKG_VERSION"), listen = %listener.local_addr()?, tls = tls.is_some(),
         aliyun_memory_unit = config.aliyun_unit.name(), bind_timeout = ?config.bind_timeout,
         "the extender starts"
     );

@@ -7,8 +7,12 @@
     reason = "helpers of tests stop at the first surprise, as tests do"
 )]
 
+mod api;
 mod bad_input;
+mod binds;
 mod cluster;
+mod doubts;
 mod kubernetes;
 mod samples;
 mod verbs;
+mod watches;

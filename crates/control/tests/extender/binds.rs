@@ -1,0 +1,211 @@
+//! Binds that the API server answers.
+
+use gpushare_apiserver::{Answer, Times};
+use gpushare_core::names;
+use kube::api::{DeleteParams, PostParams};
+use kube::core::Status;
+use serde_json::json;
+
+use crate::api::{Following, binds, card_of, node_of, until};
+use crate::cluster::{get, node};
+
+#[tokio::test]
+async fn a_bind_is_one_write_with_node_record_and_the_predecessors_annotations() {
+    let cluster = Following::start(&[node("n1", &[16, 8])]).await;
+    let pod = cluster.create("p", 3).await;
+    cluster.server.requests().reset();
+    assert_eq!(cluster.bind(&pod, "n1").await, "");
+    assert_eq!(cluster.server.requests().writes(), 1);
+
+    let bound = cluster.read("p").await;
+    assert_eq!(node_of(&bound), Some("n1"));
+    assert_eq!(card_of(&bound), "GPU-n1-1", "the tighter of two cards");
+    let annotations = bound.metadata.annotations.unwrap();
+    assert_eq!(annotations[names::aliyun::IDX], "1");
+    assert_eq!(annotations[names::aliyun::POD], "3");
+    assert_eq!(annotations[names::aliyun::DEV], "8");
+    assert_eq!(annotations[names::aliyun::ASSIGNED], "true");
+    assert!(
+        annotations[names::aliyun::ASSUME_TIME]
+            .parse::<i128>()
+            .unwrap()
+            > 0
+    );
+    cluster.until_bookings(&[("confirmed", 1)]).await;
+}
+
+#[tokio::test]
+async fn pods_of_one_size_fill_one_card_before_the_next() {
+    let cluster = Following::start(&[node("n1", &[8, 8])]).await;
+    for (name, card) in [("a", 0), ("b", 0), ("c", 1)] {
+        let pod = cluster.create(name, 4).await;
+        assert_eq!(cluster.bind(&pod, "n1").await, "");
+        assert_eq!(card_of(&cluster.read(name).await), format!("GPU-n1-{card}"));
+    }
+    let (_, inspect) = get(&cluster.extender, "/gpushare-scheduler/inspect/n1").await;
+    assert!(
+        inspect.contains(r#""totalGPU":16,"usedGPU":12"#),
+        "{inspect}"
+    );
+    assert!(
+        inspect.contains(r#""name":"a","namespace":"default""#),
+        "{inspect}"
+    );
+}
+
+#[tokio::test]
+async fn a_node_without_room_is_refused_before_the_api_server_sees_it() {
+    let cluster = Following::start(&[node("n1", &[8])]).await;
+    let pod = cluster.create("p", 9).await;
+    let error = cluster.bind(&pod, "n1").await;
+    assert!(error.contains("card 0 lacks 1024 MiB"), "{error}");
+    assert_eq!(cluster.sent_binds(), 0);
+    assert!(cluster.bookings().await.is_empty());
+}
+
+#[tokio::test]
+async fn refusals_of_the_api_server_free_the_card_at_once_and_are_not_repeated() {
+    let cluster = Following::start(&[node("n1", &[8])]).await;
+    let pod = cluster.create("p", 8).await;
+    let busy = Answer::TooManyRequests {
+        retry_after_seconds: 1,
+    };
+    for (answer, expected) in [(Answer::Conflict, "409"), (busy, "429")] {
+        cluster.server.requests().reset();
+        cluster
+            .server
+            .faults()
+            .answer(binds(), Times::Next(1), answer);
+        let error = cluster.bind(&pod, "n1").await;
+        assert!(error.contains(expected), "{error}");
+        assert_eq!(cluster.sent_binds(), 1);
+        assert!(cluster.bookings().await.is_empty());
+    }
+    assert_eq!(cluster.bind(&pod, "n1").await, "");
+}
+
+#[tokio::test]
+async fn a_pod_of_another_uid_is_not_bound() {
+    let cluster = Following::start(&[node("n1", &[8])]).await;
+    let mut pod = cluster.create("p", 8).await;
+    pod.metadata.uid = Some("an-earlier-pod".to_owned());
+    let error = cluster.bind(&pod, "n1").await;
+    assert_eq!(error, "gpushare: the pod does not exist any more");
+    assert_eq!(node_of(&cluster.read("p").await), None);
+    assert!(cluster.bookings().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_pod_is_bound_once() {
+    let cluster = Following::start(&[node("n1", &[8]), node("n2", &[8])]).await;
+    let pod = cluster.create("p", 8).await;
+    assert_eq!(cluster.bind(&pod, "n1").await, "");
+    let error = cluster.bind(&pod, "n2").await;
+    assert_eq!(error, "gpushare: the pod is bound to n1 already");
+    assert_eq!(cluster.sent_binds(), 1);
+    cluster.until_bookings(&[("confirmed", 1)]).await;
+}
+
+#[tokio::test]
+async fn a_pod_that_someone_else_bound_holds_nothing_of_ours() {
+    let cluster = Following::start(&[node("n1", &[8]), node("n2", &[8])]).await;
+    let pod = cluster.create("p", 8).await;
+    let hidden = cluster.hide_pods().await;
+    let theirs = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n2"}});
+    let sent = cluster
+        .pods()
+        .create_subresource::<_, Status>("binding", "p", &PostParams::default(), &theirs)
+        .await;
+    sent.unwrap();
+    let error = cluster.bind(&pod, "n1").await;
+    assert_eq!(error, "gpushare: the pod is bound to n2 already");
+    assert!(cluster.bookings().await.is_empty());
+    hidden.release();
+}
+
+#[tokio::test]
+async fn a_pod_that_asks_for_no_card_is_bound_plainly() {
+    let cluster = Following::start(&[node("n1", &[8])]).await;
+    let plain = json!({"metadata": {"name": "plain"},
+        "spec": {"containers": [{"name": "c", "image": "none"}]}});
+    let plain = serde_json::from_value(plain).unwrap();
+    let plain = cluster
+        .pods()
+        .create(&PostParams::default(), &plain)
+        .await
+        .unwrap();
+    assert_eq!(
+        cluster.bind(&plain, "nowhere").await,
+        "gpushare: node nowhere does not exist"
+    );
+    assert_eq!(cluster.bind(&plain, "n1").await, "");
+    let bound = cluster.read("plain").await;
+    assert_eq!(node_of(&bound), Some("n1"));
+    assert!(bound.metadata.annotations.unwrap_or_default().is_empty());
+    assert!(cluster.bookings().await.is_empty());
+}
+
+#[tokio::test]
+async fn an_invalid_pod_is_not_bound() {
+    let cluster = Following::start(&[node("n1", &[8])]).await;
+    let invalid = json!({"metadata": {"name": "bad"}, "spec": {"containers": [
+        {"name": "c", "image": "none", "resources": {"limits": {"gpushare.io/gpu-mem": "512"}}}]}});
+    let invalid = serde_json::from_value(invalid).unwrap();
+    let invalid = cluster
+        .pods()
+        .create(&PostParams::default(), &invalid)
+        .await
+        .unwrap();
+    let error = cluster.bind(&invalid, "n1").await;
+    assert!(error.contains("gpushare.io/gpu: 1"), "{error}");
+    assert_eq!(cluster.sent_binds(), 0);
+}
+
+#[tokio::test]
+async fn two_pods_bound_at_once_cannot_share_the_last_room() {
+    let cluster = Following::start(&[node("n1", &[8])]).await;
+    let (a, b) = (cluster.create("a", 5).await, cluster.create("b", 5).await);
+    let (first, second) = tokio::join!(cluster.bind(&a, "n1"), cluster.bind(&b, "n1"));
+    let errors: Vec<_> = [first, second]
+        .into_iter()
+        .filter(|error| !error.is_empty())
+        .collect();
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].contains("lacks"), "{errors:?}");
+    cluster.until_bookings(&[("confirmed", 1)]).await;
+}
+
+#[tokio::test]
+async fn memory_is_free_when_the_containers_have_ended_and_not_before() {
+    let cluster = Following::start(&[node("n1", &[8])]).await;
+    let first = cluster.create("first", 8).await;
+    assert_eq!(cluster.bind(&first, "n1").await, "");
+    cluster.set_phase("first", "Running").await;
+    cluster
+        .pods()
+        .delete("first", &DeleteParams::default())
+        .await
+        .unwrap();
+    assert!(
+        cluster
+            .read("first")
+            .await
+            .metadata
+            .deletion_timestamp
+            .is_some()
+    );
+    let second = cluster.create("second", 8).await;
+    cluster.until_bookings(&[("confirmed", 1)]).await;
+    assert!(
+        cluster.bind(&second, "n1").await.contains("lacks"),
+        "still shutting down"
+    );
+    cluster.delete("first").await;
+    until("the second pod fits", async || {
+        cluster.bind(&second, "n1").await.is_empty()
+    })
+    .await;
+
+    cluster.set_phase("second", "Succeeded").await;
+    cluster.until_bookings(&[]).await;
+}

@@ -1,0 +1,102 @@
+//! Following the API server through its bad days, and taking over from a killed predecessor.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use gpushare_apiserver::{On, Times, Verb};
+use gpushare_core::gpu::{self, AliyunUnit};
+use gpushare_core::names;
+use gpushare_kube::bind::{Bind, Outcome};
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::DeleteParams;
+
+use crate::api::{Following, pod_watches, until};
+use crate::cluster::{node, pod_of_gib, running};
+
+#[tokio::test]
+async fn what_happened_while_a_watch_was_broken_is_caught_up() {
+    for expired in [false, true] {
+        let cluster = Following::start(&[node("n1", &[16])]).await;
+        for name in ["ends", "deleted", "stays"] {
+            let pod = cluster.create(name, 4).await;
+            assert_eq!(cluster.bind(&pod, "n1").await, "");
+        }
+        cluster.until_bookings(&[("confirmed", 3)]).await;
+        let hidden = cluster.hide_pods().await;
+        cluster.set_phase("ends", "Failed").await;
+        cluster.delete("deleted").await;
+        if expired {
+            cluster.server.faults().expire_history();
+        }
+        assert_eq!(cluster.bookings().await["confirmed"], 3, "not known yet");
+        hidden.release();
+        cluster.until_bookings(&[("confirmed", 1)]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_is_deleted_takes_no_more_pods() {
+    let cluster = Following::start(&[node("n1", &[8])]).await;
+    let pod = cluster.create("p", 4).await;
+    let nodes: Api<Node> = Api::all(cluster.client.clone());
+    nodes.delete("n1", &DeleteParams::default()).await.unwrap();
+    until("the node is refused", async || {
+        cluster
+            .filter(&pod, &["n1"])
+            .await
+            .refused()
+            .contains_key("n1")
+    })
+    .await;
+    assert_eq!(
+        cluster.bind(&pod, "n1").await,
+        "gpushare: node n1 does not exist"
+    );
+}
+
+#[tokio::test]
+async fn readiness_waits_for_lists_that_fail_at_first() {
+    let cluster = Following::prepare(&[node("n1", &[8])]).await;
+    let lists = On::any().verb(Verb::List).resource("pods");
+    let fault = cluster.server.faults().cut_before(lists, Times::Next(2));
+    cluster.follow().await;
+    assert_eq!(fault.hits(), 2);
+}
+
+/// The predecessor's bind arrives after the first list, and no watch shows it.
+#[tokio::test]
+async fn binds_wait_for_what_a_killed_predecessor_may_still_have_under_way() {
+    let cluster = Following::prepare(&[node("n1", &[8])]).await;
+    let theirs = cluster.create("theirs", 8).await;
+    let ours = cluster.create("ours", 8).await;
+    let blind = cluster.server.faults().hold_before(pod_watches());
+    cluster.follow().await;
+
+    let uid = theirs.metadata.uid.as_deref().unwrap();
+    let mut recorded = pod_of_gib("theirs", 8);
+    recorded["metadata"]["uid"] = uid.into();
+    let recorded = running(recorded, "n1", "GPU-n1-0");
+    let record = recorded["metadata"]["annotations"][names::ALLOCATION]
+        .as_str()
+        .unwrap();
+    let late = Bind {
+        pod: uid.into(),
+        namespace: "default".to_owned(),
+        name: "theirs".to_owned(),
+        node: "n1".into(),
+        annotations: BTreeMap::from([(names::ALLOCATION.to_owned(), record.to_owned())]),
+        timeout: Duration::from_secs(2),
+    };
+    let dialects = gpu::dialects(AliyunUnit::GiB);
+    let outcome = gpushare_kube::bind::bind(&cluster.client, &dialects, &late).await;
+    assert_eq!(outcome, Outcome::Bound);
+
+    let error = cluster.bind(&ours, "n1").await;
+    assert!(
+        error.contains("card 0 lacks 8192 MiB (0 of 8192 free)"),
+        "{error}"
+    );
+    assert_eq!(cluster.sent_binds(), 1, "theirs only");
+    blind.release();
+}
