@@ -130,6 +130,8 @@ supervise() {
 }
 
 start_component() {
+    # A directory of logs may be used again, under the same name.
+    : > "$home/log/$1.log"
     supervise "$@" < /dev/null &
 }
 
