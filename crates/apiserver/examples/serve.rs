@@ -5,11 +5,18 @@ use anyhow::Context;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let path = std::env::args().nth(1).context("usage: serve KUBECONFIG-TO-WRITE")?;
+    let path = std::env::args()
+        .nth(1)
+        .context("usage: serve KUBECONFIG-TO-WRITE")?;
     let server = gpushare_apiserver::Server::start().await?;
     std::fs::write(&path, server.kubeconfig()).with_context(|| format!("cannot write {path}"))?;
-    println!("serving {}; try: kubectl --kubeconfig {path} get nodes", server.url());
-    tokio::signal::ctrl_c().await.context("cannot wait for an interrupt")?;
+    println!(
+        "serving {}; try: kubectl --kubeconfig {path} get nodes",
+        server.url()
+    );
+    tokio::signal::ctrl_c()
+        .await
+        .context("cannot wait for an interrupt")?;
     server.shutdown().await;
     Ok(())
 }

@@ -74,11 +74,10 @@ impl Failure {
 
     /// No such path: not an object that is missing but a resource we do not serve.
     pub fn no_such_path() -> Self {
-        Self::new(
-            404,
-            "NotFound",
-            "the server could not find the requested resource",
-        )
+        let message = "the server could not find the requested resource";
+        let mut failure = Self::new(404, "NotFound", message);
+        failure.details = Some(Details::default());
+        failure
     }
 
     pub fn already_exists(resource: &Resource, name: &str) -> Self {
@@ -130,6 +129,19 @@ impl Failure {
             "Conflict",
             format!("Operation cannot be fulfilled on {what} {name:?}: {why}"),
         )
+    }
+
+    /// A conflict that names the kind instead of the resource, as failed delete preconditions do.
+    pub fn kind_conflict(resource: &Resource, name: &str, why: &str) -> Self {
+        let kind = match resource.group {
+            "" => resource.kind.to_owned(),
+            group => format!("{}.{group}", resource.kind),
+        };
+        let mut failure = Self::conflict_on(&kind, why, name).about(resource, name);
+        if let Some(details) = &mut failure.details {
+            resource.kind.clone_into(&mut details.kind);
+        }
+        failure
     }
 
     /// Server-side apply met fields that another manager owns.
@@ -268,6 +280,11 @@ impl Failure {
         failure
     }
 
+    /// An error that the real server passes on as it is, without a reason.
+    pub fn bare(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
+    }
+
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(503, "ServiceUnavailable", message)
     }
@@ -290,11 +307,16 @@ impl Failure {
 
     /// Adds a cause to a failure that has details or gets them now.
     #[must_use]
-    pub fn with_cause(mut self, reason: &'static str, message: impl Into<String>) -> Self {
+    pub fn with_cause(
+        mut self,
+        reason: &'static str,
+        message: impl Into<String>,
+        field: &str,
+    ) -> Self {
         let cause = Cause {
             reason,
             message: message.into(),
-            field: String::new(),
+            field: field.to_owned(),
         };
         self.details.get_or_insert_default().causes.push(cause);
         self

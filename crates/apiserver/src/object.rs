@@ -1,8 +1,9 @@
 //! One stored object: immutable JSON, its version, and its serialised form made once for all readers.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::Value;
 
 use crate::json::Path;
@@ -12,7 +13,7 @@ use crate::json::Path;
 pub(crate) struct Object {
     value: Value,
     version: u64,
-    json: OnceLock<Bytes>,
+    body: OnceLock<Bytes>,
 }
 
 impl Object {
@@ -22,7 +23,7 @@ impl Object {
         Arc::new(Self {
             value,
             version,
-            json: OnceLock::new(),
+            body: OnceLock::new(),
         })
     }
 
@@ -42,10 +43,33 @@ impl Object {
         self.value.text("metadata.name")
     }
 
-    /// The serialised object, shared by every list and watch that sends it.
-    pub(crate) fn json(&self) -> Bytes {
-        self.json
-            .get_or_init(|| self.value.to_string().into())
-            .clone()
+    /// The object serialised without its kind and version, as it stands in a list. Made once for all readers.
+    pub(crate) fn body(&self) -> Bytes {
+        self.body.get_or_init(|| body_of(&self.value)).clone()
     }
+
+    /// The whole object serialised.
+    pub(crate) fn json(&self) -> Bytes {
+        let body = self.body();
+        let text = |field| self.value.get(field).unwrap_or(&Value::Null);
+        let head = format!(
+            "{{\"kind\":{},\"apiVersion\":{},",
+            text("kind"),
+            text("apiVersion")
+        );
+        let mut out = BytesMut::with_capacity(body.len() + head.len());
+        out.put_slice(head.as_bytes());
+        // Every object has metadata, so the body is never just `{}`.
+        out.put_slice(body.strip_prefix(b"{").unwrap_or_default());
+        out.freeze()
+    }
+}
+
+/// A value serialised without its kind and version.
+pub(crate) fn body_of(value: &Value) -> Bytes {
+    let fields = value.as_object().into_iter().flatten();
+    let kept = fields.filter(|(key, _)| *key != "kind" && *key != "apiVersion");
+    let kept: BTreeMap<&String, &Value> = kept.collect();
+    // JSON values always serialise.
+    serde_json::to_string(&kept).unwrap_or_default().into()
 }

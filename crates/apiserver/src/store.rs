@@ -29,6 +29,8 @@ pub(crate) enum OutOfReach {
 pub(crate) enum Start {
     /// The present state as additions, then changes.
     Now,
+    /// Only what changes from here on.
+    Next,
     /// Changes after this version.
     After(u64),
 }
@@ -57,6 +59,8 @@ struct Table {
     history: VecDeque<Arc<Event>>,
     /// Every event after this version is in the history.
     complete_after: u64,
+    /// The version of the table's last write.
+    version: u64,
     watchers: Vec<Watcher>,
 }
 
@@ -79,8 +83,10 @@ impl Store {
     }
 
     pub(crate) fn add_table(&mut self) -> TableId {
+        let version = self.version;
         self.tables.push(Table {
-            complete_after: self.version,
+            complete_after: version,
+            version,
             ..Table::default()
         });
         TableId(self.tables.len() - 1)
@@ -88,6 +94,12 @@ impl Store {
 
     pub(crate) fn version(&self) -> u64 {
         self.version
+    }
+
+    /// The version of the last write to a table: what a watch of it can be up to date with.
+    pub(crate) fn table_version(&self, table: TableId) -> u64 {
+        self.table(table)
+            .map_or(self.version, |table| table.version)
     }
 
     pub(crate) fn get(&self, table: TableId, namespace: &str, name: &str) -> Option<&Arc<Object>> {
@@ -194,6 +206,7 @@ impl Store {
                 present = self.scan(table, filter.namespace.as_deref());
                 present.retain(|object| filter.matches(object));
             }
+            Start::Next => {}
             Start::After(after) => {
                 missed = self.missed(table, &filter, after)?;
                 from = from.max(after);
@@ -285,6 +298,7 @@ impl Table {
     }
 
     fn record(&mut self, event: Arc<Event>, limit: usize) {
+        self.version = event.version();
         self.watchers.retain(|watcher| watcher.offer(&event));
         self.history.push_back(event);
         while self.history.len() > limit {

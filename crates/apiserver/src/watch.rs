@@ -114,6 +114,10 @@ impl Delivery {
         })
     }
 
+    pub(crate) fn version(&self) -> u64 {
+        self.event.version()
+    }
+
     /// The line to send. `view` turns the stored form into the version the reader asked for.
     pub(crate) fn line(&self, view: Option<fn(&Value) -> Value>) -> Bytes {
         if let Some(view) = view {

@@ -8,13 +8,13 @@ use hyper::{HeaderMap, Response};
 use serde_json::{Value, json};
 
 use super::options::{
-    delete_options, filter, from_object, list_options, watch_options, write_options,
+    delete_options, filter, from_object, get_options, list_options, watch_options, write_options,
 };
 use super::query::Query;
 use super::reply::{Body, json_reply, list_json, success, with_warnings};
 use super::route::ResourceRoute;
 use super::stream::{failed_watch_reply, watch_reply};
-use crate::failure::Failure;
+use crate::failure::{Cause, Failure};
 use crate::json::Path;
 use crate::object::Object;
 use crate::patch::Patch;
@@ -89,6 +89,7 @@ impl Request<'_> {
     }
 
     fn get(&self) -> Result<Response<Body>, Failure> {
+        get_options(&self.query, self.registry.store().version())?;
         let object = self.registry.get(self.target())?;
         Ok(self.object_reply(200, &object))
     }
@@ -143,9 +144,23 @@ impl Request<'_> {
         let write = write_options(&self.query, &self.headers, self.stamp, self.part())?;
         let force = self.query.flag("force");
         let patch = Patch::parse(self.content_type(), &self.body, force)?;
-        if matches!(patch, Patch::Apply { .. }) && self.query.get("fieldManager").is_none() {
-            let cause =
-                crate::failure::Cause::required("fieldManager", "is required for apply patch");
+        let applies = matches!(patch, Patch::Apply { .. });
+        let cause = match (
+            applies,
+            self.query.get("fieldManager"),
+            self.query.get("force"),
+        ) {
+            (true, None, _) => Some(Cause::required(
+                "fieldManager",
+                "is required for apply patch",
+            )),
+            (false, _, Some(_)) => Some(Cause::forbidden(
+                "force",
+                "may not be specified for non-apply patch",
+            )),
+            _ => None,
+        };
+        if let Some(cause) = cause {
             return Err(Failure::invalid_kind(
                 "PatchOptions",
                 "meta.k8s.io",
@@ -228,13 +243,15 @@ impl Request<'_> {
         if lifetime < 600 {
             let field = "spec.expirationSeconds";
             let why = "may not specify a duration less than 10 minutes";
-            let cause = crate::failure::Cause::invalid(field, &lifetime.into(), why);
+            let cause = Cause::invalid(field, &lifetime.into(), why);
             let (kind, group) = ("TokenRequest", "authentication.k8s.io");
             return Err(Failure::invalid_kind(kind, group, "", vec![cause]));
         }
         let lasts = jiff::SignedDuration::from_secs(lifetime);
         let expires = self.stamp.now.checked_add(lasts).unwrap_or(self.stamp.now);
         let uid = account.value().text("metadata.uid");
+        request.put("metadata.name", self.target().name.as_str());
+        request.put("metadata.namespace", self.target().namespace.as_str());
         request.put("spec.expirationSeconds", lifetime);
         request.put(
             "status.token",

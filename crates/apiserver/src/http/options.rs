@@ -11,7 +11,7 @@ use crate::failure::{Cause, Failure};
 use crate::json::Path;
 use crate::registry::{DeleteOptions, Paging, Served, Stamp, UnknownFields, VersionMatch, Write};
 use crate::rules::Part;
-use crate::selector::{FieldSelector, LabelSelector};
+use crate::selector::{FieldSelector, LabelSelector, SelectorError};
 use crate::store::Start;
 use crate::watch::Filter;
 
@@ -21,19 +21,12 @@ const DEFAULT_WATCH: Duration = Duration::from_mins(45);
 /// What a list or watch selects.
 pub(crate) fn filter(served: &Served, namespace: &str, query: &Query) -> Result<Filter, Failure> {
     let resource = &served.resource;
-    let refuse = |error: &dyn std::fmt::Display| {
-        let labels = query.get("labelSelector").unwrap_or_default();
-        let fields = query.get("fieldSelector").unwrap_or_default();
-        Failure::bad_request(format!(
-            "Unable to find {} that match label selector {labels:?}, field selector {fields:?}: {error}",
-            resource.qualified()
-        ))
-    };
+    let refuse = |error: SelectorError| Failure::bad_request(error.to_string());
     let labels = query.get("labelSelector").unwrap_or_default();
-    let labels = LabelSelector::parse(labels).map_err(|e| refuse(&e))?;
+    let labels = LabelSelector::parse(labels).map_err(refuse)?;
     let text = query.get("fieldSelector").unwrap_or_default();
-    let fields = FieldSelector::parse(text, resource.selectable, resource.namespaced)
-        .map_err(|e| refuse(&e))?;
+    let fields =
+        FieldSelector::parse(text, resource.selectable, resource.namespaced).map_err(refuse)?;
     let fields = match served.view {
         Some(view) => fields.renamed(view.field),
         None => fields,
@@ -100,6 +93,18 @@ pub(crate) fn list_options(query: &Query) -> Result<(VersionMatch, Paging), Fail
     Ok((wanted, Paging { limit, token }))
 }
 
+/// A read may demand a version that exists already.
+pub(crate) fn get_options(query: &Query, current: u64) -> Result<(), Failure> {
+    match query
+        .get("resourceVersion")
+        .map(parse_version)
+        .transpose()?
+    {
+        Some(wanted) if wanted > current => Err(Failure::version_too_large(wanted, current)),
+        _ => Ok(()),
+    }
+}
+
 /// How a watch goes on.
 #[derive(Debug)]
 pub(crate) struct WatchOptions {
@@ -142,33 +147,32 @@ pub(crate) fn watch_options(query: &Query) -> Result<WatchOptions, Failure> {
         ));
     }
     let bookmarks = query.flag("allowWatchBookmarks");
-    let wants_initial = query.flag("sendInitialEvents");
-    let start = match query.get("resourceVersion") {
-        _ if wants_initial => Start::Now,
-        None | Some("0") => Start::Now,
-        Some(version) => Start::After(parse_version(version)?),
+    let start = match (initial, query.get("resourceVersion")) {
+        (Some(_), _) if query.flag("sendInitialEvents") => Start::Now,
+        (Some(_), None | Some("0")) => Start::Next,
+        (None, None | Some("0")) => Start::Now,
+        (_, Some(version)) => {
+            let version = version.parse();
+            Start::After(version.map_err(|_| Failure::bare("resourceVersion is not a number"))?)
+        }
     };
     let timeout = match query.number::<u64>("timeoutSeconds")? {
         None | Some(0) => DEFAULT_WATCH,
         Some(seconds) => Duration::from_secs(seconds),
     };
+    // Whoever takes bookmarks is told when the initial state is complete, asked for or not.
+    let announce_initial = bookmarks && start == Start::Now;
     Ok(WatchOptions {
         start,
         bookmarks,
-        announce_initial: wants_initial && bookmarks,
+        announce_initial,
         timeout,
     })
 }
 
 fn parse_version(text: &str) -> Result<u64, Failure> {
-    text.parse().map_err(|_| {
-        let cause = Cause::invalid(
-            "resourceVersion",
-            &text.into(),
-            "must be an unsigned integer",
-        );
-        Failure::invalid_kind("ListOptions", "meta.k8s.io", "", vec![cause])
-    })
+    let message = || format!("invalid resource version: {text:?} is not a number");
+    text.parse().map_err(|_| Failure::bad_request(message()))
 }
 
 /// How a write is to be done, from the parameters that all writes share.
@@ -239,6 +243,7 @@ pub(crate) fn delete_options(query: &Query, body: &[u8]) -> Result<(DeleteOption
         ..Default::default()
     };
     let mut dry_run = query.get("dryRun") == Some("All");
+    check_propagation(query.get("propagationPolicy").unwrap_or_default())?;
     if !body.is_empty() {
         let sent: Value = serde_json::from_slice(body)
             .map_err(|e| Failure::bad_request(format!("couldn't get version/kind: {e}")))?;
@@ -247,10 +252,26 @@ pub(crate) fn delete_options(query: &Query, body: &[u8]) -> Result<(DeleteOption
             let message = "decoded object cannot be converted to DeleteOptions";
             return Err(Failure::bad_request(message));
         }
+        check_propagation(sent.text("propagationPolicy"))?;
         dry_run |= sent.list("dryRun").iter().any(|value| value == "All");
         options = from_object(&sent);
     }
     Ok((options, dry_run))
+}
+
+/// Whatever is said is treated as Background, but it must make sense.
+fn check_propagation(policy: &str) -> Result<(), Failure> {
+    let allowed = ["Foreground", "Background", "Orphan"];
+    if policy.is_empty() || allowed.contains(&policy) {
+        return Ok(());
+    }
+    let cause = Cause::not_supported("propagationPolicy", &policy.into(), &allowed);
+    Err(Failure::invalid_kind(
+        "DeleteOptions",
+        "meta.k8s.io",
+        "",
+        vec![cause],
+    ))
 }
 
 pub(crate) fn from_object(sent: &Value) -> DeleteOptions {

@@ -8,6 +8,7 @@ use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::object::body_of;
 use crate::registry::{Listed, Served};
 
 /// The connection ends here, with or without an answer begun.
@@ -104,8 +105,8 @@ pub(crate) fn list_json(served: &Served, listed: &Listed) -> Bytes {
             out.put_u8(b',');
         }
         match served.view {
-            Some(view) => out.put_slice((view.read)(object.value()).to_string().as_bytes()),
-            None => out.put_slice(&object.json()),
+            Some(view) => out.put_slice(&body_of(&(view.read)(object.value()))),
+            None => out.put_slice(&object.body()),
         }
     }
     out.put_slice(b"]}");

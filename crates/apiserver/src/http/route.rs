@@ -58,6 +58,12 @@ pub(crate) fn route<'r>(
         ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
         _ => return Ok(Route::Document(segments)),
     };
+    if !registry
+        .resources()
+        .any(|r| r.group == group && r.version == version)
+    {
+        return Ok(Route::Document(segments));
+    }
     let place = place(registry, group, version, rest).ok_or_else(Failure::no_such_path)?;
     let verb = verb(method, &place, query)?;
     let target = Target {

@@ -80,6 +80,11 @@ async fn connection(stream: TcpStream, edge: Arc<Edge>) {
 impl Edge {
     async fn handle(&self, request: HttpRequest<Incoming>) -> Result<Response<Body>, Cut> {
         let (parts, body) = request.into_parts();
+        // Also a request that will be refused is read to its end, or the connection could not be used again.
+        let body = match read(body).await {
+            Ok(body) => body,
+            Err(failure) => return Ok(failure_reply(&failure)),
+        };
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let routed = self
             .admit(&parts.headers)
@@ -93,10 +98,6 @@ impl Edge {
         };
         let info = route.info();
         self.requests.record(&info);
-        let body = match read(body).await {
-            Ok(body) => body,
-            Err(failure) => return Ok(failure_reply(&failure)),
-        };
         match self.faults.before(&info).await {
             Fate::Proceed => {}
             Fate::Refuse(failure) => return Ok(failure_reply(&failure)),

@@ -16,8 +16,8 @@ use super::options::WatchOptions;
 use super::reply::{Body, Cut};
 use crate::failure::Failure;
 use crate::registry::{Registry, Served};
-use crate::store::Begun;
-use crate::watch::{Subscription, event_line, initial_line};
+use crate::store::{Begun, TableId};
+use crate::watch::{Delivery, Subscription, event_line, initial_line};
 
 /// So long before its end a watch gets a last bookmark, to resume from.
 const PARTING: Duration = Duration::from_secs(2);
@@ -34,6 +34,9 @@ struct Stream {
     subscription: Subscription,
     bookmarks: Option<Duration>,
     next_bookmark: Instant,
+    table: TableId,
+    /// The client knows everything up to this version.
+    told: u64,
     deadline: Instant,
 }
 
@@ -56,6 +59,8 @@ pub(crate) fn watch_reply(
         subscription: begun.subscription,
         bookmarks: options.bookmarks.then_some(bookmark_interval),
         next_bookmark: now,
+        table: served.table,
+        told: begun.version,
         deadline: now + options.timeout,
     };
     stream.waiting.extend(
@@ -95,34 +100,41 @@ fn stream_reply(
 
 impl Stream {
     async fn next(&mut self) -> Option<Result<Frame<Bytes>, Cut>> {
-        if let Some(frame) = self.send_waiting() {
-            return Some(frame);
-        }
-        let bookmark_due = async {
-            match self.bookmarks {
-                Some(_) => sleep_until(self.next_bookmark).await,
-                None => std::future::pending().await,
+        loop {
+            if let Some(frame) = self.send_waiting() {
+                return Some(Ok(frame));
             }
-        };
-        tokio::select! {
-            biased;
-            delivery = self.subscription.queue.recv() => match delivery {
-                Some(delivery) => self.waiting.push_back(delivery.line(self.view)),
-                None if self.subscription.was_severed() => return Some(Err(Cut)),
-                None => return None,
-            },
-            () = sleep_until(self.deadline) => return None,
-            () = bookmark_due => {
-                // Every event up to this version is in the queue already, so it must go out first.
-                let version = self.registry.store().version();
-                self.drain_queue(usize::MAX);
-                let bookmark = self.bookmark(version, false);
-                self.waiting.push_back(bookmark);
-                self.schedule_bookmark(Instant::now());
+            let bookmark_due = async {
+                match self.bookmarks {
+                    Some(_) => sleep_until(self.next_bookmark).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                delivery = self.subscription.queue.recv() => match delivery {
+                    Some(delivery) => self.take(&delivery),
+                    None if self.subscription.was_severed() => return Some(Err(Cut)),
+                    None => return None,
+                },
+                () = sleep_until(self.deadline) => return None,
+                () = bookmark_due => self.add_bookmark(),
             }
+            self.drain_queue(BATCH);
         }
-        self.drain_queue(BATCH);
-        self.send_waiting()
+    }
+
+    /// Tells the client how far it is, if there is news: writes that its selection leaves out.
+    fn add_bookmark(&mut self) {
+        let version = self.registry.store().table_version(self.table);
+        // Every event up to this version is in the queue already, so it must go out first.
+        self.drain_queue(usize::MAX);
+        if version > self.told {
+            let bookmark = self.bookmark(version, false);
+            self.waiting.push_back(bookmark);
+            self.told = version;
+        }
+        self.schedule_bookmark(Instant::now());
     }
 
     fn drain_queue(&mut self, limit: usize) {
@@ -130,28 +142,32 @@ impl Stream {
             let Ok(delivery) = self.subscription.queue.try_recv() else {
                 break;
             };
-            self.waiting.push_back(delivery.line(self.view));
+            self.take(&delivery);
         }
     }
 
-    fn send_waiting(&mut self) -> Option<Result<Frame<Bytes>, Cut>> {
+    fn take(&mut self, delivery: &Delivery) {
+        self.told = delivery.version();
+        self.waiting.push_back(delivery.line(self.view));
+    }
+
+    fn send_waiting(&mut self) -> Option<Frame<Bytes>> {
         let count = self.waiting.len().min(BATCH);
         let mut lines = self.waiting.drain(..count);
         let first = lines.next()?;
         let rest: Vec<Bytes> = lines.collect();
         if rest.is_empty() {
-            return Some(Ok(Frame::data(first)));
+            return Some(Frame::data(first));
         }
         let size = first.len() + rest.iter().map(Bytes::len).sum::<usize>();
         let mut together = BytesMut::with_capacity(size);
         together.put(first);
         rest.into_iter().for_each(|line| together.put(line));
-        Some(Ok(Frame::data(together.freeze())))
+        Some(Frame::data(together.freeze()))
     }
 
     fn bookmark(&self, version: u64, ends_initial: bool) -> Bytes {
-        let mut metadata =
-            json!({"resourceVersion": version.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({ "resourceVersion": version.to_string() });
         if ends_initial && let Value::Object(map) = &mut metadata {
             let mark = json!({"k8s.io/initial-events-end": "true"});
             map.insert("annotations".to_owned(), mark);

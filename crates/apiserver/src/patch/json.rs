@@ -1,6 +1,6 @@
 //! JSON patch (RFC 6902): a list of operations, all or nothing.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::failure::Failure;
 
@@ -8,12 +8,13 @@ use crate::failure::Failure;
 const MAX_OPERATIONS: usize = 10_000;
 
 pub(super) fn parse(body: &[u8]) -> Result<json_patch::Patch, Failure> {
-    let patch: json_patch::Patch = serde_json::from_slice(body)
+    let operations: Vec<Map<String, Value>> = serde_json::from_slice(body)
         .map_err(|e| Failure::bad_request(format!("error decoding patch: {e}")))?;
-    if patch.0.len() > MAX_OPERATIONS {
+    if operations.len() > MAX_OPERATIONS {
         return Err(Failure::too_large(MAX_OPERATIONS));
     }
-    Ok(patch)
+    let operations = operations.into_iter().map(Value::Object).collect::<Value>();
+    serde_json::from_value(operations).map_err(|_| Failure::unprocessable_patch())
 }
 
 pub(super) fn patched(current: &Value, patch: &json_patch::Patch) -> Result<Value, Failure> {
@@ -63,8 +64,10 @@ mod tests {
 
     #[test]
     fn something_else_than_a_list_of_operations_is_a_bad_request() {
-        for body in ["{}", "[{\"op\":\"jump\",\"path\":\"/a\"}]", "[", ""] {
+        for body in ["{}", "[1]", "[", ""] {
             assert_eq!(parse(body.as_bytes()).unwrap_err().code, 400, "{body}");
         }
+        let unknown = "[{\"op\":\"jump\",\"path\":\"/a\"}]";
+        assert_eq!(parse(unknown.as_bytes()).unwrap_err().code, 422);
     }
 }

@@ -187,7 +187,8 @@ fn directive(patch: &Map<String, Value>) -> Result<Option<Directive>, Failure> {
 }
 
 fn refuse(why: &str) -> Failure {
-    Failure::bad_request(format!("invalid strategic merge patch: {why}"))
+    // The real server has no better answer for these either.
+    Failure::bare(format!("invalid strategic merge patch: {why}"))
 }
 
 /// A patch taken over as a value: nothing is there to merge with, so directives and nulls say nothing.
@@ -303,7 +304,7 @@ mod tests {
             json!({"spec": {"containers": [{"image": "x"}]}}),
             json!({"spec": {"$patch": "explode"}}),
         ] {
-            assert_eq!(merged(&pod, &patch).unwrap_err().code, 400, "{patch}");
+            assert_eq!(merged(&pod, &patch).unwrap_err().code, 500, "{patch}");
         }
     }
 }

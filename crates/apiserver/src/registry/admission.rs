@@ -18,7 +18,8 @@ impl Registry {
     ) -> Result<(), Failure> {
         let resource = target.resource();
         if resource.namespaced {
-            self.admit_namespace(store, resource, &target.namespace, object)?;
+            let name = object.text("metadata.name");
+            self.admit_namespace(store, resource, &target.namespace, name)?;
         }
         if resource.is("", "pods") {
             self.admit_priority(store, resource, object)?;
@@ -27,12 +28,13 @@ impl Registry {
         Ok(())
     }
 
-    fn admit_namespace(
+    /// New content, also an action on a pod, needs a namespace that exists and is not going away.
+    pub(super) fn admit_namespace(
         &self,
         store: &Store,
         resource: &Resource,
         namespace: &str,
-        object: &Value,
+        name: &str,
     ) -> Result<(), Failure> {
         let namespaces = self.built_in("", "namespaces")?;
         let Some(found) = store.get(namespaces.table, "", namespace) else {
@@ -44,10 +46,11 @@ impl Registry {
         let why = format!(
             "unable to create new content in namespace {namespace} because it is being terminated"
         );
-        let failure = Failure::forbidden(resource, object.text("metadata.name"), &why);
+        let failure = Failure::forbidden(resource, name, &why);
         Err(failure.with_cause(
             "NamespaceTerminating",
             format!("namespace {namespace} is being terminated"),
+            "metadata.namespace",
         ))
     }
 

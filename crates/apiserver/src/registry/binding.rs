@@ -22,6 +22,7 @@ impl Registry {
         }
         check_target(binding)?;
         let mut store = self.store();
+        self.admit_namespace(&store, target.resource(), &target.namespace, &target.name)?;
         let current = store
             .get(target.served.table, &target.namespace, &target.name)
             .cloned();
@@ -58,12 +59,12 @@ impl Registry {
 fn check_target(binding: &Value) -> Result<(), Failure> {
     let kind = binding.text("target.kind");
     if !kind.is_empty() && kind != "Node" {
-        return Err(Failure::internal(format!(
+        return Err(Failure::bare(format!(
             "target.kind: Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\""
         )));
     }
     if binding.text("target.name").is_empty() {
-        return Err(Failure::internal("target.name: Required value"));
+        return Err(Failure::bare("target.name: Required value"));
     }
     Ok(())
 }

@@ -82,7 +82,7 @@ impl Registry {
     ) -> Result<Arc<Object>, Failure> {
         let resource = target.resource();
         if !value.text("metadata.resourceVersion").is_empty() {
-            return Err(Failure::internal(
+            return Err(Failure::bare(
                 "resourceVersion should not be set on objects to be created",
             ));
         }

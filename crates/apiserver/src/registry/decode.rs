@@ -91,21 +91,20 @@ pub(super) fn decode_patched(
     value: Value,
     unknown: UnknownFields,
 ) -> Result<Decoded, Failure> {
-    let refuse = |shown: &Value, why: &str| {
-        Failure::invalid_kind("", "", "", vec![Cause::invalid("patch", shown, why)])
+    let name = value.text("metadata.name").to_owned();
+    let refuse = |why: &str| {
+        let cause = Cause::invalid("patch", &name.as_str().into(), why);
+        Failure::invalid_kind("", "", "", vec![cause])
     };
     let kind_changed =
         value.text("kind") != resource.kind || value.text("apiVersion") != resource.api_version();
     if kind_changed {
-        return Err(Failure::bad_request(format!(
-            "the object provided is unrecognized (must be of type {})",
-            resource.kind
-        )));
+        return Err(refuse(
+            "a patch cannot change the kind or version of an object",
+        ));
     }
-    let shown = value.clone();
-    let canonical = typed::canonical(resource, value).map_err(|why| refuse(&shown, &why))?;
-    let warnings =
-        judge_unknown(&canonical.unknown, unknown).map_err(|why| refuse(&shown, &why))?;
+    let canonical = typed::canonical(resource, value).map_err(|why| refuse(&why))?;
+    let warnings = judge_unknown(&canonical.unknown, unknown).map_err(|why| refuse(&why))?;
     Ok(Decoded {
         value: canonical.value,
         warnings,

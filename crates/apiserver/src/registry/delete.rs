@@ -222,7 +222,7 @@ fn mark(value: &mut Value, at: Timestamp, grace: i64) {
     value.put("metadata.deletionGracePeriodSeconds", grace);
 }
 
-fn check_preconditions(
+pub(super) fn check_preconditions(
     target: &Target<'_>,
     options: &DeleteOptions,
     current: &Value,
@@ -248,7 +248,11 @@ fn check_preconditions(
                 "the {what} in the precondition ({wanted}) does not match the {what} in record \
                  ({actual}). The object might have been {maybe}"
             );
-            return Err(Failure::conflict(target.resource(), &target.name, &why));
+            return Err(Failure::kind_conflict(
+                target.resource(),
+                &target.name,
+                &why,
+            ));
         }
     }
     Ok(())

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::binding::set_condition;
+use super::delete::check_preconditions;
 use super::{DeleteOptions, Registry, Target, Write};
 use crate::failure::Failure;
 use crate::json::Path;
-use crate::object::Object;
 use crate::selector::LabelSelector;
 use crate::store::{Store, TableId};
 
@@ -26,11 +26,12 @@ impl Registry {
         write: &Write,
     ) -> Result<(), Failure> {
         let mut store = self.store();
+        self.admit_namespace(&store, target.resource(), &target.namespace, &target.name)?;
         let pod = store
             .get(target.served.table, &target.namespace, &target.name)
             .cloned();
         let pod = pod.ok_or_else(|| target.not_found())?;
-        check_preconditions(target, options, &pod)?;
+        check_preconditions(target, options, pod.value())?;
         let budgets = self.built_in("policy", "poddisruptionbudgets")?.table;
         let verdict = judge(&store, budgets, pod.value())?;
         if write.dry_run {
@@ -61,30 +62,6 @@ impl Registry {
         };
         self.remove(&mut store, target, &options, write).map(drop)
     }
-}
-
-fn check_preconditions(
-    target: &Target<'_>,
-    options: &DeleteOptions,
-    pod: &Object,
-) -> Result<(), Failure> {
-    for (what, wanted, field) in [
-        ("UID", &options.uid, "metadata.uid"),
-        (
-            "ResourceVersion",
-            &options.version,
-            "metadata.resourceVersion",
-        ),
-    ] {
-        let actual = pod.value().text(field);
-        if let Some(wanted) = wanted.as_deref().filter(|w| !w.is_empty() && *w != actual) {
-            let why = format!(
-                "the {what} in the precondition ({wanted}) does not match the {what} in record ({actual})"
-            );
-            return Err(Failure::conflict(target.resource(), &target.name, &why));
-        }
-    }
-    Ok(())
 }
 
 fn judge(store: &Store, budgets: TableId, pod: &Value) -> Result<Verdict, Failure> {
@@ -143,7 +120,7 @@ fn judge(store: &Store, budgets: TableId, pod: &Value) -> Result<Verdict, Failur
 
 fn refused(retry_after_seconds: Option<u32>, why: String) -> Failure {
     let message = "Cannot evict pod as it would violate the pod's disruption budget.";
-    Failure::too_many_requests(message, retry_after_seconds).with_cause("DisruptionBudget", why)
+    Failure::too_many_requests(message, retry_after_seconds).with_cause("DisruptionBudget", why, "")
 }
 
 fn is_ready(pod: &Value) -> bool {

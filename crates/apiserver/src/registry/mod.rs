@@ -223,7 +223,7 @@ impl Registry {
     ) -> Result<Begun, Failure> {
         let mut store = self.store();
         let version = match start {
-            Start::Now => None,
+            Start::Now | Start::Next => None,
             Start::After(version) => Some(version),
         };
         store

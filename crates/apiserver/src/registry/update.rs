@@ -14,7 +14,7 @@ use crate::object::Object;
 use crate::patch::{Applied, Patch, apply, patched};
 use crate::rules::{self, Part};
 use crate::store::Store;
-use crate::typed::is_built_in;
+use crate::typed::{self, is_built_in};
 
 /// A changed object and how its fields come to be owned.
 #[derive(Debug)]
@@ -104,6 +104,13 @@ impl Registry {
     ) -> Result<Written, Failure> {
         let resource = target.resource();
         let config = check_config(target, config)?;
+        let uid = config.text("metadata.uid");
+        if current.is_none() && !uid.is_empty() {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            );
+            return Err(Failure::conflict(resource, &target.name, &why));
+        }
         let writer = write.entry(resource, Operation::Apply);
         let live = current.as_ref().map_or_else(
             || Value::Object(serde_json::Map::new()),
@@ -285,11 +292,9 @@ fn require_version(target: &Target<'_>, value: &Value, current: &Object) -> Resu
     match wanted.parse::<u64>() {
         Ok(version) if version == current.version() => Ok(()),
         Ok(_) => Err(Failure::stale(resource, &target.name)),
-        Err(_) => {
-            let why = "must be an unsigned integer";
-            let cause = Cause::invalid("metadata.resourceVersion", &wanted.into(), why);
-            Err(Failure::invalid(resource, &target.name, vec![cause]))
-        }
+        Err(_) => Err(Failure::bare(format!(
+            "resourceVersion {wanted:?} is not a number"
+        ))),
     }
 }
 
@@ -333,5 +338,19 @@ fn check_config(target: &Target<'_>, config: &Value) -> Result<Value, Failure> {
         config.put("metadata.name", target.name.as_str());
     }
     settle_name(target, &config)?;
-    Ok(config)
+    // Unlike the other patches, an apply is refused for fields the kind does not have.
+    let typed = typed::canonical(resource, config.clone());
+    let problem = match typed {
+        Ok(canonical) => canonical
+            .unknown
+            .first()
+            .map(|field| format!(".{field}: not a field")),
+        Err(why) => Some(why),
+    };
+    match problem {
+        Some(why) => Err(Failure::bare(format!(
+            "failed to create typed patch object: {why}"
+        ))),
+        None => Ok(config),
+    }
 }

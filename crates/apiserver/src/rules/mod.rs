@@ -72,7 +72,36 @@ pub(crate) fn prepare_create(resource: &Resource, object: &mut Value) {
                 object.put("spec.finalizers", finalizers);
             }
         }
+        ("", "Node") => taint_new_node(object),
+        ("policy", "PodDisruptionBudget") => {
+            let counts = [
+                "currentHealthy",
+                "desiredHealthy",
+                "disruptionsAllowed",
+                "expectedPods",
+            ];
+            object.put(
+                "status",
+                counts
+                    .map(|name| (name.to_owned(), json!(0)))
+                    .into_iter()
+                    .collect::<Value>(),
+            );
+        }
         _ => {}
+    }
+}
+
+/// A new node takes no pods until a controller finds it ready.
+fn taint_new_node(node: &mut Value) {
+    let key = "node.kubernetes.io/not-ready";
+    let mut taints = node.list("spec.taints").to_vec();
+    if !taints
+        .iter()
+        .any(|t| t.text("key") == key && t.text("effect") == "NoSchedule")
+    {
+        taints.push(json!({"key": key, "effect": "NoSchedule"}));
+        node.put("spec.taints", taints);
     }
 }
 

@@ -8,9 +8,6 @@ const CONTAINER_LISTS: [&str; 2] = ["containers", "initContainers"];
 
 /// Defaults of a pod itself; a pod template gets only [`default_pod_spec`].
 pub(super) fn default_pod(pod: &mut Value) {
-    if pod.at("spec").is_none() {
-        return;
-    }
     default_pod_spec(pod, "spec");
     pod.default_to("spec.enableServiceLinks", true);
     for list in CONTAINER_LISTS {
