@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use gpushare_rig::{Binaries, Options, Rig, host, sweep};
 
 use crate::cargo::{Products, cargo, runner_variable};
@@ -44,15 +44,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let products = steps.run("build", |_| Products::build());
     if let (Some(_), Some(products)) = (binaries, products) {
         steps.run("rig", |tests| suite.rig(tests));
+        steps.run("cluster command", |tests| suite.cluster_command(tests));
         steps.run("scenarios", |tests| suite.scenarios(tests, &products));
         steps.run("integration on the real API server", |tests| {
             suite.integration(tests, &products)
         });
     }
-    if let (Some(filter), 0) = (&arguments.filter, steps.tests_run()) {
-        bail!("no test's name contains {filter:?}");
-    }
-    steps.finish()
+    steps.finish(arguments.filter.as_deref())
 }
 
 impl Arguments {
@@ -76,6 +74,12 @@ impl Suite<'_> {
     fn rig(&self, tests: &mut Tests) -> Result<()> {
         let mut command = self.cargo_test("gpushare-rig");
         command.args(["--features", "real-cluster", "--test", "real_cluster"]);
+        tests.run(self.with_arguments(&mut command))
+    }
+
+    fn cluster_command(&self, tests: &mut Tests) -> Result<()> {
+        let mut command = self.cargo_test("xtask");
+        command.args(["--features", "real-cluster", "--test", "cluster"]);
         tests.run(self.with_arguments(&mut command))
     }
 

@@ -15,6 +15,9 @@ use gpushare_rig::cache::{self, Lock};
 
 const PACKAGE: &str = "nvidia-ml-py";
 
+/// Debian's Python and pip; the interpreter itself is in the minimal package.
+const PACKAGES: [&str; 3] = ["python3-minimal", "python3", "python3-pip"];
+
 /// The path of a Python that can `import pynvml`.
 pub(crate) fn ensure() -> Result<PathBuf> {
     let dir = cache::root()?.join("python");
@@ -63,7 +66,7 @@ fn from_packages(parent: &Path, dir: &Path) -> Result<PathBuf> {
     let files = dir.join("files");
     fs::create_dir_all(&files).context("cannot create the directory for Python")?;
     let apt = Apt::open(&parent.join("apt"), None)?;
-    apt.unpack(&apt.with_dependencies(&["python3", "python3-pip"])?, &files)?;
+    apt.unpack(&apt.with_dependencies(&PACKAGES)?, &files)?;
     let script = dir.join("python");
     let text = format!(
         "#!/bin/sh\n\

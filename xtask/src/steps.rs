@@ -60,8 +60,8 @@ impl Steps {
         value
     }
 
-    /// Prints the table and the sum; an error if anything failed.
-    pub(crate) fn finish(self) -> Result<()> {
+    /// Prints the table and the sum; an error if anything failed, or if a filter left no test.
+    pub(crate) fn finish(self, filter: Option<&str>) -> Result<()> {
         let width = self
             .done
             .iter()
@@ -88,11 +88,12 @@ impl Steps {
         if !failed.is_empty() {
             bail!("failed: {}", failed.join(", "));
         }
-        Ok(())
-    }
-
-    pub(crate) fn tests_run(&self) -> u64 {
-        self.tests.passed + self.tests.failed
+        match filter {
+            Some(filter) if self.tests == Tests::default() => {
+                bail!("no test's name contains {filter:?}")
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -173,6 +174,12 @@ mod tests {
                 .is_none()
         );
         assert!(steps.run("second", |_| Ok(())).is_some());
-        assert_eq!(steps.finish().unwrap_err().to_string(), "failed: first");
+        assert_eq!(steps.finish(None).unwrap_err().to_string(), "failed: first");
+    }
+
+    #[test]
+    fn a_filter_that_no_test_matches_is_an_error() {
+        let error = Steps::default().finish(Some("bnipack")).unwrap_err();
+        assert_eq!(error.to_string(), "no test's name contains \"bnipack\"");
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             succeed(doc.env("RUSTDOCFLAGS", "-D warnings"))
         });
     }
-    steps.finish()
+    steps.finish(arguments.filter.as_deref())
 }
 
 fn check(steps: &mut Steps) {

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::binaries::Binaries;
+use crate::cache::Lock;
 use crate::options::Options;
 use crate::{config, exec, state};
 
@@ -111,33 +112,39 @@ pub(crate) fn start(name: &str, options: &Options, binaries: &Binaries) -> Resul
         bail!("the rig's supervisor has no pipes");
     };
     let outcome = Outcome::default();
-    let events = follow(stdout, outcome.clone());
-    let mut waiting = Waiting {
-        events,
+    let report = Report {
+        events: follow(stdout, outcome.clone()),
         deadline: Instant::now() + START_DEADLINE * 2,
-        log_dir,
+        log_dir: &log_dir,
     };
-    waiting.for_event("lock", |event| matches!(event, Event::Locked).then_some(()))?;
-    drop(recording);
+    match wait_until_ready(&report, recording) {
+        Ok(pid) => Ok(Started {
+            pid,
+            supervisor,
+            lifeline,
+            outcome,
+            log_dir,
+        }),
+        Err(error) => {
+            // It cleans up before the caller hears of the failure.
+            drop(lifeline);
+            let _ = supervisor.wait();
+            Err(error)
+        }
+    }
+}
 
-    let pid = waiting.for_event("pid", |event| match event {
+/// Follows the report to READY and returns init's pid. The rig counts as recorded, and others may
+/// sweep again, as soon as the supervisor holds its own lock.
+fn wait_until_ready(report: &Report<'_>, recording: Lock) -> Result<i32> {
+    report.wait_for("lock", |event| matches!(event, Event::Locked).then_some(()))?;
+    drop(recording);
+    let pid = report.wait_for("pid", |event| match event {
         Event::Pid(pid) => Some(*pid),
         _ => None,
     })?;
-    let ready = waiting.for_event("start", |event| matches!(event, Event::Ready).then_some(()));
-    if let Err(error) = ready {
-        // Let it clean up before the caller hears of the failure.
-        drop(lifeline);
-        let _ = supervisor.wait();
-        return Err(error);
-    }
-    Ok(Started {
-        pid,
-        supervisor,
-        lifeline,
-        outcome,
-        log_dir: waiting.log_dir,
-    })
+    report.wait_for("start", |event| matches!(event, Event::Ready).then_some(()))?;
+    Ok(pid)
 }
 
 fn command(
@@ -215,15 +222,16 @@ fn send(sender: &Sender<Event>, event: Event) {
     let _ = sender.send(event);
 }
 
-struct Waiting {
+/// The supervisor's report while the rig starts.
+struct Report<'a> {
     events: Receiver<Event>,
     deadline: Instant,
-    log_dir: PathBuf,
+    log_dir: &'a Path,
 }
 
-impl Waiting {
+impl Report<'_> {
     /// Waits for the event that `wanted` accepts; a failure before it carries the log's end.
-    fn for_event<T>(&mut self, what: &str, wanted: impl Fn(&Event) -> Option<T>) -> Result<T> {
+    fn wait_for<T>(&self, what: &str, wanted: impl Fn(&Event) -> Option<T>) -> Result<T> {
         let mut reached = String::from("nothing");
         loop {
             let left = self.deadline.saturating_duration_since(Instant::now());
