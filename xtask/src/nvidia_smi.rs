@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use gpushare_rig::apt::{Apt, find_file};
+use gpushare_rig::apt::{Apt, find_program};
 use gpushare_rig::cache::{self, Lock};
 
 /// The path of nvidia-smi, or `None` where the machine's package mirrors do not have it.
@@ -15,7 +15,7 @@ pub(crate) fn ensure() -> Result<Option<PathBuf>> {
     let _lock = Lock::wait(&dir.join("lock"), || {
         eprintln!("waiting for another process");
     })?;
-    if let Ok(program) = find_file(&files, "nvidia-smi") {
+    if let Ok(program) = find_program(&files, "nvidia-smi") {
         return Ok(Some(program));
     }
     let apt = Apt::open(&dir.join("apt"), Some("non-free"))?;
@@ -31,5 +31,5 @@ pub(crate) fn ensure() -> Result<Option<PathBuf>> {
     // Alone: its libraries are what the fake driver stands in for.
     apt.unpack(&["nvidia-smi"], &partial)?;
     fs::rename(&partial, &files).context("cannot move nvidia-smi into place")?;
-    find_file(&files, "nvidia-smi").map(Some)
+    find_program(&files, "nvidia-smi").map(Some)
 }

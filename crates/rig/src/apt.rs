@@ -2,6 +2,7 @@
 //! fed from the machine's own sources. Needs no root and changes nothing on the machine.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -140,8 +141,9 @@ fn packages_in(listing: &str) -> Vec<String> {
     packages
 }
 
-/// The first file below `dir` with that name that is not a directory or a link.
-pub fn find_file(dir: &Path, name: &str) -> Result<PathBuf> {
+/// The executable file of that name below `dir`. Packages have others of the same name, such as
+/// documentation.
+pub fn find_program(dir: &Path, name: &str) -> Result<PathBuf> {
     let mut pending = vec![dir.to_owned()];
     while let Some(dir) = pending.pop() {
         let entries =
@@ -153,20 +155,38 @@ pub fn find_file(dir: &Path, name: &str) -> Result<PathBuf> {
                 .with_context(|| format!("cannot examine {}", entry.path().display()))?;
             if kind.is_dir() {
                 pending.push(entry.path());
-            } else if kind.is_file() && entry.file_name() == name {
+            } else if kind.is_file() && entry.file_name() == name && executable(&entry) {
                 return Ok(entry.path());
             }
         }
     }
     bail!(
-        "the unpacked packages in {} have no file {name}",
+        "the unpacked packages in {} have no program {name}",
         dir.display()
     )
+}
+
+fn executable(entry: &fs::DirEntry) -> bool {
+    entry
+        .metadata()
+        .is_ok_and(|data| data.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_is_not_mistaken_for_documentation_of_the_same_name() {
+        let dir = tempfile::tempdir().unwrap();
+        for part in ["a-share", "bin", "z-share"] {
+            fs::create_dir(dir.path().join(part)).unwrap();
+            fs::write(dir.path().join(part).join("tool"), "").unwrap();
+        }
+        let program = dir.path().join("bin/tool");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(find_program(dir.path(), "tool").unwrap(), program);
+    }
 
     #[test]
     fn dependencies_are_the_unindented_names_without_the_base_system() {

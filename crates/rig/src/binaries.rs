@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::apt::{Apt, find_file};
+use crate::apt::{Apt, find_program};
 use crate::cache::{self, Lock};
 use crate::gobuild::GoModule;
 use crate::progress::Progress;
@@ -138,7 +138,7 @@ impl Binaries {
 
 /// `bin/NAME` as a relative link, so that the directory may be renamed and bound elsewhere.
 fn link_program(dir: &Path, name: &str) -> Result<()> {
-    let program = find_file(&dir.join("files"), name)?;
+    let program = find_program(&dir.join("files"), name)?;
     let relative = program
         .strip_prefix(dir)
         .context("found outside of the unpacked files")?;
@@ -148,7 +148,7 @@ fn link_program(dir: &Path, name: &str) -> Result<()> {
 
 /// `bin/NAME` as a script that starts the program with the libraries unpacked beside it.
 fn wrap_with_libraries(dir: &Path, name: &str) -> Result<()> {
-    let program = find_file(&dir.join("files"), name)?;
+    let program = find_program(&dir.join("files"), name)?;
     let relative = program
         .strip_prefix(dir)
         .context("found outside of the unpacked files")?;
