@@ -13,6 +13,7 @@ pub mod inventory;
 pub mod lease;
 pub mod ledger;
 pub mod names;
+pub mod pack;
 pub mod placement;
 pub mod policy;
 pub mod quantity;

@@ -1,0 +1,51 @@
+//! Shapes: what a pod asks for, as far as packing is concerned.
+
+use super::grain::{self, GRAINS};
+use super::pool::{Pool, PoolSet};
+use crate::amounts::Amounts;
+
+/// What a pod needs of each of its cards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Want {
+    /// The card alone, whatever its size.
+    Whole,
+    /// A part of it.
+    Share(Amounts),
+}
+
+impl Want {
+    /// How much of a card of this pool is taken, in grains; nothing when even an empty one is too small.
+    pub fn size_on(&self, pool: &Pool) -> Option<i64> {
+        match self {
+            Self::Whole => Some(GRAINS),
+            Self::Share(amounts) => grain::size(amounts, &pool.capacity),
+        }
+    }
+}
+
+/// A pod's request. Equal shapes are interchangeable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Shape {
+    /// Thousandths of a core.
+    pub cpu: i64,
+    /// Host memory in MiB.
+    pub memory: i64,
+    /// How many cards; each gives the same.
+    pub cards: u32,
+    pub want: Want,
+    /// The pools that may serve it.
+    pub pools: PoolSet,
+}
+
+impl Shape {
+    /// A pod that needs no card but competes for the CPU and memory beside them.
+    pub fn without_cards(cpu: i64, memory: i64) -> Self {
+        Self {
+            cpu,
+            memory,
+            cards: 0,
+            want: Want::Whole,
+            pools: PoolSet::ANY,
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Stranded room: free cards that no CPU or host memory is left for.
+//!
+//! The mix needs so much CPU and memory for each grain. A node whose CPU suffices for fewer grains than
+//! it has free will strand the rest. The needed CPU is taken at three levels around the average,
+//! because a node that is exactly in proportion today is out of it after one unusual pod.
+
+use super::mix::Mix;
+use super::pool::Pools;
+use super::stock::Stock;
+
+/// Fractions of a grain for each unit of CPU or memory.
+const SCALE: i64 = 1 << 20;
+/// CPU needed for a grain, in tenths of the average.
+const LEVELS: [i64; 3] = [6, 10, 14];
+const LEVEL_COUNT: i64 = 3;
+
+/// How many grains a unit of CPU or memory serves, in [`SCALE`]ths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Strand {
+    per_cpu: [i64; 3],
+    per_memory: i64,
+}
+
+impl Default for Strand {
+    /// Nothing is known: CPU and memory serve any number of cards.
+    fn default() -> Self {
+        Self {
+            per_cpu: [i64::MAX; 3],
+            per_memory: i64::MAX,
+        }
+    }
+}
+
+impl Strand {
+    pub(super) fn learn(mix: &Mix, pools: &Pools, stock: &Stock) -> Self {
+        let (mut cpu, mut memory, mut grains) = (0_i128, 0_i128, 0_i128);
+        for (shape, seen) in mix.iter().filter(|(shape, _)| shape.cards > 0) {
+            cpu += i128::from(shape.cpu) * i128::from(seen.count);
+            memory += seen.memory;
+            grains += i128::from(stock.demand(pools, shape)) * i128::from(seen.count);
+        }
+        Self {
+            per_cpu: LEVELS.map(|level| serves(grains * 10, cpu * i128::from(level))),
+            per_memory: serves(grains, memory),
+        }
+    }
+
+    /// Stranded grains, three times: the sum over the levels instead of their average.
+    fn three_times(&self, room: i64, cpu: i64, memory: i64) -> i64 {
+        let short = |served: i64| (room - served).max(0);
+        let by_cpu: i64 = self
+            .per_cpu
+            .iter()
+            .map(|per_cpu| short(served(cpu, *per_cpu)))
+            .sum();
+        by_cpu + LEVEL_COUNT * short(served(memory, self.per_memory))
+    }
+
+    /// Stranded grains, times `weight`.
+    pub(super) fn weighted(&self, room: i64, cpu: i64, memory: i64, weight: i64) -> i64 {
+        self.three_times(room, cpu, memory) * weight / LEVEL_COUNT
+    }
+}
+
+fn serves(grains: i128, units: i128) -> i64 {
+    if units <= 0 {
+        return i64::MAX;
+    }
+    i64::try_from(grains * i128::from(SCALE) / units).unwrap_or(i64::MAX)
+}
+
+/// Grains that this much CPU or memory serves.
+fn served(units: i64, per_unit: i64) -> i64 {
+    let grains = i128::from(units.max(0)) * i128::from(per_unit) / i128::from(SCALE);
+    i64::try_from(grains).unwrap_or(i64::MAX)
+}

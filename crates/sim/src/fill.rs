@@ -1,0 +1,59 @@
+//! Filling a cluster: pods arrive and never leave, the run of the published benchmark.
+
+use gpushare_core::pack::Policy;
+
+use crate::progress::Progress;
+use std::collections::BTreeMap;
+
+use crate::report::{Average, Fragments, Report};
+use crate::stage::{Stage, StageError};
+use crate::trace::Trace;
+
+pub fn run(trace: &Trace, policy: Policy, progress: &Progress) -> Result<Report, StageError> {
+    let mut stage = Stage::new(trace, policy)?;
+    let capacity = trace.capacity();
+    let (mut arrived, mut allocated, mut dropped) = (0_i64, 0_i64, 0_u64);
+    let mut curve: BTreeMap<i64, Average> = BTreeMap::new();
+    for pod in trace
+        .arrivals
+        .pods
+        .iter()
+        .filter_map(|row| trace.pods.get(*row))
+    {
+        arrived += pod.gpu();
+        match stage.arrive(pod)? {
+            Some(_) => allocated += pod.gpu(),
+            None => dropped += 1,
+        }
+        curve
+            .entry(rounded_percent(arrived, capacity))
+            .or_default()
+            .add(allocated, capacity);
+        progress.step();
+    }
+    stage.compare()?;
+    Ok(Report {
+        policy: policy.name.into(),
+        seed: trace.arrivals.seed,
+        nodes: trace.nodes.len(),
+        capacity_milli: capacity,
+        pods: stage.decisions,
+        dropped,
+        at100: curve.get(&100).and_then(Average::percent),
+        at130: curve.get(&130).and_then(Average::percent),
+        curve: curve
+            .into_iter()
+            .filter_map(|(arrived, allocated)| Some((arrived, allocated.percent()?)))
+            .collect(),
+        steady: Vec::new(),
+        decisions_per_second: stage.decisions_per_second(),
+        fragments: Fragments::of(&stage.fleet, trace),
+    })
+}
+
+fn rounded_percent(part: i64, whole: i64) -> i64 {
+    if whole <= 0 {
+        return 0;
+    }
+    (part * 200 + whole) / (2 * whole)
+}
