@@ -4,5 +4,6 @@
 
 pub mod bind;
 pub mod convert;
+pub mod notice;
 pub mod slim;
 pub mod watch;

@@ -15,6 +15,7 @@ mod body;
 mod filter;
 mod inspect;
 mod metrics;
+mod notices;
 mod prioritize;
 mod routes;
 mod start;
@@ -28,11 +29,13 @@ use std::sync::Arc;
 use gpushare_core::dialect::Dialects;
 use gpushare_core::gpu;
 use gpushare_daemon::Tasks;
+use gpushare_kube::notice::Notice;
 use gpushare_kube::slim;
 use gpushare_kube::watch::Index;
 use kube::Client;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::SetOnce;
+use tokio::sync::mpsc::{Receiver, Sender};
 
 use crate::config::Config;
 use body::BodyRoom;
@@ -56,6 +59,9 @@ struct Shared {
     body_room: BodyRoom,
     /// Set when binds may begin, see [`Extender::follow_pods`].
     binds_open: SetOnce<()>,
+    notices: Sender<Notice>,
+    /// Taken by whoever posts them.
+    waiting_notices: Mutex<Option<Receiver<Notice>>>,
 }
 
 impl fmt::Debug for Extender {
@@ -70,6 +76,7 @@ impl Extender {
     /// An extender that knows nothing yet and follows nothing.
     pub fn new(config: Config, client: Client, tasks: Tasks) -> Self {
         let dialects = Arc::new(gpu::dialects(config.aliyun_unit));
+        let (notices, waiting) = notices::queue();
         let state = Arc::new(RwLock::new(State::new(dialects.class.clone())));
         Self(Arc::new(Shared {
             metrics: Metrics::new(state.clone()),
@@ -80,6 +87,8 @@ impl Extender {
             client,
             tasks,
             binds_open: SetOnce::new(),
+            notices,
+            waiting_notices: Mutex::new(Some(waiting)),
         }))
     }
 

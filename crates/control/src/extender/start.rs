@@ -55,8 +55,11 @@ pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {
 }
 
 impl Extender {
-    /// Follows nodes and pods as services of the process.
+    /// Follows nodes and pods as services of the process, and tells owners of invalid pods.
     pub fn follow(&self, tasks: &Tasks) {
+        if let Some(waiting) = self.0.waiting_notices.lock().take() {
+            tasks.service("the notices", self.clone().post_notices(waiting));
+        }
         tasks.service("the watch of nodes", self.clone().follow_nodes());
         tasks.service("the watch of pods", self.clone().follow_pods());
     }

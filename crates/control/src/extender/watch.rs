@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use gpushare_core::{NodeName, PodUid};
 use gpushare_kube::bind::{ReadError, read_pod, surely_over};
 use gpushare_kube::convert::{self, PodFacts};
+use gpushare_kube::notice::Notice;
 use gpushare_kube::slim;
 use gpushare_kube::watch::{Index, follow, follow_listing_twice};
 use kube::Api;
@@ -14,6 +15,8 @@ use kube::runtime::watcher;
 use super::Extender;
 use super::state::{Followup, NodeFacts, PodRef, Verdict};
 
+/// The reason of the event on a pod with an invalid request.
+const INVALID: &str = "InvalidGpuRequest";
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
 /// A pod as a watch shows it. Most pods of a cluster are not ours; of those only the uid is kept, and
@@ -21,6 +24,8 @@ const READ_AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) enum Seen {
     Ours(PodFacts),
+    /// Waits for a node with a request that makes no sense.
+    Invalid(Notice),
     Other(PodUid),
 }
 
@@ -35,10 +40,16 @@ impl Index<slim::Pod> for Pods<'_> {
 
     fn reduce(&self, pod: &slim::Pod) -> Seen {
         let facts = PodFacts::new(pod, &self.0.0.dialects);
-        if matches!(facts.ask, Ok(Some(_))) && !facts.ended {
-            Seen::Ours(facts)
-        } else {
-            Seen::Other(facts.uid)
+        match &facts.ask {
+            Ok(Some(_)) if !facts.ended => Seen::Ours(facts),
+            Err(violations) if !facts.ended && facts.node.is_none() => Seen::Invalid(Notice {
+                message: violations.to_string(),
+                pod: facts.uid,
+                namespace: facts.namespace,
+                name: facts.name,
+                reason: INVALID,
+            }),
+            _ => Seen::Other(facts.uid),
         }
     }
 
@@ -46,18 +57,28 @@ impl Index<slim::Pod> for Pods<'_> {
         let mut state = self.0.0.state.write();
         match pod {
             Seen::Ours(facts) => state.apply_pod(facts),
+            Seen::Invalid(notice) => {
+                state.end_pod(&notice.pod);
+                self.0.notify(notice);
+            }
             Seen::Other(uid) => state.end_pod(&uid),
         }
     }
 
     fn delete(&self, pod: Seen) {
-        let (Seen::Ours(PodFacts { uid, .. }) | Seen::Other(uid)) = pod;
+        let (Seen::Ours(PodFacts { uid, .. })
+        | Seen::Invalid(Notice { pod: uid, .. })
+        | Seen::Other(uid)) = pod;
         self.0.0.state.write().end_pod(&uid);
     }
 
     fn replace(&self, pods: Vec<Seen>) {
         let ours = pods.into_iter().filter_map(|pod| match pod {
             Seen::Ours(facts) => Some(facts),
+            Seen::Invalid(notice) => {
+                self.0.notify(notice);
+                None
+            }
             Seen::Other(_) => None,
         });
         let ours: Vec<PodFacts> = ours.collect();

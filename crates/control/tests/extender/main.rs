@@ -13,6 +13,7 @@ mod binds;
 mod cluster;
 mod doubts;
 mod kubernetes;
+mod notices;
 mod samples;
 mod verbs;
 mod watches;

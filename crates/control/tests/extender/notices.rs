@@ -1,0 +1,45 @@
+//! Owners of pods whose request makes no sense are told, once.
+
+use k8s_openapi::api::core::v1::Event;
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
+use serde_json::json;
+
+use crate::api::{Following, until};
+use crate::cluster::node;
+
+#[tokio::test]
+async fn an_invalid_request_is_explained_in_one_event_on_the_pod() {
+    let cluster = Following::start(&[node("n1", &[8])]).await;
+    let pod = cluster.create("nonsense", 0).await;
+    let events: Api<Event> = Api::default_namespaced(cluster.client.clone());
+    let listed = async || events.list(&ListParams::default()).await.unwrap().items;
+    until("the event is there", async || !listed().await.is_empty()).await;
+
+    // Another change of the same pod, and a valid pod behind it, say nothing more.
+    let touch = Patch::Merge(json!({"metadata": {"labels": {"touched": "yes"}}}));
+    let params = PatchParams::default();
+    cluster
+        .pods()
+        .patch("nonsense", &params, &touch)
+        .await
+        .unwrap();
+    cluster.create("later", 0).await;
+    until("the next pod's event is there", async || {
+        listed().await.len() > 1
+    })
+    .await;
+
+    let events = listed().await;
+    assert_eq!(events.len(), 2);
+    let event = events
+        .iter()
+        .find(|event| event.involved_object.uid == pod.metadata.uid);
+    let event = event.expect("an event on the pod");
+    assert_eq!(event.reason.as_deref(), Some("InvalidGpuRequest"));
+    let message = event.message.as_deref().unwrap_or_default();
+    assert!(
+        message.contains("asks for nothing; write at least 1 GiB"),
+        "{message}"
+    );
+}
