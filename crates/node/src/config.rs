@@ -55,8 +55,8 @@ pub struct RawConfig {
     )]
     nvml_library: PathBuf,
 
-    /// Seconds between two complete looks for added and removed cards
-    #[arg(long, env = "GPUSHARE_RESCAN_SECONDS", default_value_t = 60)]
+    /// Seconds between two complete looks for added and removed cards; errors and lost cards show at once
+    #[arg(long, env = "GPUSHARE_RESCAN_SECONDS", default_value_t = 300)]
     rescan_seconds: u64,
 
     /// What one aliyun.com/gpu-mem means in this cluster: GiB or MiB

@@ -136,10 +136,6 @@ impl Tally {
         self.admitted.insert(bound.pod.clone(), admitted);
     }
 
-    pub fn knows(&self, pod: &PodUid) -> bool {
-        self.admitted.contains_key(pod)
-    }
-
     /// The pod's containers have ended for good: it holds nothing any more.
     pub fn end(&mut self, pod: &PodUid) {
         if let Some(admitted) = self.admitted.get_mut(pod) {
@@ -149,11 +145,6 @@ impl Tally {
 
     pub fn forget(&mut self, pod: &PodUid) {
         self.admitted.remove(pod);
-    }
-
-    /// Forgets every pod but those.
-    pub fn keep(&mut self, keep: impl Fn(&PodUid) -> bool) {
-        self.admitted.retain(|pod, _| keep(pod));
     }
 }
 

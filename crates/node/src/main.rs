@@ -38,20 +38,25 @@ fn main() -> ExitCode {
 fn run(raw: RawConfig) -> anyhow::Result<()> {
     let config = Config::try_from(raw)?;
     logging::init(config.log_format, &config.log_filter)?;
-    tokio::runtime::Builder::new_multi_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .context("cannot start the async runtime")?
-        .block_on(async {
-            let tasks = Tasks::new();
-            tasks
-                .stop_on_signals()
-                .context("cannot listen for signals")?;
-            let client = client(&config).await?;
-            tracing::info!(node = %config.node, version = env!("CARGO_PKG_VERSION"), "starting");
-            agent::start(&config, Some(client), &tasks)?;
-            Ok(tasks.finished(GRACE).await?)
-        })
+        .context("cannot start the async runtime")?;
+    let ended = runtime.block_on(serve(&config));
+    // A call into a driver that hangs must not keep the process.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn serve(config: &Config) -> anyhow::Result<()> {
+    let tasks = Tasks::new();
+    tasks
+        .stop_on_signals()
+        .context("cannot listen for signals")?;
+    let client = client(config).await?;
+    tracing::info!(node = %config.node, version = env!("CARGO_PKG_VERSION"), "starting");
+    agent::start(config, Some(client), &tasks)?;
+    Ok(tasks.finished(GRACE).await?)
 }
 
 async fn client(config: &Config) -> anyhow::Result<Client> {

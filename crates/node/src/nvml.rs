@@ -28,7 +28,8 @@ const NAP: Duration = Duration::from_millis(200);
 pub struct Driver {
     /// A path, or a name for the dynamic linker to find.
     pub library: PathBuf,
-    /// The driver lists its cards when it is opened; it is opened anew this often.
+    /// The driver lists its cards when it is opened; it is opened anew this often. Not too often:
+    /// without persistence mode it lets go of the cards in between.
     pub rescan: Duration,
 }
 

@@ -41,34 +41,31 @@ pub async fn publish_for_ever(
     let nodes: Api<Node> = Api::all(client);
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let mut events = std::pin::pin!(watcher(nodes.clone(), config).default_backoff());
-    let mut node: Option<Node> = None;
+    let mut seen = Seen::default();
     let mut retry = false;
     loop {
         tokio::select! {
             event = events.next() => match event {
-                Some(Ok(Event::Apply(seen) | Event::InitApply(seen))) => node = Some(seen),
-                Some(Ok(Event::Delete(_))) => node = None,
-                Some(Ok(Event::Init | Event::InitDone)) => {}
+                Some(Ok(event)) => seen.take(event),
                 Some(Err(error)) => {
                     tracing::warn!(%error, %name, "the watch of our Node broke, trying again");
                 }
                 None => return,
             },
             changed = cards.changed() => if changed.is_err() { return },
-            () = sleep(RETRY), if retry => {}
+            () = sleep(RETRY), if retry => seen.written = None,
         }
-        let Some(seen) = &node else { continue };
-        let changes = changes(seen, &cards.borrow_and_update(), &class);
+        let Some(node) = seen.current() else { continue };
+        let changes = changes(node, &cards.borrow_and_update(), &class);
         match write(&nodes, &name, &changes).await {
             Ok(None) => {
                 let known = cards.borrow().known().is_some();
                 published.send_if_modified(|before| std::mem::replace(before, known) != known);
                 retry = false;
             }
-            Ok(Some(written)) => {
+            Ok(written) => {
                 tracing::info!(%name, "published the cards on our Node");
-                // The next look is at what was written; the watch shows it again later.
-                node = Some(written);
+                seen.written = written.and_then(|node| node.metadata.resource_version);
                 retry = true;
             }
             Err(error) => {
@@ -76,6 +73,38 @@ pub async fn publish_for_ever(
                 retry = true;
             }
         }
+    }
+}
+
+/// Our Node as the watch shows it.
+#[derive(Default)]
+struct Seen {
+    node: Option<Node>,
+    /// The version of our own last write, until the watch has shown it: what it shows before is older.
+    written: Option<String>,
+}
+
+impl Seen {
+    fn take(&mut self, event: Event<Node>) {
+        match event {
+            Event::Apply(node) => {
+                if self.written == node.metadata.resource_version {
+                    self.written = None;
+                }
+                self.node = Some(node);
+            }
+            Event::InitApply(node) => {
+                self.written = None;
+                self.node = Some(node);
+            }
+            Event::Delete(_) => *self = Self::default(),
+            Event::Init | Event::InitDone => {}
+        }
+    }
+
+    /// The Node, unless it is known to be out of date.
+    fn current(&self) -> Option<&Node> {
+        self.node.as_ref().filter(|_| self.written.is_none())
     }
 }
 

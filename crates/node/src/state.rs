@@ -125,21 +125,25 @@ impl NodeState {
         self.changed.subscribe()
     }
 
-    /// Which of these pods have left the node: `Some(true)` surely, `Some(false)` unless the watch is
-    /// late, nothing when they are here or it is too early to say.
-    pub fn left(&self, pod: &PodUid) -> Option<bool> {
+    /// True when the watch does not show the pod; not before it has shown all others.
+    pub fn is_missing(&self, pod: &PodUid) -> bool {
         let inner = self.inner.lock();
-        (inner.listed && !inner.pods.contains_key(pod)).then(|| inner.gone.contains(pod))
+        inner.listed && !inner.pods.contains_key(pod)
     }
 
-    /// A sweep has removed what pods left behind, but for these that it keeps for now.
-    pub fn swept(&self, kept: &BTreeSet<PodUid>) {
-        let mut inner = self.inner.lock();
-        let Inner {
-            pods, tally, gone, ..
-        } = &mut *inner;
-        gone.retain(|pod| kept.contains(pod));
-        tally.keep(|pod| pods.contains_key(pod) || kept.contains(pod));
+    /// The pods that were here and are not any more, since the last call.
+    pub fn take_gone(&self) -> BTreeSet<PodUid> {
+        std::mem::take(&mut self.inner.lock().gone)
+    }
+
+    /// Pods of [`Self::take_gone`] that must be dealt with later.
+    pub fn put_back(&self, gone: BTreeSet<PodUid>) {
+        self.inner.lock().gone.extend(gone);
+    }
+
+    /// Whatever the pod held, it holds no more.
+    pub fn forget(&self, pod: &PodUid) {
+        self.inner.lock().tally.forget(pod);
     }
 }
 

@@ -18,38 +18,39 @@ pub async fn sweep_for_ever(state: Arc<NodeState>, files: Arc<SlotFiles>, metric
     let mut changed = state.subscribe();
     loop {
         let (now, at) = (state.clone(), files.clone());
-        if let Err(error) = tokio::task::spawn_blocking(move || sweep(&now, &at)).await {
-            tracing::error!(%error, "a sweep of CDI specs failed");
+        match tokio::task::spawn_blocking(move || sweep(&now, &at)).await {
+            Ok(left) => metrics.pods_with_specs(left),
+            Err(error) => tracing::error!(%error, "a sweep of CDI specs failed"),
         }
-        metrics.pods_with_specs(files.pods().len());
         if let Ok(Err(_)) = timeout(GRACE, changed.changed()).await {
             return;
         }
     }
 }
 
-/// One sweep. Blocks on file operations.
-fn sweep(state: &NodeState, files: &SlotFiles) {
-    let mut kept = BTreeSet::new();
+/// One sweep. Returns how many pods still have files. Blocks on file operations.
+fn sweep(state: &NodeState, files: &SlotFiles) -> usize {
+    let gone = state.take_gone();
+    let mut later = BTreeSet::new();
+    let mut left = 0;
     for (pod, age) in files.pods() {
-        let dead = match state.left(&pod) {
-            None => continue,
-            Some(true) => true,
-            Some(false) => age.is_none_or(|age| age > GRACE),
-        };
-        if !dead {
-            kept.insert(pod);
+        let expired = || age.is_none_or(|age| age > GRACE);
+        if !state.is_missing(&pod) || !(gone.contains(&pod) || expired()) {
+            left += 1;
             continue;
         }
         match files.remove_pod(&pod) {
             Ok(count) => {
                 tracing::info!(%pod, files = count, "removed the CDI specs of a pod that is gone");
+                state.forget(&pod);
             }
             Err(error) => {
                 tracing::warn!(%pod, %error, "cannot clean up after a pod, trying again");
-                kept.insert(pod);
+                later.insert(pod);
+                left += 1;
             }
         }
     }
-    state.swept(&kept);
+    state.put_back(later);
+    left
 }

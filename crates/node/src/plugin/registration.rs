@@ -61,6 +61,7 @@ impl Plugin {
     pub async fn run(mut self) {
         let shutdown = self.tasks.shutdown().clone();
         let resource = self.division.resource();
+        let mut said = String::new();
         while self.wait_for_devices(&shutdown).await {
             let stop = shutdown.child_token();
             let ended = self.session(&stop).await;
@@ -69,8 +70,16 @@ impl Plugin {
             self.metrics.registered(resource, false);
             match ended {
                 Ok(Ended::ShuttingDown) => return,
-                Ok(reason) => tracing::info!(resource, ?reason, "registering again"),
-                Err(error) => tracing::warn!(resource, %error, "cannot register, trying again"),
+                Ok(reason) => {
+                    tracing::info!(resource, ?reason, "registering again");
+                    said.clear();
+                }
+                // Once, and not every second while the kubelet is away.
+                Err(error) if error.to_string() != said => {
+                    tracing::warn!(resource, %error, "cannot register, trying again");
+                    said = error.to_string();
+                }
+                Err(_) => {}
             }
             if shutdown.run_until_cancelled(sleep(LOOK)).await.is_none() {
                 return;

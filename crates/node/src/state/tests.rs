@@ -45,7 +45,7 @@ fn a_pod_that_left_while_the_agent_was_away_holds_nothing() {
     state
         .admit(&pod("b", 8).bound(), &[card(0, 8 * GIB)])
         .unwrap();
-    assert_eq!(state.left(&"a".into()), Some(false));
+    assert!(state.is_missing(&"a".into()));
 }
 
 #[test]
@@ -63,13 +63,15 @@ fn an_ended_pod_frees_its_card_and_a_running_one_does_not() {
 #[test]
 fn pods_leave_by_deletion_and_by_missing_from_a_list() {
     let state = state();
-    assert_eq!(state.left(&"a".into()), None, "nothing is known yet");
+    assert!(!state.is_missing(&"a".into()), "nothing is known yet");
     state.reset(vec![pod("a", 1).facts(), pod("b", 1).facts()]);
-    assert_eq!(state.left(&"a".into()), None);
+    assert!(!state.is_missing(&"a".into()));
     state.delete(&"a".into());
-    assert_eq!(state.left(&"a".into()), Some(true));
+    assert!(state.is_missing(&"a".into()));
     state.reset(vec![]);
-    assert_eq!(state.left(&"b".into()), Some(true));
+    assert!(state.is_missing(&"b".into()));
+    assert_eq!(state.take_gone(), BTreeSet::from(["a".into(), "b".into()]));
+    assert!(state.take_gone().is_empty(), "each is told once");
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@
 mod support;
 
 mod admission;
+mod api;
 mod cleanup;
 mod health;
 mod identity;

@@ -19,6 +19,7 @@ use gpushare_kube::convert::PodFacts;
 use gpushare_node::agent::{self, Agent};
 use gpushare_node::config::Config;
 use gpushare_node::nvml::Driver;
+use kube::Client;
 use tempfile::TempDir;
 
 use kubelet::Kubelet;
@@ -32,6 +33,7 @@ pub(crate) struct World {
     pub(crate) kubelet: Kubelet,
     agent: Option<Running>,
     config: Config,
+    client: Option<Client>,
     installed: Installed,
     directory: TempDir,
 }
@@ -51,6 +53,21 @@ impl World {
 
     /// As [`Self::with_cards`] with other settings, and without waiting for the agent.
     pub(crate) fn with(gib: &[u64], change: impl FnOnce(&mut Config)) -> Self {
+        let mut world = Self::without_agent(gib, change);
+        world.start_agent_now(vec![]);
+        world
+    }
+
+    /// A node whose agent talks to this API server.
+    pub(crate) async fn with_api(gib: &[u64], client: Client) -> Self {
+        let mut world = Self::without_agent(gib, |_| {});
+        world.client = Some(client);
+        world.start_agent_unlisted();
+        world.registered().await;
+        world
+    }
+
+    fn without_agent(gib: &[u64], change: impl FnOnce(&mut Config)) -> Self {
         let directory = TempDir::new().unwrap();
         let path = |name: &str| {
             let path = directory.path().join(name);
@@ -78,15 +95,14 @@ impl World {
         };
         change(&mut config);
         let kubelet = Kubelet::start(&config.device_plugin_dir, &config.pod_resources_socket);
-        let mut world = Self {
+        Self {
             kubelet,
             agent: None,
             config,
+            client: None,
             installed,
             directory,
-        };
-        world.start_agent_now(vec![]);
-        world
+        }
     }
 
     /// Waits until the kubelet has devices of both resources.
@@ -144,7 +160,7 @@ impl World {
     pub(crate) fn start_agent_unlisted(&mut self) {
         assert!(self.agent.is_none(), "one agent at a time");
         self.kubelet.forget_registrations();
-        self.agent = Some(Running::start(&self.config));
+        self.agent = Some(Running::start(&self.config, self.client.clone()));
     }
 
     /// What a container gets: the environment of the CDI device that the kubelet has for it.
@@ -209,9 +225,9 @@ impl World {
 }
 
 impl Running {
-    fn start(config: &Config) -> Self {
+    fn start(config: &Config, client: Option<Client>) -> Self {
         let tasks = Tasks::new();
-        let agent = agent::start(config, None, &tasks).unwrap();
+        let agent = agent::start(config, client, &tasks).unwrap();
         Self { agent, tasks }
     }
 

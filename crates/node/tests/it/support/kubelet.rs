@@ -39,6 +39,8 @@ pub(crate) struct Memory {
     pub(crate) refuse_lists: usize,
     pub(crate) lists: usize,
     pub(crate) registrations: Vec<RegisterRequest>,
+    /// Of pods whose uid does not follow from their name.
+    pub(crate) uids: BTreeMap<String, String>,
 }
 
 struct RegisteredPlugin {
@@ -203,14 +205,13 @@ impl Kubelet {
     }
 
     fn write_checkpoint(&self) {
-        let entries: Vec<_> = self
-            .memory
-            .lock()
+        let memory = self.memory.lock();
+        let entries: Vec<_> = memory
             .allocations
             .iter()
             .map(|allocation| {
                 json!({
-                    "PodUID": uid(&allocation.pod),
+                    "PodUID": memory.uids.get(&allocation.pod).cloned().unwrap_or_else(|| uid(&allocation.pod)),
                     "ContainerName": allocation.container,
                     "ResourceName": allocation.resource,
                     "DeviceIDs": {"-1": allocation.ids},

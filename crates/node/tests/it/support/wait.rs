@@ -13,9 +13,17 @@ pub(crate) async fn until<T, E: Debug>(
     what: &str,
     mut condition: impl FnMut() -> Result<T, E>,
 ) -> T {
+    until_async(what, async || condition()).await
+}
+
+/// As [`until`], for a condition that has to ask somebody.
+pub(crate) async fn until_async<T, E: Debug>(
+    what: &str,
+    mut condition: impl AsyncFnMut() -> Result<T, E>,
+) -> T {
     let end = Instant::now() + DEADLINE;
     loop {
-        match condition() {
+        match condition().await {
             Ok(value) => return value,
             Err(error) => assert!(Instant::now() < end, "waited for {what}; last: {error:?}"),
         }

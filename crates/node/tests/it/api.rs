@@ -1,0 +1,209 @@
+//! The agent and the API server: what it publishes on its Node, and how it learns of pods.
+
+use gpushare_apiserver::{On, Server, Verb};
+use gpushare_core::gpu::{self, AliyunUnit};
+use gpushare_core::placement::Placement;
+use gpushare_core::record::Record;
+use gpushare_core::{inventory, names};
+use gpushare_kube::convert::PodFacts;
+use gpushare_kube::slim;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::support::{ALIYUN, NODE, World, wait};
+
+fn decode<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+async fn create_node(server: &Server) {
+    let nodes: Api<Node> = Api::all(server.client());
+    let node = decode(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}));
+    nodes.create(&PostParams::default(), &node).await.unwrap();
+}
+
+/// The healthy card ids in the Node's annotation and the totals in its status, if they are there.
+async fn published(server: &Server) -> Option<(Vec<String>, String, String)> {
+    let nodes: Api<Node> = Api::all(server.client());
+    let node = nodes.get_opt(NODE).await.unwrap()?;
+    let text = node.metadata.annotations?.remove(names::CARDS)?;
+    let cards = inventory::decode(&gpu::class(), &text).unwrap();
+    let healthy = cards.into_iter().filter(|card| card.healthy);
+    let ids = healthy.map(|card| card.id.to_string()).collect();
+    let status = node.status?;
+    let capacity = status.capacity?;
+    assert_eq!(capacity, status.allocatable?);
+    Some((
+        ids,
+        capacity.get(names::GPU_MEM)?.0.clone(),
+        capacity.get(names::ALIYUN_GPU_COUNT)?.0.clone(),
+    ))
+}
+
+async fn until_published(server: &Server, expected: &(Vec<String>, String, String)) {
+    wait::until_async("the cards to be published", async || {
+        let published = published(server).await;
+        (published.as_ref() == Some(expected))
+            .then_some(())
+            .ok_or(published)
+    })
+    .await;
+}
+
+async fn until_ready(world: &World) {
+    wait::until_async("the agent to be ready", async || {
+        match world.page("/readyz").await {
+            (200, _) => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_cards_stand_on_the_node_also_when_it_is_edited_or_made_anew() {
+    let server = Server::start().await.unwrap();
+    create_node(&server).await;
+    let world = World::with_api(&[16, 8], server.client()).await;
+    let cards = vec![world.card(0), world.card(1)];
+    let expected = (cards, "24576".to_owned(), "2".to_owned());
+    until_published(&server, &expected).await;
+
+    let nodes: Api<Node> = Api::all(server.client());
+    let edit = json!({"metadata": {"annotations": {names::CARDS: null}}});
+    let params = PatchParams::default();
+    nodes
+        .patch(NODE, &params, &Patch::Merge(edit))
+        .await
+        .unwrap();
+    until_published(&server, &expected).await;
+
+    nodes.delete(NODE, &DeleteParams::default()).await.unwrap();
+    create_node(&server).await;
+    until_published(&server, &expected).await;
+
+    let card = world.card(1);
+    world.change_hardware(|hardware| hardware.card_mut(&card).unwrap().lost = true);
+    let sick = (vec![world.card(0)], "24576".to_owned(), "2".to_owned());
+    until_published(&server, &sick).await;
+    world.end().await;
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_node_that_is_up_to_date_is_not_written_again() {
+    let server = Server::start().await.unwrap();
+    create_node(&server).await;
+    let world = World::with_api(&[16], server.client()).await;
+    let expected = (vec![world.card(0)], "16384".to_owned(), "1".to_owned());
+    until_published(&server, &expected).await;
+    let writes = server.requests().writes();
+    let nodes: Api<Node> = Api::all(server.client());
+    for number in 0..5 {
+        let edit = json!({"metadata": {"labels": {"number": number.to_string()}}});
+        let params = PatchParams::default();
+        nodes
+            .patch(NODE, &params, &Patch::Merge(edit))
+            .await
+            .unwrap();
+    }
+    until_ready(&world).await;
+    let before_us = 1;
+    assert_eq!(
+        writes,
+        before_us + 2,
+        "one write each for annotation and status"
+    );
+    assert_eq!(server.requests().writes(), writes + 5, "only ours");
+    world.end().await;
+    server.shutdown().await;
+}
+
+/// Creates a pod and binds it with its record in one write, as the extender does. Returns its uid.
+async fn bind(server: &Server, name: &str, gib: u64, card: &str) -> String {
+    let limits = json!({names::ALIYUN_GPU_MEM: gib.to_string()});
+    let container = json!({"name": "main", "image": "busybox", "resources": {"limits": limits}});
+    let pods: Api<Pod> = Api::namespaced(server.client(), "default");
+    let pod = json!({"metadata": {"name": name}, "spec": {"containers": [container]}});
+    let params = PostParams::default();
+    pods.create(&params, &decode(pod)).await.unwrap();
+
+    let pods: Api<slim::Pod> = Api::namespaced(server.client(), "default");
+    let facts = PodFacts::new(
+        &pods.get(name).await.unwrap(),
+        &gpu::dialects(AliyunUnit::GiB),
+    );
+    let ask = facts.ask.unwrap().unwrap();
+    let placement = Placement::on_one_card(&ask, &card.into());
+    let record = Record::new(facts.uid.clone(), NODE.into(), &gpu::class(), &placement).encode();
+    let binding = json!({
+        "apiVersion": "v1", "kind": "Binding",
+        "metadata": {"name": name, "annotations": {names::ALLOCATION: record}},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": NODE},
+    });
+    let answer: Value = pods
+        .create_subresource("binding", name, &params, &binding)
+        .await
+        .unwrap();
+    assert_eq!(answer["status"], "Success");
+    facts.uid.to_string()
+}
+
+async fn admit(world: &World, server: &Server, name: &str, gib: u64) {
+    let uid = bind(server, name, gib, &world.card(0)).await;
+    let known = (name.to_owned(), uid);
+    world
+        .kubelet
+        .with_memory(|memory| memory.uids.extend([known]));
+    world.kubelet.admit(name, "main", ALIYUN, gib).await;
+}
+
+#[tokio::test]
+async fn a_bound_pod_starts_and_its_file_goes_with_it() {
+    let server = Server::start().await.unwrap();
+    create_node(&server).await;
+    let world = World::with_api(&[16], server.client()).await;
+    admit(&world, &server, "a", 3).await;
+    world.kubelet.start_container("a", "main").await.unwrap();
+    let env = world.environment("a", "main").unwrap();
+    assert_eq!(env["NVIDIA_VISIBLE_DEVICES"], world.card(0));
+
+    server.faults().cut_watches();
+    let pods: Api<Pod> = Api::namespaced(server.client(), "default");
+    let at_once = DeleteParams::default().grace_period(0);
+    pods.delete("a", &at_once).await.unwrap();
+    wait::holds("the file to go", || world.cdi_files().is_empty()).await;
+    world.end().await;
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_pod_that_the_watch_does_not_show_is_looked_up_by_name_and_uid() {
+    let server = Server::start().await.unwrap();
+    create_node(&server).await;
+    let world = World::with_api(&[16], server.client()).await;
+    until_ready(&world).await;
+    let gate = server
+        .faults()
+        .hold_before(On::any().verb(Verb::Watch).resource("pods"));
+    server.faults().cut_watches();
+    gate.reached(1).await;
+    admit(&world, &server, "a", 3).await;
+    // The same name with another uid is another pod.
+    bind(&server, "b", 3, &world.card(0)).await;
+    world.kubelet.admit("b", "main", ALIYUN, 3).await;
+    let (known, stranger) = tokio::join!(
+        world.kubelet.start_container("a", "main"),
+        world.kubelet.start_container("b", "main")
+    );
+    known.unwrap();
+    assert!(world.environment("a", "main").is_ok());
+    let status = stranger.unwrap_err();
+    assert!(status.message().contains("uid-b"), "{status}");
+    assert_eq!(world.cdi_files().len(), 1);
+    gate.release();
+    world.end().await;
+    server.shutdown().await;
+}
