@@ -142,3 +142,47 @@ impl TryFrom<RawConfig> for Config {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        raw: RawConfig,
+    }
+
+    fn config(flags: &[&str]) -> Result<Config, ConfigError> {
+        let all = ["test", "--node-name", "n"].iter().chain(flags);
+        Cli::try_parse_from(all).unwrap().raw.try_into()
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_a_usual_node() {
+        let config = config(&[]).unwrap();
+        assert_eq!(config.cdi_dir, PathBuf::from("/var/run/cdi"));
+        assert_eq!(config.driver.library, PathBuf::from("libnvidia-ml.so.1"));
+        assert_eq!(config.aliyun_unit, AliyunUnit::GiB);
+        assert!(config.listen.ip().is_loopback());
+    }
+
+    #[test]
+    fn values_that_make_no_sense_are_refused() {
+        for flags in [
+            ["--slots-per-card", "0"],
+            ["--slots-per-card", "1001"],
+            ["--rescan-seconds", "0"],
+        ] {
+            let error = config(&flags).unwrap_err();
+            assert!(error.to_string().contains(flags[0]), "{error}");
+        }
+        let nameless = Cli::try_parse_from(["test", "--node-name", ""]).unwrap();
+        assert_eq!(
+            Config::try_from(nameless.raw).unwrap_err(),
+            ConfigError::NoNode
+        );
+    }
+}
