@@ -41,18 +41,22 @@ fn a_pod_of_eight_waits_where_two_cards_have_four_each_and_runs_where_one_has_ei
 
 #[test]
 fn our_own_dialect_counts_in_mib() {
-    let world = World::start(&[2048]);
-    world.apply(&pod("small", gpushare(1500)));
-    let card = recorded_card(&world.wait_running("small"));
-    let env = world.env_inside("small");
-    assert_eq!(env["NVIDIA_VISIBLE_DEVICES"], card.as_str());
-    assert_eq!(env["GPUSHARE_MEMORY_MIB"], "1500");
-    assert!(!env.contains_key("ALIYUN_COM_GPU_MEM_IDX"), "{env:?}");
+    let world = World::start(&[2048, 2048]);
+    for name in ["one", "two"] {
+        world.apply(&pod(name, gpushare(1500)));
+        let card = recorded_card(&world.wait_running(name));
+        let env = world.env_inside(name);
+        assert_eq!(env["NVIDIA_VISIBLE_DEVICES"], card.as_str());
+        assert_eq!(env["GPUSHARE_MEMORY_MIB"], "1500");
+        assert!(!env.contains_key("ALIYUN_COM_GPU_MEM_IDX"), "{env:?}");
+    }
 
-    world.apply(&pod("refused", gpushare(549)));
-    let event = world.wait_event("refused", "gpushare:");
+    world.apply(&pod("one-too-many", gpushare(549)));
+    let event = world.wait_event("one-too-many", "gpushare:");
     assert!(
         event.contains("card 0 lacks 1 MiB (548 of 2048 free)"),
         "{event}"
     );
+    world.apply(&pod("just-right", gpushare(548)));
+    world.wait_running("just-right");
 }

@@ -42,11 +42,11 @@ fn an_agent_restart_leaves_running_pods_alone_and_new_ones_work() {
         "the container was not restarted"
     );
 
-    // A container that ends is started again on the same card by the new agent.
-    world
+    // A container that ends is started again on the same card by the new agent. What exec returns when
+    // its container ends under it does not matter.
+    let _ = world
         .rig()
-        .kubectl(&["exec", "before", "--", "kill", "-TERM", "1"])
-        .unwrap();
+        .kubectl(&["exec", "before", "--", "kill", "-TERM", "1"]);
     wait::until("the container to start again", || {
         let pod = world.wait_running("before");
         if started(&pod) == before {
