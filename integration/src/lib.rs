@@ -1,1 +1,21 @@
-//! placeholder
+//! What integration tests stand on: an API server, a namespace of their own, builders for objects, waiting and
+//! watching. A test written with it runs unchanged on the embedded API server and, when
+//! `GPUSHARE_TEST_KUBECONFIG` names a cluster, on a real one.
+//!
+//! Rules that keep tests valid on both:
+//! - Pods name a scheduler that nobody runs ([`objects::NO_SCHEDULER`]), so a real kube-scheduler leaves them alone.
+//! - Nodes exist only as objects. A real controller manager tolerates that for about a minute, so tests are short.
+//! - Faults are a matter of the embedded server alone and are tested where it is built.
+
+mod api;
+pub mod objects;
+mod raw;
+mod scope;
+mod wait;
+mod watch;
+
+pub use api::Api;
+pub use raw::{Answer, Raw, refused};
+pub use scope::{Scope, in_namespace};
+pub use wait::{DEADLINE, wait_for};
+pub use watch::{Change, Watch};

@@ -111,7 +111,8 @@ impl Builder {
         let address = listener.local_addr().map_err(listen)?;
         let registry = Arc::new(Registry::new(self.resources, self.history));
         furnish(&registry)?;
-        let client = client(address, self.token.as_deref())?;
+        let config = client_config(address, self.token.as_deref())?;
+        let client = client(config.clone())?;
         let faults = Faults::new(Arc::clone(&registry));
         let requests = Requests::default();
         let edge = Arc::new(Edge {
@@ -126,6 +127,7 @@ impl Builder {
         Ok(Server {
             address,
             token: self.token,
+            config,
             client,
             faults,
             requests,
@@ -140,6 +142,7 @@ impl Builder {
 pub struct Server {
     address: SocketAddr,
     token: Option<String>,
+    config: kube::Config,
     client: ClientHandle,
     faults: Faults,
     requests: Requests,
@@ -177,6 +180,11 @@ impl Server {
     /// A client of this server, in the namespace `default`.
     pub fn client(&self) -> kube::Client {
         self.client.0.clone()
+    }
+
+    /// How a client of one's own reaches this server.
+    pub fn config(&self) -> kube::Config {
+        self.config.clone()
     }
 
     /// A kubeconfig for kubectl and other programs.
@@ -227,18 +235,23 @@ impl Drop for Server {
     }
 }
 
-fn client(address: SocketAddr, token: Option<&str>) -> Result<ClientHandle, StartError> {
+fn client_config(address: SocketAddr, token: Option<&str>) -> Result<kube::Config, StartError> {
     let url = format!("http://{address}");
-    let failed = |source: Box<dyn std::error::Error + Send + Sync>| StartError::Client {
-        url: url.clone(),
-        source,
-    };
-    let uri = url
-        .parse()
-        .map_err(|error: hyper::http::uri::InvalidUri| failed(error.into()))?;
+    let uri = url.parse().map_err(|error: hyper::http::uri::InvalidUri| {
+        let source = Box::new(error);
+        StartError::Client { url, source }
+    })?;
     let mut config = kube::Config::new(uri);
     config.auth_info.token = token.map(|token| token.to_owned().into());
-    let client = kube::Client::try_from(config).map_err(|error| failed(error.into()))?;
+    Ok(config)
+}
+
+fn client(config: kube::Config) -> Result<ClientHandle, StartError> {
+    let url = config.cluster_url.to_string();
+    let client = kube::Client::try_from(config).map_err(|error| StartError::Client {
+        url,
+        source: Box::new(error),
+    })?;
     Ok(ClientHandle(client))
 }
 

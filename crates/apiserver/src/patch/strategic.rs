@@ -45,7 +45,7 @@ fn merge_map(
         if let Some(field) = key.strip_prefix(DELETE_FROM) {
             delete_scalars(original, field, value);
         } else if let Some(field) = key.strip_prefix(ELEMENT_ORDER) {
-            order_items(original, field, value, parent);
+            order_field(original, field, value, parent);
         }
     }
     Ok(())
@@ -84,24 +84,27 @@ fn merge_list(
     parent: &str,
     field: &str,
 ) -> Result<(), Failure> {
-    match list_kind(parent, field) {
+    let kind = list_kind(parent, field);
+    let before = old.clone();
+    match kind {
         ListKind::Keyed {
             strategic: Some(key),
             ..
-        } => merge_keyed(old, new, key, field),
+        } => merge_keyed(old, new, key, field)?,
         ListKind::Set => {
             for value in new {
                 if !old.contains(value) {
                     old.push(value.clone());
                 }
             }
-            Ok(())
         }
         _ => {
             *old = new.to_vec();
-            Ok(())
+            return Ok(());
         }
     }
+    order_items(old, new, &before, kind);
+    Ok(())
 }
 
 fn merge_keyed(old: &mut Vec<Value>, new: &[Value], key: &str, field: &str) -> Result<(), Failure> {
@@ -137,12 +140,17 @@ fn merge_keyed(old: &mut Vec<Value>, new: &[Value], key: &str, field: &str) -> R
     Ok(())
 }
 
-/// Puts the items in the wanted order; items the order does not name stay before the item they preceded.
-fn order_items(original: &mut Map<String, Value>, field: &str, order: &Value, parent: &str) {
-    let (Some(Value::Array(items)), Value::Array(order)) = (original.get_mut(field), order) else {
-        return;
-    };
-    let key = match list_kind(parent, field) {
+/// Reorders a list that the patch names only to order it.
+fn order_field(original: &mut Map<String, Value>, field: &str, order: &Value, parent: &str) {
+    if let (Some(Value::Array(items)), Value::Array(order)) = (original.get_mut(field), order) {
+        let before = items.clone();
+        order_items(items, order, &before, list_kind(parent, field));
+    }
+}
+
+/// The items that the patch names stand in its order, before the others unless those stood before them already.
+fn order_items(items: &mut Vec<Value>, order: &[Value], before: &[Value], kind: ListKind) {
+    let key = match kind {
         ListKind::Keyed {
             strategic: Some(key),
             ..
@@ -151,16 +159,23 @@ fn order_items(original: &mut Map<String, Value>, field: &str, order: &Value, pa
         _ => return,
     };
     let id = |item: &Value| key.map_or(Some(item.clone()), |key| item.get(key).cloned());
-    let rank = |item: &Value| order.iter().position(|o| id(o) == id(item));
-    let mut ranked = Vec::new();
-    let mut next = usize::MAX;
-    for item in items.drain(..).rev() {
-        next = rank(&item).unwrap_or(next);
-        ranked.push((next, item));
+    let place = |list: &[Value], item: &Value| list.iter().position(|other| id(other) == id(item));
+    let (mut named, others): (Vec<Value>, Vec<Value>) = items
+        .drain(..)
+        .partition(|item| place(order, item).is_some());
+    named.sort_by_key(|item| place(order, item));
+    let mut named = named.into_iter().peekable();
+    for other in others {
+        let stands_before = |item: &Value| match (place(before, &other), place(before, item)) {
+            (Some(mine), Some(theirs)) => mine < theirs,
+            _ => false,
+        };
+        while let Some(item) = named.next_if(|item| !stands_before(item)) {
+            items.push(item);
+        }
+        items.push(other);
     }
-    ranked.reverse();
-    ranked.sort_by_key(|(rank, _)| *rank);
-    items.extend(ranked.into_iter().map(|(_, item)| item));
+    items.extend(named);
 }
 
 fn delete_scalars(original: &mut Map<String, Value>, field: &str, doomed: &Value) {
@@ -217,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_merge_by_type_and_new_ones_are_appended() {
+    fn conditions_merge_by_type_and_new_ones_follow_the_patch() {
         check(
             &json!({"status": {"conditions": [
                 {"type": "Ready", "status": "False", "reason": "x"},
@@ -229,8 +244,8 @@ mod tests {
             ]}}),
             &json!({"status": {"conditions": [
                 {"type": "Ready", "status": "True"},
-                {"type": "Disk", "status": "True"},
                 {"type": "New", "status": "True"},
+                {"type": "Disk", "status": "True"},
             ]}}),
         );
     }
@@ -249,7 +264,7 @@ mod tests {
             &json!({"spec": {"containers": [{
                 "name": "a",
                 "image": "1",
-                "env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "2"}],
+                "env": [{"name": "Y", "value": "2"}, {"name": "X", "value": "1"}],
                 "args": ["q", "r"],
             }]}}),
         );
@@ -260,7 +275,7 @@ mod tests {
         check(
             &json!({"metadata": {"finalizers": ["a"]}, "spec": {"tolerations": [{"key": "x"}]}}),
             &json!({"metadata": {"finalizers": ["b"]}, "spec": {"tolerations": [{"key": "y"}]}}),
-            &json!({"metadata": {"finalizers": ["a", "b"]}, "spec": {"tolerations": [{"key": "y"}]}}),
+            &json!({"metadata": {"finalizers": ["b", "a"]}, "spec": {"tolerations": [{"key": "y"}]}}),
         );
         check(
             &json!({"metadata": {"finalizers": ["a", "b"]}}),

@@ -1,6 +1,6 @@
 //! From a request body to an object of the expected kind, in canonical form.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Target, UnknownFields};
 use crate::failure::{Cause, Failure};
@@ -39,6 +39,7 @@ pub(crate) fn parse(body: &[u8], content_type: &str) -> Result<Value, String> {
     };
     match value {
         Value::Object(_) => Ok(value),
+        Value::Null => Ok(Value::Object(Map::new())),
         _ => Err("couldn't get version/kind: not a JSON object".to_owned()),
     }
 }

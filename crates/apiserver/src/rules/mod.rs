@@ -177,7 +177,7 @@ pub(crate) fn check_update(
 fn check_kind(resource: &Resource, object: &Value) -> Vec<Cause> {
     match (resource.group, resource.kind) {
         ("", "Pod") => pod_check::check(object),
-        ("", "Event") => event::check(object),
+        ("" | "events.k8s.io", "Event") => event::check(object),
         ("apps" | "batch", _) => workload::check(resource.kind, object),
         ("coordination.k8s.io", "Lease") => check_lease(object),
         _ => Vec::new(),
