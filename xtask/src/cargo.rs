@@ -1,19 +1,18 @@
 //! Calling cargo for this workspace.
+//!
+//! Everything is built for the whole workspace at once: with one package at a time cargo would
+//! choose other features of the dependencies, and compile them again.
 
 use std::env;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
 
-/// The programs under test and the fake driver, by package.
-const PRODUCTS: [&str; 4] = [
-    "gpushare-control",
-    "gpushare-node",
-    "kubectl-gpushare",
-    "gpushare-fake-nvml",
-];
+/// The fake driver's file name.
+const FAKE_NVML: &str = "libgpushare_fake_nvml.so";
 
 /// Cargo, as the one that runs us, in the root of the workspace.
 pub(crate) fn cargo() -> Command {
@@ -39,60 +38,111 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Where the built programs and the fake driver are, for tests that start them.
+/// What was built: the programs under test, the fake driver, and the programs that test them.
 #[derive(Debug)]
 pub(crate) struct Products {
     directory: PathBuf,
+    tests: Vec<TestProgram>,
+}
+
+/// A compiled test.
+#[derive(Debug)]
+struct TestProgram {
+    /// The directory of its package, where cargo would start it.
+    package: PathBuf,
+    executable: PathBuf,
+}
+
+/// The parts we use of what `cargo build --message-format=json` says of an artifact.
+#[derive(Deserialize)]
+struct Artifact {
+    manifest_path: PathBuf,
+    executable: Option<PathBuf>,
+    filenames: Vec<PathBuf>,
+    profile: Profile,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
 }
 
 impl Products {
-    /// Builds them in the dev profile: on 2 cores an optimised build takes longer than all tests.
-    pub(crate) fn build() -> Result<Self> {
+    /// Builds everything, with these features of workspace members, in the dev profile: on 2 cores
+    /// an optimised build takes longer than all tests.
+    pub(crate) fn build(features: &[&str]) -> Result<Self> {
         let mut build = cargo();
-        build.args(["build", "--bins", "--lib"]);
-        for package in PRODUCTS {
-            build.args(["--package", package]);
+        build.args([
+            "build",
+            "--workspace",
+            "--all-targets",
+            "--features",
+            &features.join(","),
+        ]);
+        build.arg("--message-format=json-render-diagnostics");
+        let mut child = build
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start cargo")?;
+        let stdout = child.stdout.take().context("cargo has no output")?;
+        let mut artifacts = Vec::new();
+        for line in BufReader::new(stdout).lines() {
+            let line = line.context("cannot read cargo's messages")?;
+            // Messages of other kinds have other fields.
+            artifacts.extend(serde_json::from_str::<Artifact>(&line));
         }
-        succeed(&mut build)?;
+        let status = child.wait().context("cannot wait for cargo")?;
+        ensure!(status.success(), "the build ended with {status}");
+        Self::of(&artifacts)
+    }
+
+    fn of(artifacts: &[Artifact]) -> Result<Self> {
+        let library = artifacts
+            .iter()
+            .flat_map(|artifact| &artifact.filenames)
+            .find(|file| file.ends_with(FAKE_NVML))
+            .with_context(|| format!("the build made no {FAKE_NVML}"))?;
+        let directory = library
+            .parent()
+            .context("the fake driver has no directory")?;
+        let tests = artifacts.iter().filter(|artifact| artifact.profile.test);
+        let tests = tests.filter_map(|artifact| {
+            Some(TestProgram {
+                package: artifact.manifest_path.parent()?.to_owned(),
+                executable: artifact.executable.clone()?,
+            })
+        });
         Ok(Self {
-            directory: target_directory()?.join("debug"),
+            directory: directory.to_owned(),
+            tests: tests.collect(),
         })
     }
 
-    /// Tells a test command where to find them.
+    /// Tells a test command where to find the programs.
     pub(crate) fn announce(&self, command: &mut Command) {
-        let library = self.directory.join("libgpushare_fake_nvml.so");
-        command
-            .env("GPUSHARE_BIN_DIR", &self.directory)
-            .env("GPUSHARE_FAKE_NVML", library);
+        command.env("GPUSHARE_BIN_DIR", &self.directory);
+        command.env("GPUSHARE_FAKE_NVML", self.directory.join(FAKE_NVML));
     }
-}
 
-fn target_directory() -> Result<PathBuf> {
-    let output = cargo()
-        .args(["metadata", "--format-version=1", "--no-deps"])
-        .output()
-        .context("cannot start cargo metadata")?;
-    let metadata: Value =
-        serde_json::from_slice(&output.stdout).context("cargo metadata printed no JSON")?;
-    match metadata.get("target_directory").and_then(Value::as_str) {
-        Some(directory) => Ok(PathBuf::from(directory)),
-        None => bail!("cargo metadata named no target directory"),
+    /// The tests of the package in the workspace's directory `package`, as commands.
+    ///
+    /// `start` makes the command for a program, which may be one that starts it elsewhere.
+    pub(crate) fn tests_of(
+        &self,
+        package: &str,
+        start: impl Fn(&Path) -> Command,
+    ) -> Result<Vec<Command>> {
+        let package = workspace().join(package);
+        let own = self.tests.iter().filter(|test| test.package == package);
+        let commands = own.map(|test| {
+            let mut command = start(&test.executable);
+            command.current_dir(&test.package);
+            command.env("CARGO_MANIFEST_DIR", &test.package);
+            self.announce(&mut command);
+            command
+        });
+        let commands: Vec<Command> = commands.collect();
+        ensure!(!commands.is_empty(), "{} has no tests", package.display());
+        Ok(commands)
     }
-}
-
-/// The environment variable that names the program through which cargo starts tests.
-pub(crate) fn runner_variable() -> Result<String> {
-    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let output = Command::new(rustc)
-        .arg("-vV")
-        .output()
-        .context("cannot start rustc")?;
-    let version = String::from_utf8_lossy(&output.stdout);
-    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
-    let host = host.context("rustc -vV named no host")?;
-    Ok(format!(
-        "CARGO_TARGET_{}_RUNNER",
-        host.to_uppercase().replace('-', "_")
-    ))
 }

@@ -1,12 +1,12 @@
 //! `cargo xtask e2e`: everything on a real Kubernetes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use gpushare_rig::{Binaries, Options, Rig, host, sweep};
 
-use crate::cargo::{Products, cargo, runner_variable};
+use crate::cargo::Products;
 use crate::steps::{Steps, Tests};
 
 /// Test on a real Kubernetes: API server, scheduler, kubelet and containerd
@@ -27,12 +27,15 @@ pub(crate) struct Arguments {
     test_threads: u32,
 }
 
+/// Tests that need a real cluster are built with these features only.
+const FEATURES: [&str; 3] = [
+    "gpushare-rig/real-cluster",
+    "xtask/real-cluster",
+    "e2e/real-cluster",
+];
+
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     host::check()?;
-    let suite = Suite {
-        arguments,
-        logs: arguments.log_directory()?,
-    };
     let mut steps = Steps::default();
     steps.run("remains of killed clusters", |_| {
         for name in sweep()? {
@@ -41,13 +44,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Ok(())
     });
     let binaries = steps.run("cluster programs", |_| Binaries::ensure());
-    let products = steps.run("build", |_| Products::build());
+    let products = steps.run("build", |_| Products::build(&FEATURES));
     if let (Some(_), Some(products)) = (binaries, products) {
-        steps.run("rig", |tests| suite.rig(tests));
-        steps.run("cluster command", |tests| suite.cluster_command(tests));
-        steps.run("scenarios", |tests| suite.scenarios(tests, &products));
+        let suite = Suite {
+            filter: arguments.filter.as_deref(),
+            threads: arguments.test_threads,
+            logs: arguments.log_directory()?,
+            products,
+        };
+        steps.run("rig", |tests| suite.run(tests, "crates/rig"));
+        steps.run("cluster command", |tests| suite.run(tests, "xtask"));
+        steps.run("scenarios", |tests| suite.run(tests, "e2e"));
         steps.run("integration on the real API server", |tests| {
-            suite.integration(tests, &products)
+            suite.integration(tests)
         });
     }
     steps.finish(arguments.filter.as_deref())
@@ -66,49 +75,30 @@ impl Arguments {
 }
 
 struct Suite<'a> {
-    arguments: &'a Arguments,
+    filter: Option<&'a str>,
+    threads: u32,
     logs: Option<PathBuf>,
+    products: Products,
 }
 
 impl Suite<'_> {
-    fn rig(&self, tests: &mut Tests) -> Result<()> {
-        let mut command = self.cargo_test("gpushare-rig");
-        command.args(["--features", "real-cluster", "--test", "real_cluster"]);
-        tests.run(self.with_arguments(&mut command))
+    /// The tests of one package, which start clusters of their own.
+    fn run(&self, tests: &mut Tests, package: &str) -> Result<()> {
+        self.run_with(tests, package, |program| Command::new(program))
     }
 
-    fn cluster_command(&self, tests: &mut Tests) -> Result<()> {
-        let mut command = self.cargo_test("xtask");
-        command.args(["--features", "real-cluster", "--test", "cluster"]);
-        tests.run(self.with_arguments(&mut command))
-    }
-
-    fn scenarios(&self, tests: &mut Tests, products: &Products) -> Result<()> {
-        let mut command = self.cargo_test("e2e");
-        command.args(["--features", "real-cluster"]);
-        products.announce(&mut command);
-        tests.run(self.with_arguments(&mut command))
-    }
-
-    /// The suite that also runs on the embedded API server, unchanged: cargo starts its test
-    /// programs inside a cluster's network.
-    fn integration(&self, tests: &mut Tests, products: &Products) -> Result<()> {
-        // Built first: a cluster need not wait for the compiler.
-        let mut build = self.cargo_test("integration");
-        crate::cargo::succeed(build.args(["--tests", "--no-run"]))?;
+    /// The suite that also runs on the embedded API server, unchanged, in a cluster's network.
+    fn integration(&self, tests: &mut Tests) -> Result<()> {
+        let log_dir = self.logs.as_ref().map(|logs| logs.join("integration"));
         let rig = Rig::start(Options {
-            log_dir: self.rig_logs("integration"),
+            log_dir,
             ..Options::default()
         })?;
-        let mut command = self.cargo_test("integration");
-        command.arg("--tests");
-        products.announce(&mut command);
-        command.env(
-            runner_variable()?,
-            format!("nsenter --target {} --net --", rig.pid()),
-        );
-        command.env("GPUSHARE_TEST_KUBECONFIG", rig.kubeconfig());
-        let result = tests.run(self.with_arguments(&mut command));
+        let result = self.run_with(tests, "integration", |program| {
+            let mut command = rig.net(program);
+            command.env("GPUSHARE_TEST_KUBECONFIG", rig.kubeconfig());
+            command
+        });
         if result.is_err() {
             println!("the cluster's logs are in {}", rig.logs().display());
         }
@@ -116,24 +106,30 @@ impl Suite<'_> {
         result
     }
 
-    fn cargo_test(&self, package: &str) -> Command {
-        let mut command = cargo();
-        command.args(["test", "--no-fail-fast", "--package", package]);
-        if let Some(logs) = &self.logs {
-            command.env("GPUSHARE_RIG_LOGS", logs);
+    /// Every test program of the package is run, even when one before it failed.
+    fn run_with(
+        &self,
+        tests: &mut Tests,
+        package: &str,
+        start: impl Fn(&Path) -> Command,
+    ) -> Result<()> {
+        let mut failures = Vec::new();
+        for mut command in self.products.tests_of(package, start)? {
+            command.arg(format!("--test-threads={}", self.threads));
+            command.args(self.filter);
+            if let Some(logs) = &self.logs {
+                command.env("GPUSHARE_RIG_LOGS", logs);
+            }
+            failures.extend(
+                tests
+                    .run(&mut command)
+                    .err()
+                    .map(|error| format!("{error:#}")),
+            );
         }
-        command
-    }
-
-    fn rig_logs(&self, name: &str) -> Option<PathBuf> {
-        self.logs.as_ref().map(|logs| logs.join(name))
-    }
-
-    /// What is for the test programs, after everything that is for cargo.
-    fn with_arguments<'c>(&self, command: &'c mut Command) -> &'c mut Command {
-        command
-            .arg("--")
-            .arg(format!("--test-threads={}", self.arguments.test_threads));
-        command.args(&self.arguments.filter)
+        if !failures.is_empty() {
+            bail!("{}", failures.join("\n"));
+        }
+        Ok(())
     }
 }
