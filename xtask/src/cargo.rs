@@ -146,3 +146,60 @@ impl Products {
         Ok(commands)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What cargo says of one artifact in the package `package` of the workspace.
+    fn artifact(package: &str, file: &str, test: bool) -> Artifact {
+        let manifest = workspace().join(package).join("Cargo.toml");
+        let message = serde_json::json!({
+            "reason": "compiler-artifact",
+            "manifest_path": manifest,
+            "executable": test.then_some(file),
+            "filenames": [file],
+            "profile": {"opt_level": "0", "test": test},
+        });
+        serde_json::from_value(message).unwrap()
+    }
+
+    #[test]
+    fn the_tests_of_a_package_are_started_in_its_directory_and_find_the_programs() {
+        let library = artifact(
+            "crates/fake-nvml",
+            "/out/debug/libgpushare_fake_nvml.so",
+            false,
+        );
+        let own = artifact("e2e", "/out/debug/deps/scenarios-1", true);
+        let other = artifact("xtask", "/out/debug/deps/cluster-2", true);
+        let products = Products::of(&[library, own, other]).unwrap();
+        let commands = products
+            .tests_of("e2e", |program| Command::new(program))
+            .unwrap();
+        let [command] = &commands[..] else {
+            panic!("one program was expected: {commands:?}")
+        };
+        assert_eq!(command.get_program(), "/out/debug/deps/scenarios-1");
+        assert_eq!(command.get_current_dir(), Some(&*workspace().join("e2e")));
+        let bin_dir = command
+            .get_envs()
+            .find(|(name, _)| *name == "GPUSHARE_BIN_DIR");
+        assert_eq!(bin_dir.unwrap().1.unwrap(), "/out/debug");
+    }
+
+    #[test]
+    fn a_package_whose_tests_were_not_built_is_an_error_and_not_a_success() {
+        let library = artifact(
+            "crates/fake-nvml",
+            "/out/debug/libgpushare_fake_nvml.so",
+            false,
+        );
+        let products = Products::of(&[library]).unwrap();
+        assert!(
+            products
+                .tests_of("e2e", |program| Command::new(program))
+                .is_err()
+        );
+    }
+}

@@ -28,7 +28,7 @@ cgroup_hierarchies() {
         echo $root
         return
     fi
-    for dir in $root/*; do
+    for dir in "$root"/*; do
         if [ ! -L "$dir" ] && [ -e "$dir/cgroup.procs" ]; then
             echo "$dir"
         fi
@@ -36,7 +36,7 @@ cgroup_hierarchies() {
 }
 
 create_cgroups() {
-    local hierarchy file controller
+    local hierarchy file controller controllers
     for hierarchy in $(cgroup_hierarchies); do
         if ! mkdir "$hierarchy/$RIG_CGROUP"; then
             echo "FAILED supervisor cannot create $hierarchy/$RIG_CGROUP: is a rig of this name running?"
@@ -50,7 +50,8 @@ create_cgroups() {
         done
         # v2: a controller reaches a child only if its parent passes it on.
         if [ -e "$hierarchy/cgroup.controllers" ]; then
-            for controller in $(cat "$hierarchy/cgroup.controllers"); do
+            read -ra controllers < "$hierarchy/cgroup.controllers"
+            for controller in "${controllers[@]}"; do
                 echo "+$controller" > "$hierarchy/cgroup.subtree_control"
                 echo "+$controller" > "$hierarchy/$RIG_CGROUP/cgroup.subtree_control"
             done
@@ -60,10 +61,11 @@ create_cgroups() {
 
 # The kernel needs a moment after the last process until a control group can be removed.
 remove_cgroups() {
-    local hierarchy attempt
+    local hierarchy attempts
     for hierarchy in $(cgroup_hierarchies); do
-        for attempt in $(seq 200); do
-            [ -d "$hierarchy/$RIG_CGROUP" ] || break
+        attempts=200
+        while [ -d "$hierarchy/$RIG_CGROUP" ] && [ $attempts -gt 0 ]; do
+            attempts=$((attempts - 1))
             find "$hierarchy/$RIG_CGROUP" -depth -type d -exec rmdir {} + 2> /dev/null \
                 || sleep 0.05
         done
