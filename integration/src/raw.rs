@@ -26,15 +26,19 @@ pub struct Answer {
 impl Answer {
     /// (code, reason), which is what programs decide by; the reason is empty unless the body is a Status.
     pub fn verdict(&self) -> (u16, &str) {
-        let reason = match self.body["kind"].as_str() {
-            Some("Status") => self.body["reason"].as_str().unwrap_or_default(),
-            _ => "",
-        };
-        (self.code, reason)
+        let is_status = self.text("kind") == "Status";
+        (self.code, if is_status { self.text("reason") } else { "" })
     }
 
     pub fn message(&self) -> &str {
-        self.body["message"].as_str().unwrap_or_default()
+        self.text("message")
+    }
+
+    fn text(&self, field: &str) -> &str {
+        self.body
+            .get(field)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 }
 

@@ -20,7 +20,9 @@ use crate::{Api, objects};
 /// Runs a test in a namespace of its own and removes everything it made, also when it fails.
 pub async fn in_namespace(test: impl AsyncFnOnce(&Scope) -> Result<()>) -> Result<()> {
     let scope = Scope::open().await?;
-    let outcome = AssertUnwindSafe(test(&scope)).catch_unwind().await;
+    let outcome = AssertUnwindSafe(Box::pin(test(&scope)))
+        .catch_unwind()
+        .await;
     let closed = scope.close().await;
     match outcome {
         Ok(result) => result.and(closed),

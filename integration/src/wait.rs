@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use tokio::time::{Instant, sleep};
 
 /// Long enough for a slow machine; reached only when a test fails.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_mins(1);
 
 /// The pause between two looks, for conditions that cannot be watched.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -114,12 +114,13 @@ impl<K: Resource> Changes<K> {
             };
             let change = match event {
                 None => return Ok(None),
-                Some(Err(kube::Error::Api(status))) => Change::Error(status),
+                Some(Ok(WatchEvent::Error(status)) | Err(kube::Error::Api(status))) => {
+                    Change::Error(status)
+                }
                 Some(Err(error)) => return Err(error).context("the watch broke"),
                 Some(Ok(WatchEvent::Added(object))) => Change::Added(object),
                 Some(Ok(WatchEvent::Modified(object))) => Change::Modified(object),
                 Some(Ok(WatchEvent::Deleted(object))) => Change::Deleted(object),
-                Some(Ok(WatchEvent::Error(status))) => Change::Error(status),
                 Some(Ok(WatchEvent::Bookmark(_))) if !self.bookmarks => continue,
                 Some(Ok(WatchEvent::Bookmark(bookmark))) => {
                     let end = bookmark

@@ -18,7 +18,7 @@ pub struct Failure {
     pub code: u16,
     pub reason: &'static str,
     pub message: String,
-    pub details: Option<Details>,
+    pub details: Option<Box<Details>>,
     /// A token to go on with, given when a paged list expired.
     pub resume: Option<String>,
 }
@@ -54,12 +54,12 @@ impl Failure {
     }
 
     fn about(mut self, resource: &Resource, name: &str) -> Self {
-        self.details = Some(Details {
+        self.details = Some(Box::new(Details {
             name: name.to_owned(),
             group: resource.group.to_owned(),
             kind: resource.plural.to_owned(),
             ..Details::default()
-        });
+        }));
         self
     }
 
@@ -76,7 +76,7 @@ impl Failure {
     pub fn no_such_path() -> Self {
         let message = "the server could not find the requested resource";
         let mut failure = Self::new(404, "NotFound", message);
-        failure.details = Some(Details::default());
+        failure.details = Some(Box::default());
         failure
     }
 
@@ -161,10 +161,10 @@ impl Failure {
             list.join(", ")
         );
         let mut failure = Self::new(409, "Conflict", message);
-        failure.details = Some(Details {
+        failure.details = Some(Box::new(Details {
             causes,
             ..Details::default()
-        });
+        }));
         failure
     }
 
@@ -188,13 +188,13 @@ impl Failure {
             "Invalid",
             format!("{subject} {name:?} is invalid: {joined}"),
         );
-        failure.details = Some(Details {
+        failure.details = Some(Box::new(Details {
             name: name.to_owned(),
             group: group.to_owned(),
             kind: kind.to_owned(),
             causes,
             ..Details::default()
-        });
+        }));
         failure
     }
 
@@ -202,7 +202,7 @@ impl Failure {
     pub fn unprocessable_patch() -> Self {
         let message = "the server rejected our request due to an error in our request";
         let mut failure = Self::new(422, "Invalid", message);
-        failure.details = Some(Details::default());
+        failure.details = Some(Box::default());
         failure
     }
 
@@ -226,7 +226,7 @@ impl Failure {
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         let mut failure = Self::new(405, "MethodNotAllowed", message);
-        failure.details = Some(Details::default());
+        failure.details = Some(Box::default());
         failure
     }
 
@@ -256,10 +256,10 @@ impl Failure {
 
     pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: Option<u32>) -> Self {
         let mut failure = Self::new(429, "TooManyRequests", message);
-        failure.details = Some(Details {
+        failure.details = Some(Box::new(Details {
             retry_after_seconds,
             ..Details::default()
-        });
+        }));
         failure
     }
 
@@ -269,14 +269,14 @@ impl Failure {
             "InternalError",
             format!("Internal error occurred: {message}"),
         );
-        failure.details = Some(Details {
+        failure.details = Some(Box::new(Details {
             causes: vec![Cause {
                 reason: "",
                 message: message.to_string(),
                 field: String::new(),
             }],
             ..Details::default()
-        });
+        }));
         failure
     }
 
@@ -293,7 +293,7 @@ impl Failure {
     pub fn version_too_large(wanted: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
         let mut failure = Self::new(504, "Timeout", message);
-        failure.details = Some(Details {
+        failure.details = Some(Box::new(Details {
             retry_after_seconds: Some(1),
             causes: vec![Cause {
                 reason: "ResourceVersionTooLarge",
@@ -301,7 +301,7 @@ impl Failure {
                 field: String::new(),
             }],
             ..Details::default()
-        });
+        }));
         failure
     }
 

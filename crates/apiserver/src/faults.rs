@@ -117,18 +117,31 @@ pub struct Gate {
 #[derive(Debug)]
 struct GateState {
     arrived: watch::Sender<usize>,
+    held: watch::Sender<usize>,
     open: watch::Sender<bool>,
+}
+
+/// One request's stay at a gate; it also ends when the client goes away.
+struct Stay<'g>(&'g GateState);
+
+impl Drop for Stay<'_> {
+    fn drop(&mut self) {
+        self.0.held.send_modify(|count| *count -= 1);
+    }
 }
 
 impl GateState {
     fn new() -> Arc<Self> {
         Arc::new(Self {
             arrived: watch::Sender::new(0),
+            held: watch::Sender::new(0),
             open: watch::Sender::new(false),
         })
     }
 
     async fn pass(&self) {
+        self.held.send_modify(|count| *count += 1);
+        let _stay = Stay(self);
         self.arrived.send_modify(|count| *count += 1);
         // The sender lives as long as self, so this ends only when the gate opens.
         let _ = self.open.subscribe().wait_for(|open| *open).await;
@@ -149,6 +162,17 @@ impl Gate {
     /// How many requests have come to the gate.
     pub fn arrived(&self) -> usize {
         *self.state.arrived.borrow()
+    }
+
+    /// Waits until no request is held any more: their clients have gone away, or they were let go. A request whose
+    /// client went away while it was held before its effect never takes effect.
+    pub async fn emptied(&self) {
+        let _ = self
+            .state
+            .held
+            .subscribe()
+            .wait_for(|held| *held == 0)
+            .await;
     }
 
     /// Lets everyone through, now and from now on.

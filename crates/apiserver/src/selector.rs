@@ -93,9 +93,9 @@ impl LabelSelector {
 }
 
 impl Requirement {
-    fn parse(text: &str) -> Result<Self, SelectorError> {
-        let refuse = || SelectorError::Label(text.to_owned());
-        let trimmed = text.trim();
+    fn parse(requirement: &str) -> Result<Self, SelectorError> {
+        let refuse = || SelectorError::Label(requirement.to_owned());
+        let trimmed = requirement.trim();
         let (key, test) = if let Some(open) = trimmed.find('(') {
             let (head, tail) = trimmed.split_at(open);
             let inner = tail.strip_prefix('(').and_then(|t| t.strip_suffix(')'));
@@ -218,7 +218,8 @@ impl FieldSelector {
                     let component = component.unwrap_or_else(|| object.text("reportingComponent"));
                     component == term.value
                 }
-                Some(other) => other.to_string() == term.value,
+                Some(Value::Bool(flag)) => term.value == if *flag { "true" } else { "false" },
+                Some(other) => term.value.parse().is_ok_and(|value: Value| *other == value),
                 None => term.value.is_empty() || (term.value == "false" && is_flag(&term.field)),
             };
             same == term.equal

@@ -12,13 +12,13 @@ async fn nothing_was_written(test: &Scope) -> Result<()> {
     Ok(())
 }
 
-fn with_container(container: Value) -> Value {
+fn with_container(container: &Value) -> Value {
     json!({"metadata": {"name": "a"}, "spec": {"containers": [container]}})
 }
 
-fn with_limit(resource: &str, amount: Value) -> Value {
+fn with_limit(resource: &str, amount: &Value) -> Value {
     let resources = json!({"limits": {resource: amount}});
-    with_container(json!({"name": "c", "image": "i:1", "resources": resources}))
+    with_container(&json!({"name": "c", "image": "i:1", "resources": resources}))
 }
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn bodies_that_are_no_pod_are_bad_requests() -> Result<()> {
             json!({"apiVersion": "apps/v1", "kind": "Pod", "metadata": {"name": "a"}}).to_string(),
             json!({"metadata": {"name": "a"}, "spec": {"containers": "none"}}).to_string(),
             json!({"metadata": {"name": 7}}).to_string(),
-            with_limit("cpu", json!("lots")).to_string(),
+            with_limit("cpu", &json!("lots")).to_string(),
             json!({"metadata": {"name": "a", "namespace": "elsewhere"}}).to_string(),
         ] {
             let answer = test.raw().post(&path, body.clone()).await?;
@@ -57,12 +57,12 @@ async fn pods_that_make_no_sense_are_invalid_and_say_where() -> Result<()> {
         let path = test.path("/api/v1", "pods");
         let plain = || json!({"name": "c", "image": "i:1"});
         let named = |name: &str| {
-            let mut pod = with_container(plain());
+            let mut pod = with_container(&plain());
             pod["metadata"]["name"] = json!(name);
             pod
         };
         let labelled = |value: &str| {
-            let mut pod = with_container(plain());
+            let mut pod = with_container(&plain());
             pod["metadata"]["labels"] = json!({"app": value});
             pod
         };
@@ -81,25 +81,25 @@ async fn pods_that_make_no_sense_are_invalid_and_say_where() -> Result<()> {
             (labelled("-no-"), "metadata.labels"),
             (json!({"metadata": {"name": "a"}}), "spec.containers"),
             (
-                with_container(json!({"image": "i:1"})),
+                with_container(&json!({"image": "i:1"})),
                 "spec.containers[0].name",
             ),
             (
-                with_container(json!({"name": "c"})),
+                with_container(&json!({"name": "c"})),
                 "spec.containers[0].image",
             ),
-            (with_limit("x.io/cards", json!("1.5")), limits),
-            (with_limit("x.io/cards", json!("-1")), limits),
+            (with_limit("x.io/cards", &json!("1.5")), limits),
+            (with_limit("x.io/cards", &json!("-1")), limits),
             (
-                with_limit("cards", json!("1")),
+                with_limit("cards", &json!("1")),
                 "spec.containers[0].resources.limits[cards]",
             ),
             (
-                with_container(only_request),
+                with_container(&only_request),
                 "spec.containers[0].resources.limits",
             ),
             (
-                with_container(unequal),
+                with_container(&unequal),
                 "spec.containers[0].resources.requests",
             ),
         ] {
@@ -137,7 +137,7 @@ async fn amounts_that_only_look_wrong_are_kept_in_the_server_s_spelling() -> Res
         .into_iter()
         .enumerate()
         {
-            let mut body = with_limit("x.io/cards", sent.clone());
+            let mut body = with_limit("x.io/cards", &sent);
             body["metadata"]["name"] = json!(format!("p{index}"));
             body["spec"]["schedulerName"] = json!(integration::objects::NO_SCHEDULER);
             let answer = test.raw().post(&path, body.to_string()).await?;

@@ -167,15 +167,13 @@ async fn a_json_patch_is_done_whole_or_not_at_all() -> Result<()> {
     in_namespace(async |test| {
         config(test, json!({"k": "1"})).await?;
         let path = format!("{}/a", test.path("/api/v1", "configmaps"));
-        let patch = |operations: Value| {
-            let raw = test.raw();
-            let path = path.clone();
-            async move {
-                raw.patch(&path, "application/json-patch+json", operations.to_string())
-                    .await
-            }
+        let send = async |operations: Value| {
+            let body = operations.to_string();
+            test.raw()
+                .patch(&path, "application/json-patch+json", body)
+                .await
         };
-        let refusal = patch(json!([
+        let refusal = send(json!([
             {"op": "add", "path": "/data/new", "value": "2"},
             {"op": "test", "path": "/data/k", "value": "other"},
         ]))
@@ -183,14 +181,14 @@ async fn a_json_patch_is_done_whole_or_not_at_all() -> Result<()> {
         assert_eq!(refusal.verdict(), (422, "Invalid"));
         let unchanged = test.objects::<ConfigMap>().get("a").await?;
         assert_eq!(serde_json::to_value(unchanged.data)?, json!({"k": "1"}));
-        let done = patch(json!([
+        let done = send(json!([
             {"op": "test", "path": "/data/k", "value": "1"},
             {"op": "replace", "path": "/data/k", "value": "2"},
             {"op": "add", "path": "/metadata/annotations", "value": {"x.io~/y": "z"}},
         ]))
         .await?;
         assert_eq!(done.code, 422, "an annotation key cannot hold a tilde");
-        let done = patch(json!([
+        let done = send(json!([
             {"op": "replace", "path": "/data/k", "value": "2"},
             {"op": "add", "path": "/metadata/annotations", "value": {}},
             {"op": "add", "path": "/metadata/annotations/x.io~1y", "value": "z"},

@@ -53,15 +53,12 @@ pub(crate) fn decoded(text: &str) -> String {
     while let Some((first, tail)) = rest.split_first() {
         let escaped = (*first == b'%').then(|| tail.get(..2)).flatten();
         let value = escaped.and_then(|hex| std::str::from_utf8(hex).ok());
-        match value.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = tail.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = tail;
-            }
+        if let Some(byte) = value.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            bytes.push(byte);
+            rest = tail.get(2..).unwrap_or_default();
+        } else {
+            bytes.push(*first);
+            rest = tail;
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()

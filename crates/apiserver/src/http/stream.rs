@@ -162,7 +162,9 @@ impl Stream {
         let size = first.len() + rest.iter().map(Bytes::len).sum::<usize>();
         let mut together = BytesMut::with_capacity(size);
         together.put(first);
-        rest.into_iter().for_each(|line| together.put(line));
+        for line in rest {
+            together.put(line);
+        }
         Some(Frame::data(together.freeze()))
     }
 

@@ -103,9 +103,10 @@ impl Registry {
             return self.terminate_namespace(store, target, &current, write);
         }
         let now = write.stamp.now;
-        let grace = match resource.is("", "pods") {
-            true => pod_grace(current.value(), options, now),
-            false => Grace::None,
+        let grace = if resource.is("", "pods") {
+            pod_grace(current.value(), options, now)
+        } else {
+            Grace::None
         };
         let pending_finalizers = !current.value().list("metadata.finalizers").is_empty();
         let mut value = current.value().clone();
@@ -157,9 +158,10 @@ impl Registry {
         if write.dry_run {
             return Ok(Deleted::Dying(Object::seal(value, current.version())));
         }
-        let marked = match value == *current.value() {
-            true => Arc::clone(current),
-            false => store.put(target.served.table, value),
+        let marked = if value == *current.value() {
+            Arc::clone(current)
+        } else {
+            store.put(target.served.table, value)
         };
         self.empty_namespace(store, &target.name, write)?;
         Ok(Deleted::Dying(marked))

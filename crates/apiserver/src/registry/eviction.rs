@@ -105,13 +105,12 @@ fn judge(store: &Store, budgets: TableId, pod: &Value) -> Result<Verdict, Failur
         return Err(refused(Some(10), why));
     }
     if count("status.disruptionsAllowed") <= 0 {
-        let why = match healthy <= needed {
-            true => format!(
+        let why = if healthy <= needed {
+            format!(
                 "The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
-            ),
-            false => {
-                format!("The disruption budget {name} does not allow evicting pods currently")
-            }
+            )
+        } else {
+            format!("The disruption budget {name} does not allow evicting pods currently")
         };
         return Err(refused(None, why));
     }

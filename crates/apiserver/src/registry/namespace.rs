@@ -72,8 +72,8 @@ impl Registry {
         let ready = found.value().at("metadata.deletionTimestamp").is_some()
             && found.value().list("metadata.finalizers").is_empty();
         let empty = || {
-            let mut namespaced = self.served.iter().filter(|s| s.resource.namespaced);
-            namespaced.all(|s| store.scan(s.table, Some(namespace)).is_empty())
+            let mut tables = self.served.iter().filter(|s| s.resource.namespaced);
+            tables.all(|s| store.scan(s.table, Some(namespace)).is_empty())
         };
         if ready && empty() {
             store.remove(namespaces.table, "", namespace);

@@ -225,23 +225,20 @@ fn credit(
 ) {
     let resource = target.resource();
     let mut managers = Managers::read(old);
-    match applied {
-        Some((owned, taken)) => {
-            let writer = write.entry(resource, Operation::Apply);
-            managers.applied(
-                Entry {
-                    fields: owned,
-                    ..writer
-                },
-                &taken,
-            );
-        }
-        None => {
-            let writer = write.entry(resource, Operation::Update);
-            match target.served.view {
-                Some(view) => managers.updated(writer, &(view.read)(old), &(view.read)(value)),
-                None => managers.updated(writer, old, value),
-            }
+    if let Some((owned, taken)) = applied {
+        let writer = write.entry(resource, Operation::Apply);
+        managers.applied(
+            Entry {
+                fields: owned,
+                ..writer
+            },
+            &taken,
+        );
+    } else {
+        let writer = write.entry(resource, Operation::Update);
+        match target.served.view {
+            Some(view) => managers.updated(writer, &(view.read)(old), &(view.read)(value)),
+            None => managers.updated(writer, old, value),
         }
     }
     managers.write(value);
