@@ -3,7 +3,11 @@
 //!
 //! Only this module spells reasons and codes; it knows neither HTTP types nor the store.
 
+mod cause;
+
 use serde_json::{Map, Value, json};
+
+pub(crate) use cause::Cause;
 
 use crate::resource::Resource;
 
@@ -15,31 +19,23 @@ pub(crate) const STALE: &str =
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    pub code: u16,
-    pub reason: &'static str,
-    pub message: String,
-    pub details: Option<Box<Details>>,
+    pub(crate) code: u16,
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+    pub(crate) details: Option<Box<Details>>,
     /// A token to go on with, given when a paged list expired.
-    pub resume: Option<String>,
+    pub(crate) resume: Option<String>,
 }
 
 /// `metav1.StatusDetails`.
 #[derive(Debug, Clone, Default)]
-pub struct Details {
-    pub name: String,
-    pub group: String,
-    pub kind: String,
-    pub uid: String,
-    pub causes: Vec<Cause>,
-    pub retry_after_seconds: Option<u32>,
-}
-
-/// `metav1.StatusCause`: which field, why.
-#[derive(Debug, Clone)]
-pub struct Cause {
-    pub reason: &'static str,
-    pub message: String,
-    pub field: String,
+pub(crate) struct Details {
+    pub(crate) name: String,
+    pub(crate) group: String,
+    pub(crate) kind: String,
+    pub(crate) uid: String,
+    pub(crate) causes: Vec<Cause>,
+    pub(crate) retry_after_seconds: Option<u32>,
 }
 
 impl Failure {
@@ -63,7 +59,7 @@ impl Failure {
         self
     }
 
-    pub fn not_found(resource: &Resource, name: &str) -> Self {
+    pub(crate) fn not_found(resource: &Resource, name: &str) -> Self {
         Self::new(
             404,
             "NotFound",
@@ -73,14 +69,14 @@ impl Failure {
     }
 
     /// No such path: not an object that is missing but a resource we do not serve.
-    pub fn no_such_path() -> Self {
+    pub(crate) fn no_such_path() -> Self {
         let message = "the server could not find the requested resource";
         let mut failure = Self::new(404, "NotFound", message);
         failure.details = Some(Box::default());
         failure
     }
 
-    pub fn already_exists(resource: &Resource, name: &str) -> Self {
+    pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
         Self::new(
             409,
             "AlreadyExists",
@@ -90,17 +86,17 @@ impl Failure {
     }
 
     /// A create over an object whose deletion has not finished.
-    pub fn already_exists_deleting(resource: &Resource, name: &str) -> Self {
+    pub(crate) fn already_exists_deleting(resource: &Resource, name: &str) -> Self {
         let mut failure = Self::already_exists(resource, name);
         failure.message = format!("object is being deleted: {}", failure.message);
         failure
     }
 
-    pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
+    pub(crate) fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
         Self::conflict_on(&resource.qualified(), why, name).about(resource, name)
     }
 
-    pub fn stale(resource: &Resource, name: &str) -> Self {
+    pub(crate) fn stale(resource: &Resource, name: &str) -> Self {
         Self::conflict(resource, name, STALE)
     }
 
@@ -114,7 +110,12 @@ impl Failure {
     }
 
     /// A conflict on a subresource, whose qualified name (`pods/binding`) appears in message and details.
-    pub fn subresource_conflict(resource: &Resource, sub: &str, name: &str, why: &str) -> Self {
+    pub(crate) fn subresource_conflict(
+        resource: &Resource,
+        sub: &str,
+        name: &str,
+        why: &str,
+    ) -> Self {
         let mut failure = Self::conflict_on(&format!("{}/{sub}", resource.qualified()), why, name)
             .about(resource, name);
         if let Some(details) = &mut failure.details {
@@ -132,7 +133,7 @@ impl Failure {
     }
 
     /// A conflict that names the kind instead of the resource, as failed delete preconditions do.
-    pub fn kind_conflict(resource: &Resource, name: &str, why: &str) -> Self {
+    pub(crate) fn kind_conflict(resource: &Resource, name: &str, why: &str) -> Self {
         let kind = match resource.group {
             "" => resource.kind.to_owned(),
             group => format!("{}.{group}", resource.kind),
@@ -145,7 +146,7 @@ impl Failure {
     }
 
     /// Server-side apply met fields that another manager owns.
-    pub fn apply_conflict(causes: Vec<Cause>) -> Self {
+    pub(crate) fn apply_conflict(causes: Vec<Cause>) -> Self {
         let list = causes
             .iter()
             .map(|c| format!("{}: {}", c.message, c.field))
@@ -168,11 +169,11 @@ impl Failure {
         failure
     }
 
-    pub fn invalid(resource: &Resource, name: &str, causes: Vec<Cause>) -> Self {
+    pub(crate) fn invalid(resource: &Resource, name: &str, causes: Vec<Cause>) -> Self {
         Self::invalid_kind(resource.kind, resource.group, name, causes)
     }
 
-    pub fn invalid_kind(kind: &str, group: &str, name: &str, causes: Vec<Cause>) -> Self {
+    pub(crate) fn invalid_kind(kind: &str, group: &str, name: &str, causes: Vec<Cause>) -> Self {
         let texts = causes.iter().map(|c| format!("{}: {}", c.field, c.message));
         let joined = match causes.len() {
             1 => texts.collect::<String>(),
@@ -199,22 +200,22 @@ impl Failure {
     }
 
     /// A JSON patch that cannot be applied (a missing path, a failed `test`).
-    pub fn unprocessable_patch() -> Self {
+    pub(crate) fn unprocessable_patch() -> Self {
         let message = "the server rejected our request due to an error in our request";
         let mut failure = Self::new(422, "Invalid", message);
         failure.details = Some(Box::default());
         failure
     }
 
-    pub fn bad_request(message: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    pub fn unauthorized() -> Self {
+    pub(crate) fn unauthorized() -> Self {
         Self::new(401, "Unauthorized", "Unauthorized")
     }
 
-    pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
+    pub(crate) fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
         Self::new(
             403,
             "Forbidden",
@@ -223,26 +224,26 @@ impl Failure {
         .about(resource, name)
     }
 
-    pub fn method_not_allowed() -> Self {
+    pub(crate) fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         let mut failure = Self::new(405, "MethodNotAllowed", message);
         failure.details = Some(Box::default());
         failure
     }
 
-    pub fn not_acceptable(accepted: &str) -> Self {
+    pub(crate) fn not_acceptable(accepted: &str) -> Self {
         let message = format!("only the following media types are accepted: {accepted}");
         Self::new(406, "NotAcceptable", message)
     }
 
-    pub fn unsupported_media_type(accepted: &str) -> Self {
+    pub(crate) fn unsupported_media_type(accepted: &str) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {accepted}"
         );
         Self::new(415, "UnsupportedMediaType", message)
     }
 
-    pub fn too_large(limit: usize) -> Self {
+    pub(crate) fn too_large(limit: usize) -> Self {
         Self::new(
             413,
             "RequestEntityTooLarge",
@@ -250,11 +251,14 @@ impl Failure {
         )
     }
 
-    pub fn gone(message: impl Into<String>) -> Self {
+    pub(crate) fn gone(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }
 
-    pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: Option<u32>) -> Self {
+    pub(crate) fn too_many_requests(
+        message: impl Into<String>,
+        retry_after_seconds: Option<u32>,
+    ) -> Self {
         let mut failure = Self::new(429, "TooManyRequests", message);
         failure.details = Some(Box::new(Details {
             retry_after_seconds,
@@ -263,7 +267,7 @@ impl Failure {
         failure
     }
 
-    pub fn internal(message: impl std::fmt::Display) -> Self {
+    pub(crate) fn internal(message: impl std::fmt::Display) -> Self {
         let mut failure = Self::new(
             500,
             "InternalError",
@@ -281,16 +285,16 @@ impl Failure {
     }
 
     /// An error that the real server passes on as it is, without a reason.
-    pub fn bare(message: impl Into<String>) -> Self {
+    pub(crate) fn bare(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
 
-    pub fn unavailable(message: impl Into<String>) -> Self {
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self::new(503, "ServiceUnavailable", message)
     }
 
     /// A read asked for a resourceVersion that does not exist yet.
-    pub fn version_too_large(wanted: u64, current: u64) -> Self {
+    pub(crate) fn version_too_large(wanted: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
         let mut failure = Self::new(504, "Timeout", message);
         failure.details = Some(Box::new(Details {
@@ -307,7 +311,7 @@ impl Failure {
 
     /// Adds a cause to a failure that has details or gets them now.
     #[must_use]
-    pub fn with_cause(
+    pub(crate) fn with_cause(
         mut self,
         reason: &'static str,
         message: impl Into<String>,
@@ -323,7 +327,7 @@ impl Failure {
     }
 
     /// The `metav1.Status` body.
-    pub fn status(&self) -> Value {
+    pub(crate) fn status(&self) -> Value {
         let mut status = json!({
             "kind": "Status",
             "apiVersion": "v1",
@@ -368,73 +372,6 @@ impl Details {
         }
         if let Some(seconds) = self.retry_after_seconds {
             map.insert("retryAfterSeconds".to_owned(), seconds.into());
-        }
-        Value::Object(map)
-    }
-}
-
-impl Cause {
-    fn of(reason: &'static str, field: impl Into<String>, message: String) -> Self {
-        Self {
-            reason,
-            message,
-            field: field.into(),
-        }
-    }
-
-    pub fn required(field: impl Into<String>, detail: &str) -> Self {
-        let message = if detail.is_empty() {
-            "Required value".to_owned()
-        } else {
-            format!("Required value: {detail}")
-        };
-        Self::of("FieldValueRequired", field, message)
-    }
-
-    pub fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
-        Self::of(
-            "FieldValueInvalid",
-            field,
-            format!("Invalid value: {value}: {detail}"),
-        )
-    }
-
-    pub fn forbidden(field: impl Into<String>, detail: &str) -> Self {
-        Self::of("FieldValueForbidden", field, format!("Forbidden: {detail}"))
-    }
-
-    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
-        Self::of(
-            "FieldValueDuplicate",
-            field,
-            format!("Duplicate value: {value}"),
-        )
-    }
-
-    pub fn not_supported(field: impl Into<String>, value: &Value, allowed: &[&str]) -> Self {
-        let allowed = allowed
-            .iter()
-            .map(|a| format!("{a:?}"))
-            .collect::<Vec<_>>()
-            .join(", ");
-        let message = format!("Unsupported value: {value}: supported values: {allowed}");
-        Self::of("FieldValueNotSupported", field, message)
-    }
-
-    pub fn owned_by_another(message: String, field: String) -> Self {
-        Self::of("FieldManagerConflict", field, message)
-    }
-
-    fn json(&self) -> Value {
-        let mut map = Map::new();
-        for (key, text) in [
-            ("reason", self.reason),
-            ("message", &self.message),
-            ("field", &self.field),
-        ] {
-            if !text.is_empty() {
-                map.insert(key.to_owned(), text.into());
-            }
         }
         Value::Object(map)
     }

@@ -31,7 +31,7 @@ mod store;
 mod typed;
 mod watch;
 
-pub use failure::{Cause, Details, Failure};
+pub use failure::Failure;
 pub use faults::{Answer, Fault, Faults, Gate, Times};
 pub use request::{On, Requests, Verb};
 pub use resource::{Habits, NameRule, Resource, Subresource};

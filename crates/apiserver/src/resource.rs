@@ -11,6 +11,8 @@ pub struct Resource {
     pub kind: &'static str,
     pub namespaced: bool,
     pub short_names: &'static [&'static str],
+    /// Groups of kinds that kubectl knows by one word, such as `all`.
+    pub categories: &'static [&'static str],
     pub subresources: &'static [Subresource],
     /// Fields a `fieldSelector` may name besides `metadata.name` and `metadata.namespace`.
     pub selectable: &'static [&'static str],
@@ -112,6 +114,7 @@ const ECHOED: Habits = Habits {
     ..PLAIN
 };
 
+const ALL: &[&str] = &["all"];
 const STATUS: &[Subresource] = &[Subresource::Status];
 const POD_FIELDS: &[&str] = &[
     "spec.nodeName",
@@ -159,6 +162,7 @@ const fn row(group: &'static str, version: &'static str, plural: &'static str) -
         kind: "",
         namespaced: true,
         short_names: &[],
+        categories: &[],
         subresources: &[],
         selectable: &[],
         names: NameRule::Subdomain,
@@ -197,6 +201,7 @@ pub(crate) const BUILT_IN: &[Resource] = &[
         singular: "pod",
         kind: "Pod",
         short_names: &["po"],
+        categories: ALL,
         subresources: &[
             Subresource::Status,
             Subresource::Binding,
@@ -237,6 +242,7 @@ pub(crate) const BUILT_IN: &[Resource] = &[
         singular: "service",
         kind: "Service",
         short_names: &["svc"],
+        categories: ALL,
         subresources: STATUS,
         selectable: &["spec.clusterIP", "spec.type"],
         names: NameRule::Label,
@@ -266,6 +272,7 @@ pub(crate) const BUILT_IN: &[Resource] = &[
         singular: "deployment",
         kind: "Deployment",
         short_names: &["deploy"],
+        categories: ALL,
         subresources: STATUS,
         habits: WORKLOAD,
         ..row("apps", "v1", "deployments")
@@ -274,6 +281,7 @@ pub(crate) const BUILT_IN: &[Resource] = &[
         singular: "replicaset",
         kind: "ReplicaSet",
         short_names: &["rs"],
+        categories: ALL,
         subresources: STATUS,
         selectable: &["status.replicas"],
         habits: WORKLOAD,
@@ -283,6 +291,7 @@ pub(crate) const BUILT_IN: &[Resource] = &[
         singular: "statefulset",
         kind: "StatefulSet",
         short_names: &["sts"],
+        categories: ALL,
         subresources: STATUS,
         habits: WORKLOAD,
         ..row("apps", "v1", "statefulsets")
@@ -291,6 +300,7 @@ pub(crate) const BUILT_IN: &[Resource] = &[
         singular: "daemonset",
         kind: "DaemonSet",
         short_names: &["ds"],
+        categories: ALL,
         subresources: STATUS,
         habits: WORKLOAD,
         ..row("apps", "v1", "daemonsets")
@@ -298,6 +308,7 @@ pub(crate) const BUILT_IN: &[Resource] = &[
     Resource {
         singular: "job",
         kind: "Job",
+        categories: ALL,
         subresources: STATUS,
         selectable: &["status.successful"],
         habits: WORKLOAD,

@@ -135,6 +135,7 @@ fn resource_json(resource: &Resource) -> Vec<Value> {
         "kind": resource.kind,
         "verbs": verbs,
         "shortNames": resource.short_names,
+        "categories": resource.categories,
     });
     let parts = resource.subresources.iter().map(|sub| {
         let (kind, group, version, verbs) = match sub {

@@ -103,6 +103,7 @@ async fn one_more_resource_is_one_more_row() -> Result<()> {
         kind: "Budget",
         namespaced: true,
         short_names: &[],
+        categories: &[],
         subresources: &[gpushare_apiserver::Subresource::Status],
         selectable: &[],
         names: NameRule::Subdomain,

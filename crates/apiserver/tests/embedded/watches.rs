@@ -167,12 +167,11 @@ async fn bookmarks_come_as_often_as_configured() -> Result<()> {
 }
 
 /// The state a client builds from its watches must end up equal to the server's, whatever happens in between.
-#[tokio::test]
-async fn a_reflector_keeps_up_through_every_kind_of_trouble() -> Result<()> {
+async fn a_reflector_keeps_up(strategy: watcher::Config) -> Result<()> {
     let server = Server::start().await?;
     let client = plain_client(&server)?;
     let (reader, writer) = reflector::store::<ConfigMap>();
-    let stream = watcher(configs(server.client()), watcher::Config::default())
+    let stream = watcher(configs(server.client()), strategy)
         .default_backoff()
         .reflect(writer);
     let follow = tokio::spawn(stream.for_each(|_| std::future::ready(())));
@@ -223,4 +222,14 @@ async fn a_reflector_keeps_up_through_every_kind_of_trouble() -> Result<()> {
     .await?;
     follow.abort();
     Ok(())
+}
+
+#[tokio::test]
+async fn a_reflector_that_lists_keeps_up_through_every_kind_of_trouble() -> Result<()> {
+    a_reflector_keeps_up(watcher::Config::default()).await
+}
+
+#[tokio::test]
+async fn a_reflector_that_streams_its_lists_keeps_up_through_every_kind_of_trouble() -> Result<()> {
+    a_reflector_keeps_up(watcher::Config::default().streaming_lists()).await
 }
