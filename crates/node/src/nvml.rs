@@ -51,17 +51,23 @@ pub enum DriverError {
     Ask(#[from] NvmlError),
 }
 
-/// Cards with an error that does not pass, and its Xid number.
-type Condemned = BTreeMap<CardId, u64>;
+/// What outlives a session with the driver.
+#[derive(Debug, Default)]
+struct Memory {
+    /// Cards with an error that does not pass, and its Xid number.
+    condemned: BTreeMap<CardId, u64>,
+    /// How many cards did not answer when last asked.
+    silent: usize,
+}
 
 /// Keeps `cards` up to date until shutdown. Blocks; for a thread of its own.
 pub fn watch_cards(driver: &Driver, cards: &watch::Sender<Cards>, stop: &CancellationToken) {
-    let mut condemned = Condemned::new();
+    let mut memory = Memory::default();
     let mut pause = FIRST_PAUSE;
     while !stop.is_cancelled() {
         let ended = driver
             .open()
-            .and_then(|nvml| session::run(&nvml, driver.rescan, cards, &mut condemned, stop));
+            .and_then(|nvml| session::run(&nvml, driver.rescan, cards, &mut memory, stop));
         match ended {
             Ok(()) => pause = FIRST_PAUSE,
             Err(error) => {

@@ -12,7 +12,7 @@ use nvml_wrapper::{Device, EventSet, Nvml};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Condemned, DriverError, NAP, nap, set};
+use super::{DriverError, Memory, NAP, nap, set};
 use crate::cards::{Cards, sick};
 
 const MIB: u64 = 1024 * 1024;
@@ -28,7 +28,7 @@ pub(super) fn run(
     nvml: &Nvml,
     length: Duration,
     cards: &watch::Sender<Cards>,
-    condemned: &mut Condemned,
+    memory: &mut Memory,
     stop: &CancellationToken,
 ) -> Result<(), DriverError> {
     // Subscribed before the first look, so that no error falls between the two.
@@ -37,7 +37,7 @@ pub(super) fn run(
     let mut look = Instant::now();
     while !stop.is_cancelled() && Instant::now() < end {
         if Instant::now() >= look {
-            refresh(nvml, cards, condemned)?;
+            refresh(nvml, cards, memory)?;
             look = Instant::now() + LOOK;
         }
         let Some(events) = &events else {
@@ -46,14 +46,14 @@ pub(super) fn run(
         };
         match events.wait(u32::try_from(NAP.as_millis()).unwrap_or(u32::MAX)) {
             Ok(event) => {
-                if condemn(&event, cards, condemned) {
+                if condemn(&event, cards, memory) {
                     look = Instant::now();
                 }
             }
             Err(NvmlError::Timeout) => {}
             // Which card it is shows at the next look. The driver says so at every wait.
             Err(NvmlError::GpuLost) => {
-                refresh(nvml, cards, condemned)?;
+                refresh(nvml, cards, memory)?;
                 nap(NAP, stop);
             }
             Err(error) => return Err(error.into()),
@@ -66,36 +66,42 @@ pub(super) fn run(
 fn refresh(
     nvml: &Nvml,
     cards: &watch::Sender<Cards>,
-    condemned: &Condemned,
+    memory: &mut Memory,
 ) -> Result<(), DriverError> {
     let before = cards.borrow().known().cloned().unwrap_or_default();
-    let mut now = read(nvml, &before)?;
+    let (mut now, errors) = read(nvml, &before)?;
+    if errors.len() != memory.silent {
+        tracing::warn!(
+            silent = errors.len(),
+            ?errors,
+            "the number of cards that do not answer changed"
+        );
+        memory.silent = errors.len();
+    }
     for card in &mut now {
-        card.healthy &= !condemned.contains_key(&card.id);
+        card.healthy &= !memory.condemned.contains_key(&card.id);
     }
     now.sort_by_key(|card| card.index);
     set(cards, Cards::Known(now.into()));
     Ok(())
 }
 
-/// The cards that answer, and as sick ones those seen before that do not answer any more. A card that
-/// the driver no longer counts at all was taken out, and is left out.
-fn read(nvml: &Nvml, before: &[Card]) -> Result<Vec<Card>, NvmlError> {
+/// The cards that answer, and as sick ones those seen before that do not answer any more, with the
+/// errors of those that do not. A card that the driver no longer counts at all was taken out, and is
+/// left out.
+fn read(nvml: &Nvml, before: &[Card]) -> Result<(Vec<Card>, Vec<String>), NvmlError> {
     let mut found = Vec::new();
-    let mut silent = false;
+    let mut errors = Vec::new();
     for index in 0..nvml.device_count()? {
         match nvml
             .device_by_index(index)
             .and_then(|device| describe(index, &device))
         {
             Ok(card) => found.push(card),
-            Err(error) => {
-                tracing::warn!(index, %error, "a card does not answer");
-                silent = true;
-            }
+            Err(error) => errors.push(format!("card {index}: {error}")),
         }
     }
-    if silent {
+    if !errors.is_empty() {
         let lost: Vec<Card> = before
             .iter()
             .filter(|card| found.iter().all(|found| found.id != card.id))
@@ -103,7 +109,7 @@ fn read(nvml: &Nvml, before: &[Card]) -> Result<Vec<Card>, NvmlError> {
             .collect();
         found.extend(lost);
     }
-    Ok(found)
+    Ok((found, errors))
 }
 
 fn describe(index: u32, device: &Device<'_>) -> Result<Card, NvmlError> {
@@ -148,7 +154,7 @@ fn subscribe(nvml: &Nvml) -> Result<Option<EventSet<'_>>, DriverError> {
 }
 
 /// Notes the card of an error that does not pass; true when there is something new.
-fn condemn(event: &EventData<'_>, cards: &watch::Sender<Cards>, condemned: &mut Condemned) -> bool {
+fn condemn(event: &EventData<'_>, cards: &watch::Sender<Cards>, memory: &mut Memory) -> bool {
     let xid = match event.event_data {
         Some(XidError::Value(xid)) => xid,
         Some(XidError::Unknown) => UNKNOWN_XID,
@@ -173,7 +179,7 @@ fn condemn(event: &EventData<'_>, cards: &watch::Sender<Cards>, condemned: &mut 
             %card, xid,
             "a card reported an error that does not pass; it takes no new pods until the agent restarts"
         );
-        condemned.insert(card.clone(), xid);
+        memory.condemned.insert(card.clone(), xid);
     }
     !ids.is_empty()
 }

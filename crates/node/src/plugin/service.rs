@@ -124,9 +124,9 @@ impl DevicePlugin for Service {
         match outcome {
             Ok(()) => Ok(Response::new(PreStartContainerResponse {})),
             Err(refusal) => {
-                let message = refusal.message();
-                tracing::warn!(resource, message, "refused the start of a container");
-                Err(Status::failed_precondition(message))
+                let reason = refusal.message();
+                tracing::warn!(resource, reason, "refused the start of a container");
+                Err(Status::failed_precondition(reason))
             }
         }
     }
