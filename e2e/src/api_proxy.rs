@@ -16,14 +16,16 @@ use tokio::sync::oneshot;
 
 use crate::world::World;
 
-/// What happens to the next bind that passes.
+/// What happens to binds from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum Binds {
     /// Nothing special.
     Pass,
-    /// Held before the API server sees it, until the test says what becomes of it.
+    /// The first is held before the API server sees it, until the test says what becomes of it; those
+    /// behind it never get through.
     HoldBefore,
-    /// Sent on; the answer is held until the test says what becomes of it.
+    /// The first is sent on and its answer held, until the test says what becomes of it; those behind
+    /// it never get through.
     HoldAfter,
 }
 
@@ -45,8 +47,14 @@ impl Held {
 
 struct Shared {
     client: kube::Client,
-    next: Mutex<Next>,
+    mode: Mutex<Mode>,
     held: Sender<Held>,
+}
+
+struct Mode {
+    binds: Binds,
+    /// The first has come.
+    caught: bool,
 }
 
 pub struct ApiProxy {
@@ -78,7 +86,10 @@ impl ApiProxy {
             let client = kube::Client::try_from(config.expect("a valid kubeconfig"));
             let shared = Arc::new(Shared {
                 client: client.expect("a client"),
-                next: Mutex::new(Next::Pass),
+                mode: Mutex::new(Mode {
+                    binds: Binds::Pass,
+                    caught: false,
+                }),
                 held,
             });
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
@@ -119,9 +130,15 @@ impl ApiProxy {
         std::fs::write(path, config.to_string()).expect("the kubeconfig is written");
     }
 
-    /// Takes hold of the next bind; returns when it has come.
-    pub fn catch(&self, next: Next) -> Held {
-        *self.shared.next.lock() = next;
+    pub fn set(&self, binds: Binds) {
+        *self.shared.mode.lock() = Mode {
+            binds,
+            caught: false,
+        };
+    }
+
+    /// The bind that was taken hold of, once it has come.
+    pub fn caught(&self) -> Held {
         self.held
             .recv_timeout(crate::wait::PATIENCE)
             .expect("a bind comes")
@@ -140,23 +157,29 @@ impl Drop for ApiProxy {
 }
 
 async fn forward(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    let is_bind = request.uri().path().ends_with("/binding");
-    let next = if is_bind {
-        std::mem::replace(&mut *shared.next.lock(), Next::Pass)
-    } else {
-        Next::Pass
+    if !request.uri().path().ends_with("/binding") {
+        return send(shared.client.clone(), request).await;
+    }
+    let (binds, first) = {
+        let mut mode = shared.mode.lock();
+        (mode.binds, !std::mem::replace(&mut mode.caught, true))
     };
-    if next == Next::HoldBefore && !hold(&shared).await {
-        return Broken.into_response();
+    if binds != Binds::Pass && !first {
+        // Its sender is about to die; until then it gets no answer.
+        return std::future::pending().await;
     }
-    // Read whole and sent by a task of its own: the sender's death must not cancel what was delivered.
-    let sent = tokio::spawn(send(shared.client.clone(), request))
-        .await
-        .expect("sending ends");
-    if next == Next::HoldAfter && !hold(&shared).await {
-        return Broken.into_response();
-    }
-    sent
+    // In a task of its own: the sender's death must not cancel what the test lets through.
+    let handling = tokio::spawn(async move {
+        if binds == Binds::HoldBefore && !hold(&shared).await {
+            return Broken.into_response();
+        }
+        let answer = send(shared.client.clone(), request).await;
+        if binds == Binds::HoldAfter && !hold(&shared).await {
+            return Broken.into_response();
+        }
+        answer
+    });
+    handling.await.expect("handling ends")
 }
 
 async fn hold(shared: &Shared) -> bool {

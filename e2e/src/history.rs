@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::PathBuf;
-use std::process::Stdio;
 
 use gpushare_core::gpu::{self, AliyunUnit, MEMORY};
 use gpushare_core::{CardId, PodUid};
@@ -43,9 +42,9 @@ impl History {
                 "--watch",
                 "--output=json",
             ])
-            .arg("--output-watch-events")
-            .stdout(Stdio::piped());
-        let watch = Process::start("kubectl watch", command, &file);
+            .arg("--output-watch-events");
+        let log = world.rig().logs().join("history.log");
+        let watch = Process::start_split("kubectl watch", command, &file, &log);
         Self {
             file,
             _watch: watch,

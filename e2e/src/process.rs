@@ -13,18 +13,18 @@ pub struct Process {
 
 impl Process {
     /// Starts `command`, whose program must replace itself rather than fork, so that its pid is the
-    /// child's. Output is appended to `log`.
-    pub fn start(name: &'static str, mut command: Command, log: &Path) -> Self {
-        let out = File::options()
-            .create(true)
-            .append(true)
-            .open(log)
-            .expect("the log opens");
-        let err = out.try_clone().expect("the log is shared");
+    /// child's. What it prints is appended to `log`.
+    pub fn start(name: &'static str, command: Command, log: &Path) -> Self {
+        Self::start_split(name, command, log, log)
+    }
+
+    /// As [`Self::start`], with output and errors apart.
+    pub fn start_split(name: &'static str, mut command: Command, out: &Path, err: &Path) -> Self {
+        let open = |path| File::options().create(true).append(true).open(path);
         let child = command
             .stdin(Stdio::null())
-            .stdout(out)
-            .stderr(err)
+            .stdout(open(out).expect("the output file opens"))
+            .stderr(open(err).expect("the error file opens"))
             .spawn()
             .unwrap_or_else(|error| panic!("{name} does not start: {error}"));
         Self { name, child }

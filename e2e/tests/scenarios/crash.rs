@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use e2e::World;
-use e2e::api_proxy::{ApiProxy, Next};
+use e2e::api_proxy::{ApiProxy, Binds};
 use e2e::history::History;
 use e2e::manifest::{aliyun, pod};
 use e2e::wait;
@@ -11,7 +11,7 @@ use e2e::world::recorded_card;
 use gpushare_core::CardId;
 use serde_json::{Value, json};
 
-const PODS: usize = 48;
+const PODS: usize = 60;
 /// Each kind of moment this often; `cargo xtask soak` asks for more.
 const KILLS_OF_EACH_KIND: usize = 4;
 
@@ -26,6 +26,12 @@ enum Moment {
     After,
 }
 
+const MOMENTS: [Moment; 3] = [
+    Moment::BeforeAndLost,
+    Moment::BeforeAndDelivered,
+    Moment::After,
+];
+
 #[test]
 fn killed_between_reservation_and_bind_or_right_after_it_nothing_is_lost_or_booked_twice() {
     let mut world = World::start(&[12 * 1024; 5]);
@@ -34,20 +40,21 @@ fn killed_between_reservation_and_bind_or_right_after_it_nothing_is_lost_or_book
     proxy.write_kubeconfig(&kubeconfig);
     restart_extender(&mut world, &kubeconfig);
     let history = History::record(&world, "crash");
+    let mut moments = (0..kills()).flat_map(|_| MOMENTS).peekable();
+    proxy.set(MOMENTS[0].hold());
     create(&world);
-
-    let kills = kills();
-    for _ in 0..kills {
-        for moment in [
-            Moment::BeforeAndLost,
-            Moment::BeforeAndDelivered,
-            Moment::After,
-        ] {
-            if !kill_at(&mut world, &proxy, &kubeconfig, moment) {
-                break;
-            }
+    while let Some(moment) = moments.next() {
+        let held = proxy.caught();
+        world.extender.as_mut().unwrap().kill();
+        match moment {
+            Moment::BeforeAndDelivered => held.deliver(),
+            Moment::BeforeAndLost | Moment::After => held.lose(),
         }
+        // Before the restart, so that the first bind of the new process is caught.
+        proxy.set(moments.peek().map_or(Binds::Pass, |next| next.hold()));
+        world.start_extender_with(&kubeconfig);
     }
+    world.wait_ready();
 
     let pods = wait_all_bound(&world);
     history.wait_for_bound(PODS);
@@ -77,35 +84,20 @@ fn killed_between_reservation_and_bind_or_right_after_it_nothing_is_lost_or_book
     });
 }
 
+impl Moment {
+    fn hold(self) -> Binds {
+        match self {
+            Self::BeforeAndLost | Self::BeforeAndDelivered => Binds::HoldBefore,
+            Self::After => Binds::HoldAfter,
+        }
+    }
+}
+
 fn kills() -> usize {
     let asked = std::env::var("GPUSHARE_SOAK_KILLS")
         .ok()
         .and_then(|text| text.parse().ok());
     asked.unwrap_or(KILLS_OF_EACH_KIND)
-}
-
-/// False when every pod is bound, so that no bind is left to catch.
-fn kill_at(
-    world: &mut World,
-    proxy: &ApiProxy,
-    kubeconfig: &std::path::Path,
-    moment: Moment,
-) -> bool {
-    if unbound(world) < 2 {
-        return false;
-    }
-    let next = match moment {
-        Moment::BeforeAndLost | Moment::BeforeAndDelivered => Next::HoldBefore,
-        Moment::After => Next::HoldAfter,
-    };
-    let held = proxy.catch(next);
-    world.extender.as_mut().unwrap().kill();
-    match moment {
-        Moment::BeforeAndDelivered => held.deliver(),
-        Moment::BeforeAndLost | Moment::After => held.lose(),
-    }
-    restart_extender(world, kubeconfig);
-    true
 }
 
 fn restart_extender(world: &mut World, kubeconfig: &std::path::Path) {
