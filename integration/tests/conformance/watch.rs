@@ -190,14 +190,6 @@ async fn a_bookmark_tells_of_writes_that_the_watch_does_not_show() -> Result<()>
         let configs = test.objects::<ConfigMap>();
         let list = configs.list(&ListParams::default()).await?;
         let version = list.metadata.resource_version.context("no version")?;
-        let mut changes = test
-            .watch::<ConfigMap>()
-            .after(&version)
-            .labels("app=nobody")
-            .timeout(5)
-            .bookmarks()
-            .start()
-            .await?;
         let unseen = ConfigMap {
             metadata: ObjectMeta {
                 name: Some("unseen".to_owned()),
@@ -207,6 +199,13 @@ async fn a_bookmark_tells_of_writes_that_the_watch_does_not_show() -> Result<()>
         };
         let written = configs.create(&PostParams::default(), &unseen).await?;
         let written: u64 = written.resource_version().context("no version")?.parse()?;
+        // A watch gets a last bookmark shortly before its time is up.
+        let watch = test
+            .watch::<ConfigMap>()
+            .after(&version)
+            .labels("app=nobody")
+            .timeout(5);
+        let mut changes = watch.bookmarks().start().await?;
         match changes.next().await? {
             Some(Change::Bookmark(version, _)) => assert!(version.parse::<u64>()? >= written),
             other => bail!("expected a bookmark, got {other:?}"),

@@ -16,7 +16,7 @@ use super::options::WatchOptions;
 use super::reply::{Body, Cut};
 use crate::failure::Failure;
 use crate::registry::{Registry, Served};
-use crate::store::{Begun, TableId};
+use crate::store::{Begun, Start, TableId};
 use crate::watch::{Delivery, Subscription, event_line, initial_line};
 
 /// So long before its end a watch gets a last bookmark, to resume from.
@@ -50,6 +50,7 @@ pub(crate) fn watch_reply(
 ) -> Response<Body> {
     let now = Instant::now();
     let view = served.view.map(|view| view.read);
+    let told = known(&begun, options.start);
     let mut stream = Stream {
         registry,
         kind: served.resource.kind,
@@ -60,7 +61,7 @@ pub(crate) fn watch_reply(
         bookmarks: options.bookmarks.then_some(bookmark_interval),
         next_bookmark: now,
         table: served.table,
-        told: begun.version,
+        told,
         deadline: now + options.timeout,
     };
     stream.waiting.extend(
@@ -81,6 +82,14 @@ pub(crate) fn watch_reply(
         let frame = stream.next().await?;
         Some((frame, stream))
     }))
+}
+
+/// The version up to which the client knows everything once it has what is sent first.
+fn known(begun: &Begun, start: Start) -> u64 {
+    match start {
+        Start::Now | Start::Next => begun.version,
+        Start::After(version) => begun.missed.last().map_or(version, Delivery::version),
+    }
 }
 
 /// A watch that could not begin says so in the stream, where watchers look for it.

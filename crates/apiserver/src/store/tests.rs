@@ -157,3 +157,32 @@ fn a_namespace_is_scanned_alone_even_when_another_starts_with_its_name() {
     );
     assert_eq!(store.scan(table, None).len(), 3);
 }
+
+#[test]
+fn a_watcher_that_does_not_read_is_forgotten_and_can_resume() {
+    let (mut store, table) = store(100_000);
+    let mut lazy = store.watch(table, Filter::default(), Start::Now).unwrap();
+    let mut writes = 0;
+    while store.watches() == 1 {
+        store.put(table, config("a", "x"));
+        writes += 1;
+        assert!(writes < 100_000, "the queue has no end");
+    }
+    let (_, _, last) = lines(&mut lazy).pop().unwrap();
+    let mut resumed = store
+        .watch(table, Filter::default(), Start::After(last))
+        .unwrap();
+    assert_eq!(lines(&mut resumed), vec![said("MODIFIED", "x", last + 1)]);
+}
+
+#[test]
+fn a_watch_from_the_future_waits_for_it() {
+    let (mut store, table) = store(10);
+    let mut early = store
+        .watch(table, Filter::default(), Start::After(102))
+        .unwrap();
+    for name in ["a", "b", "c"] {
+        store.put(table, config(name, "x"));
+    }
+    assert_eq!(lines(&mut early), vec![said("ADDED", "x", 103)]);
+}
