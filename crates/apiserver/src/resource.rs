@@ -1,5 +1,5 @@
-//! The table of served resources. A resource is a row: nothing outside this table names groups or plurals,
-//! so serving one more kind (or a custom resource) is one more row.
+//! The table of served resources. Routing, discovery, storage and the generic verbs read it and name no resource
+//! themselves, so serving one more kind (or a custom resource) is one more row. Rules of single kinds are elsewhere.
 
 /// One served resource at one API version.
 #[derive(Debug, Clone)]
