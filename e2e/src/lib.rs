@@ -18,3 +18,13 @@ pub mod wait;
 pub mod world;
 
 pub use world::World;
+
+/// A number that `cargo xtask soak` raises.
+pub fn setting(name: &str, usual: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is no number")),
+        Err(_) => usual,
+    }
+}

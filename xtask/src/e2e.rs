@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 }
 
 /// Tests that need a real cluster are built with these features only.
-const FEATURES: [&str; 3] = [
+pub(crate) const FEATURES: [&str; 3] = [
     "gpushare-rig/real-cluster",
     "xtask/real-cluster",
     "e2e/real-cluster",
@@ -47,7 +47,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let products = steps.run("build", |_| Products::build(&FEATURES));
     if let (Some(_), Some(products)) = (binaries, products) {
         let suite = Suite {
-            filter: arguments.filter.as_deref(),
+            filters: arguments.filter.iter().map(String::as_str).collect(),
+            env: Vec::new(),
             threads: arguments.test_threads,
             logs: arguments.log_directory()?,
             products,
@@ -74,16 +75,19 @@ impl Arguments {
     }
 }
 
-struct Suite<'a> {
-    filter: Option<&'a str>,
-    threads: u32,
-    logs: Option<PathBuf>,
-    products: Products,
+/// Built test programs and how to run them.
+pub(crate) struct Suite<'a> {
+    /// Only tests whose name contains one of these; all when there is none.
+    pub(crate) filters: Vec<&'a str>,
+    pub(crate) env: Vec<(&'a str, String)>,
+    pub(crate) threads: u32,
+    pub(crate) logs: Option<PathBuf>,
+    pub(crate) products: Products,
 }
 
 impl Suite<'_> {
     /// The tests of one package, which start clusters of their own.
-    fn run(&self, tests: &mut Tests, package: &str) -> Result<()> {
+    pub(crate) fn run(&self, tests: &mut Tests, package: &str) -> Result<()> {
         self.run_with(tests, package, |program| Command::new(program))
     }
 
@@ -116,7 +120,8 @@ impl Suite<'_> {
         let mut failures = Vec::new();
         for mut command in self.products.tests_of(package, start)? {
             command.arg(format!("--test-threads={}", self.threads));
-            command.args(self.filter);
+            command.args(&self.filters);
+            command.envs(self.env.iter().map(|(name, value)| (name, value)));
             if let Some(logs) = &self.logs {
                 command.env("GPUSHARE_RIG_LOGS", logs);
             }

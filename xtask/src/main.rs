@@ -6,6 +6,7 @@ mod cluster;
 mod e2e;
 mod nvidia_smi;
 mod python;
+mod soak;
 mod steps;
 mod test;
 mod tidy;
@@ -30,6 +31,7 @@ struct Arguments {
 enum Command {
     Test(test::Arguments),
     E2e(e2e::Arguments),
+    Soak(soak::Arguments),
     Cluster(cluster::Arguments),
     Tidy(tidy::Arguments),
 }
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Test(arguments) => test::run(&arguments),
         Command::E2e(arguments) => e2e::run(&arguments),
+        Command::Soak(arguments) => soak::run(&arguments),
         Command::Cluster(arguments) => cluster::run(&arguments),
         Command::Tidy(arguments) => tidy::run(&arguments),
     };

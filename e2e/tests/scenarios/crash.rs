@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 const PODS: usize = 60;
 /// Each kind of moment this often; `cargo xtask soak` asks for more.
-const KILLS_OF_EACH_KIND: usize = 4;
+const KILLS_OF_EACH_KIND: u64 = 4;
 
 /// When the extender dies, and what becomes of the bind it had sent.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,8 @@ fn killed_between_reservation_and_bind_or_right_after_it_nothing_is_lost_or_book
     proxy.write_kubeconfig(&kubeconfig);
     restart_extender(&mut world, &kubeconfig);
     let history = History::record(&world, "crash");
-    let mut moments = (0..kills()).flat_map(|_| MOMENTS).peekable();
+    let kills = e2e::setting("GPUSHARE_SOAK_KILLS", KILLS_OF_EACH_KIND);
+    let mut moments = (0..kills).flat_map(|_| MOMENTS).peekable();
     proxy.set(MOMENTS[0].hold());
     create(&world);
     while let Some(moment) = moments.next() {
@@ -91,13 +92,6 @@ impl Moment {
             Self::After => Binds::HoldAfter,
         }
     }
-}
-
-fn kills() -> usize {
-    let asked = std::env::var("GPUSHARE_SOAK_KILLS")
-        .ok()
-        .and_then(|text| text.parse().ok());
-    asked.unwrap_or(KILLS_OF_EACH_KIND)
 }
 
 fn restart_extender(world: &mut World, kubeconfig: &std::path::Path) {

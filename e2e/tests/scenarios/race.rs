@@ -10,13 +10,14 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 
 const PODS: usize = 100;
+/// `cargo xtask soak` asks for more.
 const ROUNDS: u64 = 5;
 const BINDS_AT_ONCE: usize = 16;
 
 #[test]
 fn a_hundred_equal_pods_bound_in_any_order_each_see_the_card_of_their_record() {
     let world = World::start(&[13 * 1024; 8]);
-    for round in 0..ROUNDS {
+    for round in 0..e2e::setting("GPUSHARE_SOAK_ROUNDS", ROUNDS) {
         let history = History::record(&world, &format!("race-{round}"));
         create(&world, round);
         bind_shuffled(&world, round);

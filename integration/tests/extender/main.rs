@@ -1,0 +1,6 @@
+//! The extender against an API server, embedded or real: what it writes, and what it makes of it again.
+
+#![expect(clippy::indexing_slicing, reason = "tests stop at the first surprise")]
+
+mod books;
+mod running;
