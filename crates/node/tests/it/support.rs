@@ -233,6 +233,13 @@ impl Running {
 
     async fn stop(self) {
         self.tasks.shutdown().cancel();
-        self.tasks.finished(GRACE).await.unwrap();
+        self.tasks.clone().finished(GRACE).await.unwrap();
+    }
+}
+
+/// A test that fails must not wait for an agent that nobody stops.
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.tasks.shutdown().cancel();
     }
 }
