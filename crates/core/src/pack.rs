@@ -5,6 +5,7 @@
 //! machine. Nothing here books anything for good; that is the [ledger](crate::ledger)'s.
 
 mod cutting;
+mod fading;
 mod fgd;
 pub mod fleet;
 pub mod grain;
@@ -18,9 +19,10 @@ pub mod shape;
 pub mod space;
 mod stock;
 mod strand;
+mod turnover;
 mod usable;
 
-pub use fleet::{Fleet, Pick, Term};
+pub use fleet::{Fleet, Key, Pick, Term};
 pub use grain::GRAINS;
 pub use policy::Policy;
 pub use pool::{Pool, PoolId, PoolSet, Pools};

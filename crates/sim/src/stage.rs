@@ -104,6 +104,7 @@ impl Stage {
     pub fn leave(&mut self, pod: &Pod, placed: Placed) -> Result<(), StageError> {
         let shape = shape(&self.fleet, pod);
         self.fleet.give(placed.pick, &shape);
+        self.fleet.observe_end(&shape);
         let row = self
             .rows
             .get(placed.pick.node)

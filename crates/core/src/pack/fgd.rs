@@ -10,14 +10,17 @@
 mod published;
 
 use super::grain::GRAINS;
-use super::mix::{Mix, ONE};
+use super::mix::Mix;
 use super::shape::Shape;
-use super::usable::Usable;
+use super::usable::{Usable, Weighed};
 
 pub(super) use published::Published;
 
 /// Typical pods: this part of all, in percent.
 const TYPICAL: i64 = 95;
+
+/// The score of a placement that changes no fragment.
+pub(super) const UNCHANGED: i64 = 50;
 
 /// Least change for a score of 51, 52, … 99, in thousandths of a thousandth of a thousandth of a card:
 /// `10^9 ln(score / (100 - score))`. Scores below 50 mirror them.
@@ -90,7 +93,11 @@ pub(super) fn typical(mix: &Mix) -> Usable {
                 covered += count;
                 !enough
             })
-            .map(|(count, shape)| (*shape, count.max(ONE / 1_000))),
+            .map(|(count, shape)| Weighed {
+                shape: *shape,
+                weight: count,
+                demand: 0,
+            }),
     )
 }
 
@@ -109,14 +116,15 @@ pub(super) fn score(taken: i64, usable_lost: i64, weight: i64) -> i64 {
         i64::try_from(count).unwrap_or(0)
     };
     if change >= 0 {
-        50 + steps(&|step| scaled >= step)
+        UNCHANGED + steps(&|step| scaled >= step)
     } else {
-        49 - steps(&|step| scaled > step)
+        UNCHANGED - 1 - steps(&|step| scaled > step)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::mix::ONE;
     use super::*;
 
     #[test]

@@ -1,17 +1,22 @@
 //! The fleet: all spaces of a cluster, what was learnt of its requests, and the one loop that chooses.
 
-use super::fgd::{self, Published};
-use super::grain::GRAINS;
-use super::lessons::{Lessons, WEIGHT};
+mod judge;
+
+use super::fading::Fading;
+use super::fgd::Published;
+use super::lessons::{Lessons, Material};
 use super::mix::Mix;
-use super::policy::{Criterion, MAX_CRITERIA, Measure, Policy};
+use super::policy::{Measure, Policy};
 use super::pool::Pools;
-use super::scarcity::FULL;
 use super::shape::Shape;
-use super::space::{CardRoom, CardSet, Space};
+use super::space::{CardSet, Space};
 use super::stock::Stock;
-use super::usable::{Tally, Usable};
+use super::turnover::Turnover;
+use super::usable::{Tally, Usable, Weighed};
 use crate::ids::NodeName;
+use judge::Judge;
+
+pub use judge::Key;
 
 /// Requests after which the mix is looked at for the first time; then at each doubling.
 const FIRST_LESSON: u64 = 32;
@@ -19,9 +24,8 @@ const FIRST_LESSON: u64 = 32;
 const LESSON_EVERY: u64 = 512;
 /// Requests between two looks at the scarcity of pools.
 const SCARCITY_EVERY: u64 = 8;
-/// What scarcity costs against room.
-const SCARCITY_WEIGHT: i64 = 8;
 
+/// A node and what the lessons say of it, kept up to date so that choosing only reads.
 #[derive(Clone, Debug)]
 struct Node {
     name: NodeName,
@@ -32,15 +36,13 @@ struct Node {
     stranded: i64,
 }
 
-/// A placement: a node by its place in the order, and its cards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A placement: a node by its place in the order, and its cards. The place holds until a node comes
+/// or goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pick {
     pub node: usize,
     pub cards: CardSet,
 }
-
-/// The criteria's values, less is better, the first counting most.
-pub type Key = [i64; MAX_CRITERIA];
 
 /// One value behind a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +51,7 @@ pub struct Term {
     pub value: i64,
 }
 
+/// All nodes of a cluster and a policy.
 #[derive(Clone, Debug)]
 pub struct Fleet {
     policy: Policy,
@@ -57,10 +60,12 @@ pub struct Fleet {
     nodes: Vec<Node>,
     stock: Stock,
     mix: Mix,
+    turnover: Turnover,
     lessons: Lessons,
-    taught: bool,
+    /// Typical pods that were given instead of learnt.
     published: Option<Published>,
-    seen: u64,
+    requests: u64,
+    requests_at_lesson: u64,
     /// Grains asked for since the last lesson.
     asked: i64,
 }
@@ -73,12 +78,17 @@ impl Fleet {
             nodes: Vec::new(),
             stock: Stock::default(),
             mix: Mix::default(),
+            turnover: Turnover::default(),
             lessons: Lessons::default(),
-            taught: false,
             published: None,
-            seen: 0,
+            requests: 0,
+            requests_at_lesson: 0,
             asked: 0,
         }
+    }
+
+    pub fn policy(&self) -> &Policy {
+        &self.policy
     }
 
     pub fn pools(&self) -> &Pools {
@@ -122,7 +132,7 @@ impl Fleet {
             usable: 0,
             stranded: 0,
         };
-        node.refresh(&self.lessons);
+        node.look(&self.lessons);
         match self.nodes.binary_search_by(|node| node.name.cmp(name)) {
             Ok(index) => {
                 if let Some(known) = self.nodes.get_mut(index) {
@@ -141,47 +151,67 @@ impl Fleet {
         }
     }
 
-    /// Learns from one request. Each pod must be shown once, placed or not.
+    /// Learns from one request. Show each pod once, whether it can be placed or not; at a start, also
+    /// those that run already.
     pub fn observe(&mut self, shape: &Shape) {
         if self.published.is_some() {
             return;
         }
+        let grains = self.stock.demand(&self.pools, shape);
         self.mix.observe(shape);
-        self.seen += 1;
-        self.asked = self
-            .asked
-            .saturating_add(self.stock.demand(&self.pools, shape));
-        let lesson = if self.seen < LESSON_EVERY {
-            self.seen >= FIRST_LESSON && self.seen.is_power_of_two()
+        self.turnover.came(grains);
+        self.asked = self.asked.saturating_add(grains);
+        self.requests += 1;
+        let due = if self.requests < LESSON_EVERY {
+            self.requests >= FIRST_LESSON && self.requests.is_power_of_two()
         } else {
-            self.seen.is_multiple_of(LESSON_EVERY)
+            self.requests.is_multiple_of(LESSON_EVERY)
         };
-        if lesson {
-            self.mix.forget(self.asked, self.stock.total().capacity);
-            self.asked = 0;
+        if due {
             self.learn();
-        } else if self.taught && self.seen.is_multiple_of(SCARCITY_EVERY) {
+        } else if self.requests.is_multiple_of(SCARCITY_EVERY) && self.policy.uses(Measure::Cost) {
             self.lessons.scarcity = self.lessons.dependence.scarcity(&self.pools, &self.stock);
         }
+    }
+
+    /// Learns that a pod that was placed has ended.
+    pub fn observe_end(&mut self, shape: &Shape) {
+        self.turnover.gone(self.stock.demand(&self.pools, shape));
     }
 
     /// Takes these shapes as typical, with how often each occurs among `all` pods, and learns no others
     /// after that: how fragmentation gradient descent was published.
     pub fn know_typical(&mut self, typical: &[(Shape, i64)], all: i64) {
-        self.lessons.usable = Usable::new(typical.iter().copied());
+        let weighed = typical.iter().map(|(shape, count)| Weighed {
+            shape: *shape,
+            weight: *count,
+            demand: 0,
+        });
+        self.lessons.usable = Usable::new(weighed);
         self.published = Some(Published::new(typical, all));
-        self.look_again();
+        self.look();
     }
 
     fn learn(&mut self) {
-        self.lessons = Lessons::learn(&self.policy, &self.mix, &self.pools, &self.stock);
-        self.taught = true;
-        self.look_again();
+        let requests = self.requests - self.requests_at_lesson;
+        let fading = Fading::after(requests, self.asked, self.stock.total().capacity);
+        self.mix.forget(fading);
+        self.turnover.forget(fading);
+        self.asked = 0;
+        self.requests_at_lesson = self.requests;
+        let material = Material {
+            mix: &self.mix,
+            pools: &self.pools,
+            stock: &self.stock,
+        };
+        let spaces = self.nodes.iter().map(|node| &node.space);
+        self.lessons = Lessons::learn(&self.policy, material, &spaces);
+        self.look();
     }
 
-    fn look_again(&mut self) {
+    fn look(&mut self) {
         for node in &mut self.nodes {
-            node.refresh(&self.lessons);
+            node.look(&self.lessons);
         }
     }
 
@@ -190,27 +220,63 @@ impl Fleet {
         self.choose_among(shape, 0..self.nodes.len())
     }
 
-    /// The best placement on these nodes, in whatever order they come.
+    /// The best placement on these nodes, the same in whatever order they come.
     pub fn choose_among(
         &self,
         shape: &Shape,
         nodes: impl IntoIterator<Item = usize>,
     ) -> Option<Pick> {
-        let judge = Judge::new(self, shape);
-        let mut scratch = Vec::new();
+        let mut judge = Judge::new(self, shape);
         let mut best: Option<(Key, Pick)> = None;
+        let by_order = self.policy.goes_by_order();
         for index in nodes {
-            let Some(node) = self.nodes.get(index) else {
+            if by_order && best.is_some_and(|(_, best)| best.node < index) {
                 continue;
-            };
-            node.space.choices(shape, |cards| {
-                let pick = Pick { node: index, cards };
-                if let Some(key) = judge.beats(node, pick, best.as_ref(), &mut scratch) {
-                    best = Some((key, pick));
-                }
-            });
+            }
+            self.improve(&mut judge, shape, index, &mut best);
         }
         best.map(|(_, pick)| pick)
+    }
+
+    /// The best placement on each of these nodes that has one, best node first.
+    pub fn rank(&self, shape: &Shape, nodes: impl IntoIterator<Item = usize>) -> Vec<(Key, Pick)> {
+        let mut judge = Judge::new(self, shape);
+        let mut ranking: Vec<(Key, Pick)> = nodes
+            .into_iter()
+            .filter_map(|index| {
+                let mut best = None;
+                self.improve(&mut judge, shape, index, &mut best);
+                best
+            })
+            .collect();
+        ranking.sort_unstable();
+        ranking
+    }
+
+    fn improve(
+        &self,
+        judge: &mut Judge<'_>,
+        shape: &Shape,
+        index: usize,
+        best: &mut Option<(Key, Pick)>,
+    ) {
+        let Some(node) = self.nodes.get(index) else {
+            return;
+        };
+        node.space.choices(shape, |cards| {
+            let pick = Pick { node: index, cards };
+            if let Some(key) = judge.beats(node, pick, best.as_ref()) {
+                *best = Some((key, pick));
+            }
+        });
+    }
+
+    /// The values behind a placement, term by term: grains, unless the name says otherwise.
+    pub fn explain(&self, pick: Pick, shape: &Shape) -> Vec<Term> {
+        match self.nodes.get(pick.node) {
+            Some(node) => Judge::new(self, shape).explain(node, pick),
+            None => Vec::new(),
+        }
     }
 
     /// Books a placement; false, and nothing changed, when it does not fit (any more).
@@ -229,199 +295,18 @@ impl Fleet {
         self.stock.remove(&node.space);
         let changed = change(&mut node.space);
         self.stock.add(&node.space);
-        node.refresh(&self.lessons);
+        node.look(&self.lessons);
         Some(changed)
-    }
-
-    /// The values behind a placement, term by term.
-    pub fn explain(&self, pick: Pick, shape: &Shape) -> Vec<Term> {
-        let Some(node) = self.nodes.get(pick.node) else {
-            return Vec::new();
-        };
-        let judge = Judge::new(self, shape);
-        let mut scratch = Vec::new();
-        node.after(pick.cards, shape, &mut scratch);
-        let mut terms = Vec::new();
-        for criterion in self.policy.criteria {
-            let value = judge.measure(criterion.measure, node, pick, &scratch);
-            terms.push(Term {
-                name: criterion.measure.name(),
-                value,
-            });
-            if criterion.measure == Measure::Cost {
-                let parts = judge.cost(node, &scratch);
-                terms.extend(parts.map(|(name, value)| Term { name, value }));
-            }
-        }
-        terms
     }
 }
 
 impl Node {
-    fn refresh(&mut self, lessons: &Lessons) {
+    fn look(&mut self, lessons: &Lessons) {
         self.room = self.space.room();
         self.tallies = lessons.usable.tallies(&self.space);
         self.usable = lessons.usable.now(&self.tallies, self.space.cpu);
-        self.stranded =
-            lessons
-                .strand
-                .weighted(self.room, self.space.cpu, self.space.memory, WEIGHT);
-    }
-
-    /// The chosen cards before and after the pod.
-    fn after(&self, cards: CardSet, shape: &Shape, into: &mut Vec<(CardRoom, CardRoom)>) {
-        into.clear();
-        into.extend(cards.iter().filter_map(|index| {
-            let card = self.space.card(index)?;
-            Some((*card, card.less(&shape.want)))
-        }));
-    }
-}
-
-/// One request before the fleet, with what is the same for all nodes worked out once.
-struct Judge<'a> {
-    fleet: &'a Fleet,
-    shape: &'a Shape,
-    criteria: &'a [Criterion],
-    /// The least any cut for this shape wastes, by pool.
-    least_waste: Vec<i64>,
-}
-
-impl<'a> Judge<'a> {
-    fn new(fleet: &'a Fleet, shape: &'a Shape) -> Self {
-        let least_waste = fleet
-            .pools
-            .iter()
-            .zip(&fleet.lessons.prices)
-            .map(|((_, pool), prices)| {
-                shape
-                    .want
-                    .size_on(pool)
-                    .map_or(0, |size| prices.least_loss(size))
-            })
-            .collect();
-        Self {
-            fleet,
-            shape,
-            criteria: fleet.policy.criteria,
-            least_waste,
-        }
-    }
-
-    /// The key of a placement if it is better than the best so far.
-    fn beats(
-        &self,
-        node: &Node,
-        pick: Pick,
-        best: Option<&(Key, Pick)>,
-        scratch: &mut Vec<(CardRoom, CardRoom)>,
-    ) -> Option<Key> {
-        node.after(pick.cards, self.shape, scratch);
-        let mut key = Key::default();
-        let mut better = best.is_none();
-        let rivals = best.map_or(Key::default(), |(key, _)| *key);
-        for ((criterion, slot), rival) in self.criteria.iter().zip(&mut key).zip(rivals) {
-            let value = self.measure(criterion.measure, node, pick, scratch);
-            *slot = criterion.key(value, self.shape.cards > 0);
-            if !better {
-                if *slot > rival {
-                    return None;
-                }
-                better = *slot < rival;
-            }
-        }
-        let earlier =
-            best.is_none_or(|(_, rival)| (pick.node, pick.cards) < (rival.node, rival.cards));
-        (better || earlier).then_some(key)
-    }
-
-    fn measure(
-        &self,
-        measure: Measure,
-        node: &Node,
-        pick: Pick,
-        cards: &[(CardRoom, CardRoom)],
-    ) -> i64 {
-        match measure {
-            Measure::Order => i64::try_from(pick.node).unwrap_or(i64::MAX),
-            Measure::NodeRoom => node.room - taken(cards),
-            Measure::CardRoom => cards.iter().map(|(_, after)| after.room()).sum(),
-            Measure::Waste => self.waste(cards),
-            Measure::Cost => self.cost(node, cards).iter().map(|(_, value)| value).sum(),
-            Measure::Fragmentation => {
-                let usable = &self.fleet.lessons.usable;
-                let left = usable.after(&node.tallies, node.space.cpu - self.shape.cpu, cards);
-                let lost = node.usable - left;
-                if lost == 0 && self.loses_by_rounding(node) {
-                    return 49;
-                }
-                fgd::score(taken(cards), lost, usable.weight)
-            }
-        }
-    }
-
-    fn loses_by_rounding(&self, node: &Node) -> bool {
-        let (before, after) = (node.space.cpu, node.space.cpu - self.shape.cpu);
-        self.shape.cards == 0
-            && self
-                .fleet
-                .published
-                .as_ref()
-                .is_some_and(|published| published.loses_by_rounding(&node.space, before, after))
-    }
-
-    fn waste(&self, cards: &[(CardRoom, CardRoom)]) -> i64 {
-        cards
-            .iter()
-            .map(|(before, after)| {
-                let pool = before.pool.index();
-                let prices = self.fleet.lessons.prices.get(pool);
-                let least = self.least_waste.get(pool).copied().unwrap_or(0);
-                prices.map_or(0, |prices| prices.loss(before.room(), after.room()) - least)
-            })
-            .sum()
-    }
-
-    /// Grains: usable room lost beyond what is taken, room stranded, and the scarcity of the pool.
-    fn cost(&self, node: &Node, cards: &[(CardRoom, CardRoom)]) -> [(&'static str, i64); 3] {
-        let lessons = &self.fleet.lessons;
-        let (cpu, memory) = (
-            node.space.cpu - self.shape.cpu,
-            node.space.memory - self.shape.memory,
-        );
-        let taken = taken(cards);
-        let usable = lessons.usable.after(&node.tallies, cpu, cards);
-        let stranded = lessons
+        self.stranded = lessons
             .strand
-            .weighted(node.room - taken, cpu, memory, WEIGHT);
-        let scarce: i64 = cards
-            .iter()
-            .map(|(before, after)| {
-                let scarcity = lessons
-                    .scarcity
-                    .get(before.pool.index())
-                    .copied()
-                    .unwrap_or(0);
-                (before.room() - after.room()) * scarcity / FULL
-            })
-            .sum();
-        [
-            (
-                "usable room lost",
-                (node.usable - usable - taken * lessons.usable.weight) / WEIGHT,
-            ),
-            ("room stranded", (stranded - node.stranded) / WEIGHT),
-            ("scarcity of the pool", scarce * SCARCITY_WEIGHT),
-        ]
+            .grains(self.room, self.space.cpu, self.space.memory);
     }
 }
-
-fn taken(cards: &[(CardRoom, CardRoom)]) -> i64 {
-    cards
-        .iter()
-        .map(|(before, after)| before.room() - after.room())
-        .sum()
-}
-
-/// Cards of the fleet in grains, for reports.
-pub const WHOLE_CARD: i64 = GRAINS;

@@ -1,16 +1,20 @@
 //! Lessons: the tables that a policy derives from the mix, drawn again from time to time.
 
+use std::collections::BTreeMap;
+
 use super::fgd;
 use super::grain::GRAINS;
 use super::mix::Mix;
 use super::policy::{Measure, Policy};
-use super::pool::Pools;
+use super::pool::{Pool, PoolSet, Pools};
 use super::prices::Prices;
 use super::scarcity::Dependence;
 use super::shape::{Shape, Want};
+use super::space::Space;
 use super::stock::Stock;
 use super::strand::Strand;
-use super::usable::Usable;
+use super::usable::{Usable, Weighed};
+use crate::amounts::Amounts;
 
 /// Shapes whose usable room is followed; the rest have too little weight to matter.
 const MAX_SHAPES: usize = 64;
@@ -29,8 +33,21 @@ pub(super) struct Lessons {
     pub(super) scarcity: Vec<i64>,
 }
 
+/// What lessons are drawn from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Material<'a> {
+    pub(super) mix: &'a Mix,
+    pub(super) pools: &'a Pools,
+    pub(super) stock: &'a Stock,
+}
+
 impl Lessons {
-    pub(super) fn learn(policy: &Policy, mix: &Mix, pools: &Pools, stock: &Stock) -> Self {
+    pub(super) fn learn<'a>(
+        policy: &Policy,
+        material: Material<'_>,
+        spaces: &(impl Iterator<Item = &'a Space> + Clone),
+    ) -> Self {
+        let Material { mix, pools, stock } = material;
         if policy.uses(Measure::Fragmentation) {
             return Self {
                 usable: fgd::typical(mix),
@@ -42,7 +59,7 @@ impl Lessons {
         }
         let dependence = Dependence::learn(mix, pools, stock);
         Self {
-            usable: weighted(mix, pools, stock),
+            usable: heaviest(material, spaces),
             strand: Strand::learn(mix, pools, stock),
             prices: prices(mix, pools),
             scarcity: dependence.scarcity(pools, stock),
@@ -52,30 +69,43 @@ impl Lessons {
 }
 
 /// The heaviest shapes. Weight is count times demand to the power of 3/4: by count alone the rare pods
-/// that need whole nodes would not be seen, by demand alone nothing else would.
-fn weighted(mix: &Mix, pools: &Pools, stock: &Stock) -> Usable {
-    let mut shapes: std::collections::BTreeMap<Shape, i128> = std::collections::BTreeMap::new();
+/// that need whole nodes would not be seen, by demand alone nothing else would. Models are left to the
+/// scarcity of pools.
+fn heaviest<'a>(
+    Material { mix, pools, stock }: Material<'_>,
+    spaces: &(impl Iterator<Item = &'a Space> + Clone),
+) -> Usable {
+    let mut sums: BTreeMap<Shape, (i128, i128)> = BTreeMap::new();
     for (shape, seen) in mix.iter().filter(|(shape, _)| shape.cards > 0) {
-        let any = Shape {
-            pools: super::pool::PoolSet::ANY,
+        let anywhere = Shape {
+            pools: PoolSet::ANY,
             ..*shape
         };
-        let weight = i128::from(seen.count) * three_quarters(stock.demand(pools, shape));
-        *shapes.entry(any).or_default() += weight;
+        let grains = stock.demand(pools, shape);
+        let (weight, demand) = sums.entry(anywhere).or_default();
+        *weight += i128::from(seen.count) * three_quarters(grains);
+        *demand += i128::from(seen.count) * i128::from(grains);
     }
-    let mut shapes: Vec<(i128, Shape)> = shapes
+    let all: i128 = sums.values().map(|(_, demand)| demand).sum();
+    let mut shapes: Vec<(i128, Shape, i128)> = sums
         .into_iter()
-        .map(|(shape, weight)| (weight, shape))
+        .map(|(shape, (weight, demand))| (weight, shape, demand))
         .collect();
     shapes.sort_unstable_by(|a, b| b.cmp(a));
     shapes.truncate(MAX_SHAPES);
-    let total: i128 = shapes.iter().map(|(weight, _)| weight).sum();
-    let mut usable = Usable::new(shapes.into_iter().map(|(weight, shape)| {
-        let part = weight * i128::from(WEIGHT) / total.max(1);
-        (shape, i64::try_from(part).unwrap_or(0))
+    let total: i128 = shapes.iter().map(|(weight, _, _)| weight).sum();
+    let mut usable = Usable::new(shapes.into_iter().map(|(weight, shape, demand)| Weighed {
+        shape,
+        weight: part(weight, total),
+        demand: part(demand, all),
     }));
     usable.weight = WEIGHT;
+    usable.favour_scarce(spaces, WEIGHT, stock.total().free);
     usable
+}
+
+fn part(some: i128, all: i128) -> i64 {
+    i64::try_from(some * i128::from(WEIGHT) / all.max(1)).unwrap_or(0)
 }
 
 /// `1024 * demand^(3/4)`.
@@ -86,31 +116,35 @@ fn three_quarters(demand: i64) -> i128 {
 }
 
 fn prices(mix: &Mix, pools: &Pools) -> Vec<Prices> {
-    let mut known: Vec<(crate::amounts::Amounts, Prices)> = Vec::new();
+    let mut known: Vec<(Amounts, Prices)> = Vec::new();
+    for (_, pool) in pools.iter() {
+        if !known.iter().any(|(capacity, _)| *capacity == pool.capacity) {
+            known.push((pool.capacity, Prices::learn(pieces(mix, pool))));
+        }
+    }
     pools
         .iter()
-        .map(|(_, pool)| {
-            if let Some((_, prices)) = known
+        .filter_map(|(_, pool)| {
+            known
                 .iter()
                 .find(|(capacity, _)| *capacity == pool.capacity)
-            {
-                return prices.clone();
-            }
-            let mut demand: std::collections::BTreeMap<i64, i64> =
-                std::collections::BTreeMap::new();
-            for (shape, seen) in mix.iter() {
-                if shape.cards > 0
-                    && matches!(shape.want, Want::Share(_))
-                    && let Some(size) = shape.want.size_on(pool).filter(|size| *size < GRAINS)
-                {
-                    let pieces = seen.count.saturating_mul(i64::from(shape.cards)) >> 8;
-                    let entry = demand.entry(size).or_default();
-                    *entry = entry.saturating_add(pieces);
-                }
-            }
-            let prices = Prices::learn(demand.into_iter().collect());
-            known.push((pool.capacity, prices.clone()));
-            prices
         })
+        .map(|(_, prices)| prices.clone())
         .collect()
+}
+
+/// Sizes that cards of this pool are asked to be cut into, and how often.
+fn pieces(mix: &Mix, pool: &Pool) -> Vec<(i64, i64)> {
+    let mut pieces: BTreeMap<i64, i64> = BTreeMap::new();
+    for (shape, seen) in mix.iter() {
+        if shape.cards > 0
+            && matches!(shape.want, Want::Share(_))
+            && let Some(size) = shape.want.size_on(pool).filter(|size| *size < GRAINS)
+        {
+            let times = seen.count.saturating_mul(i64::from(shape.cards)) >> 8;
+            let sum = pieces.entry(size).or_default();
+            *sum = sum.saturating_add(times);
+        }
+    }
+    pieces.into_iter().collect()
 }

@@ -1,30 +1,23 @@
 //! The mix: which shapes the cluster is asked for, learnt from the requests themselves.
-//!
-//! Old requests are forgotten: when as much has been asked for as the cluster has cards (times
-//! [`HALF_LIFE`]), what came before counts half. The clock is demand, not time, so a busy cluster
-//! learns as many requests as a quiet one before it forgets, and the core needs no clock.
 
 use std::collections::BTreeMap;
 
+use super::fading::Fading;
 use super::shape::Shape;
 
 /// One request, so that fractions of it survive forgetting.
 pub(super) const ONE: i64 = 1 << 20;
-/// Cluster sizes of demand after which a request counts half.
-pub(super) const HALF_LIFE: i64 = 2;
 /// A request that counts less than this is gone.
 const FORGOTTEN: i64 = ONE / 256;
 /// Distinct shapes kept; the rarest go first.
 const MAX_SHAPES: usize = 4_096;
-/// ln 2 in 65,536ths: `1 - x ln 2` is `2^-x` for small x.
-const LN_2: i64 = 45_426;
 
 /// How often a shape was asked for, in [`ONE`]ths of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) count: i64,
     /// Host memory of these requests together, in MiB times [`ONE`].
-    pub(super) memory: i128,
+    pub(super) memory: i64,
 }
 
 /// Shapes and how often each was asked for.
@@ -42,22 +35,14 @@ impl Mix {
         };
         let seen = self.shapes.entry(key).or_default();
         seen.count = seen.count.saturating_add(ONE);
-        seen.memory = seen
-            .memory
-            .saturating_add(i128::from(shape.memory) * i128::from(ONE));
+        let memory = shape.memory.saturating_mul(ONE);
+        seen.memory = seen.memory.saturating_add(memory);
     }
 
-    /// Forgets as much as `demand` new grains make old in a cluster of `capacity` grains.
-    pub(super) fn forget(&mut self, demand: i64, capacity: i64) {
-        let half_life = i128::from(capacity.max(1)) * i128::from(HALF_LIFE);
-        let lost = (i128::from(demand.max(0)) * i128::from(LN_2) / half_life).min(1 << 15);
-        if lost == 0 {
-            return;
-        }
+    pub(super) fn forget(&mut self, fading: Fading) {
         self.shapes.retain(|_, seen| {
-            let part = (i128::from(seen.count) * lost) >> 16;
-            seen.count -= i64::try_from(part).unwrap_or(seen.count);
-            seen.memory -= seen.memory.saturating_mul(lost) >> 16;
+            seen.count = fading.of(seen.count);
+            seen.memory = fading.of(seen.memory);
             seen.count >= FORGOTTEN
         });
         self.drop_rarest();
@@ -93,22 +78,11 @@ mod tests {
     }
 
     #[test]
-    fn one_half_life_of_demand_halves_what_was_seen() {
-        let mut mix = Mix::default();
-        mix.observe(&cpu(1));
-        for _ in 0..1_000 {
-            mix.forget(HALF_LIFE * 1_000, 1_000_000);
-        }
-        let half = count(&mix, &cpu(1));
-        assert!((half - ONE / 2).abs() < ONE / 100, "{half}");
-    }
-
-    #[test]
     fn what_nobody_asks_for_any_more_is_gone() {
         let mut mix = Mix::default();
         mix.observe(&cpu(1));
-        for _ in 0..64 {
-            mix.forget(1_000_000, 1_000_000);
+        for _ in 0..16 {
+            mix.forget(Fading::HALF);
         }
         assert_eq!(mix.iter().count(), 0);
     }
@@ -119,7 +93,7 @@ mod tests {
         mix.observe(&Shape::without_cards(1, 10));
         mix.observe(&Shape::without_cards(1, 30));
         let (_, seen) = mix.iter().next().unwrap();
-        assert_eq!((seen.count, seen.memory), (2 * ONE, 40 * i128::from(ONE)));
+        assert_eq!((seen.count, seen.memory), (2 * ONE, 40 * ONE));
     }
 
     #[test]
@@ -129,8 +103,8 @@ mod tests {
             mix.observe(&cpu(shape));
             mix.observe(&cpu(7));
         }
-        mix.forget(10_000, 1_000_000);
+        mix.forget(Fading::HALF);
         assert!(mix.iter().count() <= MAX_SHAPES);
-        assert!(count(&mix, &cpu(7)) > 9_000 * ONE);
+        assert!(count(&mix, &cpu(7)) > 4_000 * ONE);
     }
 }

@@ -44,8 +44,6 @@ pub struct Criterion {
     pub most: bool,
     /// Differences below this do not count.
     pub step: i64,
-    /// The same for pods without cards.
-    pub step_without_cards: i64,
 }
 
 impl Criterion {
@@ -54,33 +52,24 @@ impl Criterion {
             measure,
             most: false,
             step: 1,
-            step_without_cards: 1,
         }
     }
 
     const fn most(measure: Measure) -> Self {
         Self {
+            measure,
             most: true,
-            ..Self::least(measure)
+            step: 1,
         }
     }
 
-    const fn in_steps(self, step: i64, step_without_cards: i64) -> Self {
-        Self {
-            step,
-            step_without_cards,
-            ..self
-        }
+    const fn in_steps(self, step: i64) -> Self {
+        Self { step, ..self }
     }
 
     /// The criterion's part of the key: less is better.
-    pub fn key(&self, value: i64, has_cards: bool) -> i64 {
-        let step = if has_cards {
-            self.step
-        } else {
-            self.step_without_cards
-        };
-        let stepped = value.div_euclid(step.max(1));
+    pub fn key(&self, value: i64) -> i64 {
+        let stepped = value.div_euclid(self.step.max(1));
         if self.most { -stepped } else { stepped }
     }
 }
@@ -139,8 +128,8 @@ pub const LEARNED: Policy = Policy {
     name: "learned",
     summary: "learns the mix of requests: card prices, usable and stranded room, scarcity of models",
     criteria: &[
-        Criterion::least(Measure::Waste).in_steps(super::prices::CARD / 50, 1),
-        Criterion::least(Measure::Cost).in_steps(GRAINS * 8 / 100, GRAINS * 30 / 100),
+        Criterion::least(Measure::Waste).in_steps(super::prices::CARD / 50),
+        Criterion::least(Measure::Cost).in_steps(GRAINS / 25),
         Criterion::least(Measure::NodeRoom),
         Criterion::least(Measure::CardRoom),
     ],
@@ -159,6 +148,15 @@ impl Policy {
         self.criteria
             .iter()
             .any(|criterion| criterion.measure == measure)
+    }
+}
+
+impl Policy {
+    /// An earlier node is always better.
+    pub fn goes_by_order(&self) -> bool {
+        self.criteria
+            .first()
+            .is_none_or(|criterion| *criterion == Criterion::least(Measure::Order))
     }
 }
 

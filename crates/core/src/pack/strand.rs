@@ -3,6 +3,10 @@
 //! The mix needs so much CPU and memory for each grain. A node whose CPU suffices for fewer grains than
 //! it has free will strand the rest. The needed CPU is taken at three levels around the average,
 //! because a node that is exactly in proportion today is out of it after one unusual pod.
+//!
+//! This matters where pods stay. Where they come and go a node gets back into proportion by itself,
+//! while keeping all nodes in proportion opens every one of them, and pods that need a whole node find
+//! none: hence the weight by [turnover](super::turnover).
 
 use super::mix::Mix;
 use super::pool::Pools;
@@ -36,7 +40,7 @@ impl Strand {
         let (mut cpu, mut memory, mut grains) = (0_i128, 0_i128, 0_i128);
         for (shape, seen) in mix.iter().filter(|(shape, _)| shape.cards > 0) {
             cpu += i128::from(shape.cpu) * i128::from(seen.count);
-            memory += seen.memory;
+            memory += i128::from(seen.memory);
             grains += i128::from(stock.demand(pools, shape)) * i128::from(seen.count);
         }
         Self {
@@ -45,20 +49,15 @@ impl Strand {
         }
     }
 
-    /// Stranded grains, three times: the sum over the levels instead of their average.
-    fn three_times(&self, room: i64, cpu: i64, memory: i64) -> i64 {
+    /// Stranded grains: the average over the levels for want of CPU, and those for want of memory.
+    pub(super) fn grains(&self, room: i64, cpu: i64, memory: i64) -> i64 {
         let short = |served: i64| (room - served).max(0);
         let by_cpu: i64 = self
             .per_cpu
             .iter()
             .map(|per_cpu| short(served(cpu, *per_cpu)))
             .sum();
-        by_cpu + LEVEL_COUNT * short(served(memory, self.per_memory))
-    }
-
-    /// Stranded grains, times `weight`.
-    pub(super) fn weighted(&self, room: i64, cpu: i64, memory: i64, weight: i64) -> i64 {
-        self.three_times(room, cpu, memory) * weight / LEVEL_COUNT
+        by_cpu / LEVEL_COUNT + short(served(memory, self.per_memory))
     }
 }
 

@@ -9,12 +9,21 @@ use super::pool::PoolSet;
 use super::shape::{Shape, Want};
 use super::space::{CardRoom, Space};
 
+/// A shape, how much it counts, and how much of the demand it is; both in units of the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Weighed {
+    pub(super) shape: Shape,
+    pub(super) weight: i64,
+    pub(super) demand: i64,
+}
+
 /// Shapes alike in what they want of cards, with the CPU they need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Group {
     cards: u32,
     want: Want,
     pools: PoolSet,
+    demand: i64,
     /// By CPU: how much weight needs at most that much.
     weight_up_to: Vec<(i64, i64)>,
 }
@@ -30,6 +39,21 @@ impl Group {
             .take_while(|(needed, _)| *needed <= cpu)
             .last()
             .map_or(0, |(_, weight)| *weight)
+    }
+
+    fn tally(&self, space: &Space) -> Tally {
+        let mut tally = Tally::default();
+        for card in space.cards().iter().filter(|card| self.admits(card)) {
+            tally.add(card);
+        }
+        tally
+    }
+
+    /// Room that at least the least demanding shape of the group could use.
+    fn supply(&self, space: &Space) -> i64 {
+        let tally = self.tally(space);
+        let suffices = self.weight_at(space.cpu) > 0 && tally.cards >= self.cards;
+        if suffices { tally.room } else { 0 }
     }
 }
 
@@ -61,48 +85,64 @@ pub(super) struct Usable {
 }
 
 impl Usable {
-    pub(super) fn new(shapes: impl IntoIterator<Item = (Shape, i64)>) -> Self {
-        let mut shapes: Vec<(Shape, i64)> = shapes.into_iter().collect();
-        shapes.sort_unstable_by_key(|(shape, _)| (shape.cards, shape.want, shape.pools, shape.cpu));
+    pub(super) fn new(shapes: impl IntoIterator<Item = Weighed>) -> Self {
+        let mut shapes: Vec<Weighed> = shapes.into_iter().collect();
+        shapes.sort_unstable_by_key(|Weighed { shape, .. }| {
+            (shape.cards, shape.want, shape.pools, shape.cpu)
+        });
         let mut usable = Self::default();
-        for (shape, weight) in shapes {
-            usable.weight += weight;
-            if shape.cards > 0 {
-                usable.insert(&shape, weight);
+        for weighed in shapes {
+            usable.weight += weighed.weight;
+            if weighed.shape.cards > 0 {
+                usable.insert(&weighed);
             }
         }
         usable
     }
 
-    fn insert(&mut self, shape: &Shape, weight: i64) {
+    fn insert(&mut self, weighed: &Weighed) {
+        let shape = &weighed.shape;
         match self.groups.last_mut() {
             Some(last)
                 if (last.cards, last.want, last.pools)
                     == (shape.cards, shape.want, shape.pools) =>
             {
                 let below = last.weight_up_to.last().map_or(0, |(_, weight)| *weight);
-                last.weight_up_to.push((shape.cpu, below + weight));
+                last.weight_up_to.push((shape.cpu, below + weighed.weight));
+                last.demand += weighed.demand;
             }
             _ => self.groups.push(Group {
                 cards: shape.cards,
                 want: shape.want,
                 pools: shape.pools,
-                weight_up_to: vec![(shape.cpu, weight)],
+                demand: weighed.demand,
+                weight_up_to: vec![(shape.cpu, weighed.weight)],
             }),
         }
     }
 
+    /// Lets shapes that need several cards count by how short their supply is: by half where it is
+    /// ample, up to fourfold where there is a quarter of what their part of the demand would fill.
+    /// `demand` is that of all shapes, `free` the grains that they will fill.
+    pub(super) fn favour_scarce<'a>(
+        &mut self,
+        spaces: &(impl Iterator<Item = &'a Space> + Clone),
+        demand: i64,
+        free: i64,
+    ) {
+        const ONCE: i128 = 1 << 8;
+        for group in self.groups.iter_mut().filter(|group| group.cards > 1) {
+            let supply: i64 = spaces.clone().map(|space| group.supply(space)).sum();
+            let needed = i128::from(group.demand) * i128::from(free) / i128::from(demand.max(1));
+            let times = (needed * ONCE / i128::from(supply.max(1))).clamp(ONCE / 2, ONCE * 4);
+            for (_, weight) in &mut group.weight_up_to {
+                *weight = i64::try_from(i128::from(*weight) * times / ONCE).unwrap_or(*weight);
+            }
+        }
+    }
+
     pub(super) fn tallies(&self, space: &Space) -> Vec<Tally> {
-        self.groups
-            .iter()
-            .map(|group| {
-                let mut tally = Tally::default();
-                for card in space.cards().iter().filter(|card| group.admits(card)) {
-                    tally.add(card);
-                }
-                tally
-            })
-            .collect()
+        self.groups.iter().map(|group| group.tally(space)).collect()
     }
 
     /// Grains times [`Self::weight`].

@@ -1,0 +1,191 @@
+//! The judge: what each criterion of a policy says of a placement.
+
+use super::super::fgd;
+use super::super::lessons::WEIGHT;
+use super::super::policy::{Criterion, MAX_CRITERIA, Measure};
+use super::super::scarcity::FULL;
+use super::super::shape::Shape;
+use super::super::space::{CardRoom, CardSet};
+use super::super::turnover::STAYING;
+use super::{Fleet, Node, Pick, Term};
+
+/// A stranded grain against one that is no longer usable.
+const STRAND_WEIGHT: i64 = 3;
+/// A grain of a pool that others will need in full.
+const SCARCITY_WEIGHT: i64 = 8;
+
+/// The criteria's values: less is better, the first counts most.
+pub type Key = [i64; MAX_CRITERIA];
+
+/// Chosen cards before and after the pod.
+type Cut = (CardRoom, CardRoom);
+
+/// One request before the fleet, with what is the same for all nodes worked out once.
+pub(super) struct Judge<'a> {
+    fleet: &'a Fleet,
+    shape: &'a Shape,
+    criteria: &'static [Criterion],
+    /// The least that any cut for this shape wastes, by pool.
+    least_waste: Vec<i64>,
+    strand_weight: i64,
+    /// Kept between placements to save allocations.
+    cuts: Vec<Cut>,
+}
+
+/// What a placement costs the cluster, in grains times the weight of the mix.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    usable_lost: i64,
+    stranded: i64,
+    scarce: i64,
+}
+
+impl Cost {
+    fn grains(self) -> i64 {
+        (self.usable_lost + self.stranded + self.scarce).div_euclid(WEIGHT)
+    }
+}
+
+impl<'a> Judge<'a> {
+    pub(super) fn new(fleet: &'a Fleet, shape: &'a Shape) -> Self {
+        let prices = fleet.pools.iter().zip(&fleet.lessons.prices);
+        let least_waste = prices
+            .map(|((_, pool), prices)| {
+                let size = shape.want.size_on(pool).filter(|_| shape.cards > 0);
+                size.map_or(0, |size| prices.least_loss(size))
+            })
+            .collect();
+        Self {
+            fleet,
+            shape,
+            criteria: fleet.policy.criteria,
+            least_waste,
+            strand_weight: STRAND_WEIGHT * fleet.turnover.staying(),
+            cuts: Vec::new(),
+        }
+    }
+
+    /// The key of a placement if it is better than the best so far. Criteria are worked out only as far
+    /// as they decide.
+    pub(super) fn beats(
+        &mut self,
+        node: &Node,
+        pick: Pick,
+        best: Option<&(Key, Pick)>,
+    ) -> Option<Key> {
+        self.cut(node, pick.cards);
+        let mut key = Key::default();
+        let mut better = best.is_none();
+        let rivals = best.map_or(Key::default(), |(key, _)| *key);
+        for ((criterion, slot), rival) in self.criteria.iter().zip(&mut key).zip(rivals) {
+            *slot = criterion.key(self.measure(criterion.measure, node, pick));
+            if !better {
+                if *slot > rival {
+                    return None;
+                }
+                better = *slot < rival;
+            }
+        }
+        let earlier = best.is_none_or(|(_, rival)| pick < *rival);
+        (better || earlier).then_some(key)
+    }
+
+    pub(super) fn explain(&mut self, node: &Node, pick: Pick) -> Vec<Term> {
+        self.cut(node, pick.cards);
+        let mut terms = Vec::new();
+        for criterion in self.criteria {
+            terms.push(Term {
+                name: criterion.measure.name(),
+                value: self.measure(criterion.measure, node, pick),
+            });
+            if criterion.measure == Measure::Cost {
+                let cost = self.cost(node);
+                let parts = [
+                    ("usable room lost beyond the pod's own", cost.usable_lost),
+                    ("room stranded without CPU or memory", cost.stranded),
+                    ("scarcity of the model", cost.scarce),
+                ];
+                terms.extend(parts.map(|(name, value)| Term {
+                    name,
+                    value: value.div_euclid(WEIGHT),
+                }));
+            }
+        }
+        terms
+    }
+
+    fn cut(&mut self, node: &Node, cards: CardSet) {
+        self.cuts.clear();
+        let cards = cards.iter().filter_map(|index| node.space.card(index));
+        self.cuts
+            .extend(cards.map(|card| (*card, card.less(&self.shape.want))));
+    }
+
+    fn measure(&self, measure: Measure, node: &Node, pick: Pick) -> i64 {
+        match measure {
+            Measure::Order => i64::try_from(pick.node).unwrap_or(i64::MAX),
+            Measure::NodeRoom => node.room - self.taken(),
+            Measure::CardRoom => self.cuts.iter().map(|(_, after)| after.room()).sum(),
+            Measure::Waste => self.waste(),
+            Measure::Cost => self.cost(node).grains(),
+            Measure::Fragmentation => self.fragmentation(node),
+        }
+    }
+
+    fn taken(&self) -> i64 {
+        let taken = |(before, after): &Cut| before.room() - after.room();
+        self.cuts.iter().map(taken).sum()
+    }
+
+    fn waste(&self) -> i64 {
+        self.cuts
+            .iter()
+            .map(|(before, after)| {
+                let pool = before.pool.index();
+                let prices = self.fleet.lessons.prices.get(pool);
+                let least = self.least_waste.get(pool).copied().unwrap_or(0);
+                prices.map_or(0, |prices| prices.loss(before.room(), after.room()) - least)
+            })
+            .sum()
+    }
+
+    fn cost(&self, node: &Node) -> Cost {
+        let lessons = &self.fleet.lessons;
+        let cpu = node.space.cpu - self.shape.cpu;
+        let memory = node.space.memory - self.shape.memory;
+        let taken = self.taken();
+        let usable = lessons.usable.after(&node.tallies, cpu, &self.cuts);
+        let stranded = if self.strand_weight == 0 {
+            0
+        } else {
+            let after = lessons.strand.grains(node.room - taken, cpu, memory);
+            (after - node.stranded) * self.strand_weight * (WEIGHT / STAYING)
+        };
+        let scarcity = |(before, after): &Cut| {
+            let of_pool = lessons.scarcity.get(before.pool.index());
+            (before.room() - after.room()) * of_pool.copied().unwrap_or(0) / FULL
+        };
+        Cost {
+            usable_lost: node.usable - usable - taken * lessons.usable.weight,
+            stranded,
+            scarce: self.cuts.iter().map(scarcity).sum::<i64>() * SCARCITY_WEIGHT * WEIGHT,
+        }
+    }
+
+    fn fragmentation(&self, node: &Node) -> i64 {
+        let usable = &self.fleet.lessons.usable;
+        let (before, after) = (node.space.cpu, node.space.cpu - self.shape.cpu);
+        let lost = node.usable - usable.after(&node.tallies, after, &self.cuts);
+        let by_rounding =
+            lost == 0
+                && self.shape.cards == 0
+                && self.fleet.published.as_ref().is_some_and(|published| {
+                    published.loses_by_rounding(&node.space, before, after)
+                });
+        if by_rounding {
+            fgd::UNCHANGED - 1
+        } else {
+            fgd::score(self.taken(), lost, usable.weight)
+        }
+    }
+}
