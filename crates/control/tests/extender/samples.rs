@@ -1,16 +1,70 @@
 //! Bodies that a real kube-scheduler sent, with their resource as it was (not ours) and made ours.
 
+use std::fs;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::cluster::{call, extender, node, post};
-use crate::kubernetes::{ExtenderFilterResult, HostPriorityList};
+use crate::kubernetes::{ExtenderBindingResult, ExtenderFilterResult, HostPriorityList};
 
-const BY_NAME: &str = include_str!("../samples/names-filter.json");
-const RETRIED: &str = include_str!("../samples/retried-filter.json");
-const WHOLE: &str = include_str!("../samples/nodes-filter.json");
-const PRIORITIZE_BY_NAME: &str = include_str!("../samples/names-prioritize.json");
-const PRIORITIZE_WHOLE: &str = include_str!("../samples/nodes-prioritize.json");
-const BIND: &str = include_str!("../samples/bind.json");
+const BY_NAME: &str = include_str!("../samples/cache/001-filter.json");
+const RETRIED: &str = include_str!("../samples/reject/002-filter.json");
+const WHOLE: &str = include_str!("../samples/nocache/001-filter.json");
+const PRIORITIZE_BY_NAME: &str = include_str!("../samples/cache/002-prioritize.json");
+const PRIORITIZE_WHOLE: &str = include_str!("../samples/nocache/002-prioritize.json");
+const BIND: &str = include_str!("../samples/cache/003-bind.json");
+
+/// Every body of every capture, as (name, text).
+fn all() -> Vec<(String, String)> {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples");
+    let captures = fs::read_dir(samples)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    captures
+        .flat_map(|capture| fs::read_dir(capture).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .map(|path| {
+            (
+                path.display().to_string(),
+                fs::read_to_string(&path).unwrap(),
+            )
+        })
+        .collect()
+}
+
+/// The answer as Kubernetes' own type would take it.
+fn decodes<T: DeserializeOwned>(answer: &[u8]) -> bool {
+    serde_json::from_slice::<T>(answer).is_ok()
+}
+
+#[tokio::test]
+async fn every_captured_body_gets_an_answer_that_kubernetes_can_decode() {
+    let extender = extender(&[node("fake-1", &[16]), node("fake-2", &[24])], &[]);
+    let mut checked = 0;
+    for (name, body) in all() {
+        for body in [
+            body.clone(),
+            body.replace("example.com/gpu-mem", "aliyun.com/gpu-mem"),
+        ] {
+            let verb = ["filter", "prioritize", "bind"]
+                .into_iter()
+                .find(|verb| name.contains(verb));
+            let verb = verb.unwrap();
+            let (status, answer) = post(&extender, verb, body).await;
+            let decoded = match verb {
+                "filter" => decodes::<ExtenderFilterResult>(&answer),
+                "prioritize" => decodes::<HostPriorityList>(&answer),
+                _ => decodes::<ExtenderBindingResult>(&answer),
+            };
+            let answer = String::from_utf8_lossy(&answer);
+            assert!(status == 200 && decoded, "{name}: {status} {answer}");
+            checked += 1;
+        }
+    }
+    assert_eq!(checked, 2 * 20, "a capture is missing");
+}
 
 fn as_sent(body: &str) -> Value {
     serde_json::from_str(body).unwrap()
