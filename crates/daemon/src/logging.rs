@@ -1,6 +1,7 @@
 //! Log output: text for people, JSON for collectors, filtered by directives such as `info,kube=warn`.
 
 use std::fmt;
+use std::io::IsTerminal;
 use std::str::FromStr;
 
 use thiserror::Error;
@@ -52,6 +53,7 @@ pub fn init(format: Format, filter: &str) -> Result<(), LoggingError> {
     })?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     match format {
         Format::Text => builder.try_init(),

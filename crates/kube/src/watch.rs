@@ -33,17 +33,25 @@ pub trait Index<K> {
     fn interrupted(&self, error: &watcher::Error);
 }
 
-/// Follows all objects of a kind into the index, for ever.
-pub async fn follow<K, I>(api: Api<K>, index: &I)
+/// Which objects of a kind are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which<'a> {
+    All,
+    /// Those that match a field selector, such as `spec.nodeName=n1`.
+    Fields(&'a str),
+}
+
+/// Follows objects of a kind into the index, for ever.
+pub async fn follow<K, I>(api: Api<K>, which: Which<'_>, index: &I)
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
     I: Index<K>,
 {
-    let mut events = pin!(events(api));
+    let mut events = pin!(events(api, which));
     feed(&mut events, index, Until::TheEnd).await;
 }
 
-/// As [`follow`], but lists everything a second time after `pause`.
+/// As [`follow`] of all objects, but lists everything a second time after `pause`.
 ///
 /// The second list shows what requests of other writers, under way during the first one, have done in
 /// the meantime. `listed_again` is called once the index has it.
@@ -57,20 +65,27 @@ pub async fn follow_listing_twice<K, I>(
     I: Index<K>,
 {
     {
-        let mut first = pin!(events(api.clone()));
+        let mut first = pin!(events(api.clone(), Which::All));
         let _elapsed = tokio::time::timeout(pause, feed(&mut first, index, Until::TheEnd)).await;
     }
-    let mut second = pin!(events(api));
+    let mut second = pin!(events(api, Which::All));
     feed(&mut second, index, Until::Listed).await;
     listed_again();
     feed(&mut second, index, Until::TheEnd).await;
 }
 
-fn events<K>(api: Api<K>) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
+fn events<K>(
+    api: Api<K>,
+    which: Which<'_>,
+) -> impl Stream<Item = watcher::Result<Event<K>>> + Send + use<K>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let config = watcher::Config::default().list_semantic(ListSemantic::MostRecent);
+    let config = match which {
+        Which::All => config,
+        Which::Fields(selector) => config.fields(selector),
+    };
     watcher(api, config).default_backoff()
 }
 

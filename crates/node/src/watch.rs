@@ -2,16 +2,44 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt;
+use gpushare_core::NodeName;
 use gpushare_core::dialect::Dialects;
-use gpushare_core::{NodeName, PodUid};
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, ListSemantic, watcher};
+use gpushare_kube::watch::{Index, Which, follow};
+use kube::runtime::watcher;
 use kube::{Api, Client};
 
 use crate::state::NodeState;
+
+struct Pods {
+    dialects: Dialects,
+    state: Arc<NodeState>,
+}
+
+impl Index<slim::Pod> for Pods {
+    type Value = PodFacts;
+
+    fn reduce(&self, pod: &slim::Pod) -> PodFacts {
+        PodFacts::new(pod, &self.dialects)
+    }
+
+    fn apply(&self, pod: PodFacts) {
+        self.state.apply(pod);
+    }
+
+    fn delete(&self, pod: PodFacts) {
+        self.state.delete(&pod.uid);
+    }
+
+    fn replace(&self, pods: Vec<PodFacts>) {
+        self.state.reset(pods);
+    }
+
+    fn interrupted(&self, error: &watcher::Error) {
+        tracing::warn!(%error, "the watch of this node's pods broke, trying again");
+    }
+}
 
 /// Runs for ever; a broken watch is taken up again with backoff.
 pub async fn follow_pods(
@@ -20,25 +48,7 @@ pub async fn follow_pods(
     dialects: Dialects,
     state: Arc<NodeState>,
 ) {
+    let selector = format!("spec.nodeName={node}");
     let pods: Api<slim::Pod> = Api::all(client);
-    let config = watcher::Config::default()
-        .fields(&format!("spec.nodeName={node}"))
-        .list_semantic(ListSemantic::MostRecent);
-    let mut events = std::pin::pin!(watcher(pods, config).default_backoff());
-    let facts = |pod: slim::Pod| PodFacts::new(&pod, &dialects);
-    let mut listing = Vec::new();
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(Event::Apply(pod)) => state.apply(facts(pod)),
-            Ok(Event::Delete(pod)) => {
-                state.delete(&PodUid::new(pod.metadata.uid.unwrap_or_default()));
-            }
-            Ok(Event::Init) => listing.clear(),
-            Ok(Event::InitApply(pod)) => listing.push(facts(pod)),
-            Ok(Event::InitDone) => state.reset(std::mem::take(&mut listing)),
-            Err(error) => {
-                tracing::warn!(%error, "the watch of this node's pods broke, trying again");
-            }
-        }
-    }
+    follow(pods, Which::Fields(&selector), &Pods { dialects, state }).await;
 }

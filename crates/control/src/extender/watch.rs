@@ -8,7 +8,7 @@ use gpushare_kube::bind::{ReadError, read_pod, surely_over};
 use gpushare_kube::convert::{self, PodFacts};
 use gpushare_kube::notice::Notice;
 use gpushare_kube::slim;
-use gpushare_kube::watch::{Index, follow, follow_listing_twice};
+use gpushare_kube::watch::{Index, Which, follow, follow_listing_twice};
 use kube::Api;
 use kube::runtime::watcher;
 
@@ -135,7 +135,9 @@ impl Extender {
         let nodes: Api<slim::Node> = Api::all(self.0.client.clone());
         let shutdown = self.0.tasks.shutdown();
         let index = Nodes(&self);
-        shutdown.run_until_cancelled(follow(nodes, &index)).await;
+        shutdown
+            .run_until_cancelled(follow(nodes, Which::All, &index))
+            .await;
         Ok(())
     }
 
