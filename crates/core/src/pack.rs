@@ -7,13 +7,6 @@
 mod cutting;
 mod fading;
 mod fgd;
-#[allow(missing_docs, clippy::all)]
-pub fn knob(name: &str, default: i64) -> i64 {
-    static K: std::sync::OnceLock<std::collections::BTreeMap<String, i64>> = std::sync::OnceLock::new();
-    *K.get_or_init(|| {
-        std::env::var("K").unwrap_or_default().split(',').filter_map(|kv| { let (k, v) = kv.split_once('=')?; Some((k.to_owned(), v.parse().ok()?)) }).collect()
-    }).get(name).unwrap_or(&default)
-}
 pub mod fleet;
 pub mod grain;
 mod lessons;

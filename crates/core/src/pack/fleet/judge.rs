@@ -28,7 +28,6 @@ pub(super) struct Judge<'a> {
     /// The least that any cut for this shape wastes, by pool.
     least_waste: Vec<i64>,
     strand_weight: i64,
-    lam: i64, sum: i64,
     /// Kept between placements to save allocations.
     cuts: Vec<Cut>,
 }
@@ -63,8 +62,6 @@ impl<'a> Judge<'a> {
             least_waste,
             strand_weight: STRAND_WEIGHT * fleet.turnover.staying(),
             cuts: Vec::new(),
-            lam: super::super::knob("lam", 0) * (STAYING - fleet.turnover.staying()),
-            sum: super::super::knob("sum", 0) * (STAYING - fleet.turnover.staying()) / STAYING,
         }
     }
 
@@ -129,8 +126,8 @@ impl<'a> Judge<'a> {
             Measure::Order => i64::try_from(pick.node).unwrap_or(i64::MAX),
             Measure::NodeRoom => node.room - self.taken(),
             Measure::CardRoom => self.cuts.iter().map(|(_, after)| after.room()).sum(),
-            Measure::Waste => if self.sum > 0 { 0 } else { self.waste() },
-            Measure::Cost => self.cost(node).grains() + self.lam * self.taken() / STAYING * (node.room - self.taken()) / (8 * 4200 * 100) + self.waste() * 42 * self.sum / 10000 / 100,
+            Measure::Waste => self.waste(),
+            Measure::Cost => self.cost(node).grains(),
             Measure::Fragmentation => self.fragmentation(node),
         }
     }
