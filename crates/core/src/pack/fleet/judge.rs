@@ -1,6 +1,7 @@
 //! The judge: what each criterion of a policy says of a placement.
 
 use super::super::fgd;
+use super::super::grain::GRAINS;
 use super::super::lessons::WEIGHT;
 use super::super::policy::{Criterion, MAX_CRITERIA, Measure};
 use super::super::scarcity::FULL;
@@ -13,6 +14,9 @@ use super::{Fleet, Node, Pick, Term};
 const STRAND_WEIGHT: i64 = 3;
 /// A grain of a pool that others will need in full.
 const SCARCITY_WEIGHT: i64 = 8;
+/// Where pods come and go, a grain costs half of one more for each eight cards left on the node: nodes
+/// that are nearly empty may become so, and whole nodes are what large pods wait for.
+const OPENING: i64 = 2 * 8 * GRAINS;
 
 /// The criteria's values: less is better, the first counts most.
 pub type Key = [i64; MAX_CRITERIA];
@@ -27,7 +31,8 @@ pub(super) struct Judge<'a> {
     criteria: &'static [Criterion],
     /// The least that any cut for this shape wastes, by pool.
     least_waste: Vec<i64>,
-    strand_weight: i64,
+    /// How much pods stay, in [`STAYING`]ths.
+    staying: i64,
     /// Kept between placements to save allocations.
     cuts: Vec<Cut>,
 }
@@ -38,11 +43,12 @@ struct Cost {
     usable_lost: i64,
     stranded: i64,
     scarce: i64,
+    opening: i64,
 }
 
 impl Cost {
     fn grains(self) -> i64 {
-        (self.usable_lost + self.stranded + self.scarce).div_euclid(WEIGHT)
+        (self.usable_lost + self.stranded + self.scarce + self.opening).div_euclid(WEIGHT)
     }
 }
 
@@ -60,7 +66,7 @@ impl<'a> Judge<'a> {
             shape,
             criteria: fleet.policy.criteria,
             least_waste,
-            strand_weight: STRAND_WEIGHT * fleet.turnover.staying(),
+            staying: fleet.turnover.staying(),
             cuts: Vec::new(),
         }
     }
@@ -104,6 +110,7 @@ impl<'a> Judge<'a> {
                     ("usable room lost beyond the pod's own", cost.usable_lost),
                     ("room stranded without CPU or memory", cost.stranded),
                     ("scarcity of the model", cost.scarce),
+                    ("use of an emptier node", cost.opening),
                 ];
                 terms.extend(parts.map(|(name, value)| Term {
                     name,
@@ -155,12 +162,14 @@ impl<'a> Judge<'a> {
         let memory = node.space.memory - self.shape.memory;
         let taken = self.taken();
         let usable = lessons.usable.after(&node.tallies, cpu, &self.cuts);
-        let stranded = if self.strand_weight == 0 {
-            0
+        let left = node.room - taken;
+        let stranded = if self.staying > 0 {
+            let stranded = lessons.strand.grains(left, cpu, memory) - node.stranded;
+            stranded * STRAND_WEIGHT * self.staying * (WEIGHT / STAYING)
         } else {
-            let after = lessons.strand.grains(node.room - taken, cpu, memory);
-            (after - node.stranded) * self.strand_weight * (WEIGHT / STAYING)
+            0
         };
+        let leaving = STAYING - self.staying;
         let scarcity = |(before, after): &Cut| {
             let of_pool = lessons.scarcity.get(before.pool.index());
             (before.room() - after.room()) * of_pool.copied().unwrap_or(0) / FULL
@@ -169,6 +178,7 @@ impl<'a> Judge<'a> {
             usable_lost: node.usable - usable - taken * lessons.usable.weight,
             stranded,
             scarce: self.cuts.iter().map(scarcity).sum::<i64>() * SCARCITY_WEIGHT * WEIGHT,
+            opening: taken * left / OPENING * leaving * (WEIGHT / STAYING),
         }
     }
 
