@@ -34,6 +34,7 @@ struct Node {
     tallies: Vec<Tally>,
     usable: i64,
     stranded: i64,
+    fingerprint: u64,
 }
 
 /// A placement: a node by its place in the order, and its cards. The place holds until a node comes
@@ -131,6 +132,7 @@ impl Fleet {
             tallies: Vec::new(),
             usable: 0,
             stranded: 0,
+            fingerprint: 0,
         };
         node.look(&self.lessons);
         match self.nodes.binary_search_by(|node| node.name.cmp(name)) {
@@ -233,7 +235,11 @@ impl Fleet {
             if by_order && best.is_some_and(|(_, best)| best.node < index) {
                 continue;
             }
-            self.improve(&mut judge, shape, index, &mut best);
+            if let Some(node) = self.nodes.get(index)
+                && !judge.knows_better(index, node)
+            {
+                improve(&mut judge, shape, index, node, &mut best);
+            }
         }
         best.map(|(_, pick)| pick)
     }
@@ -245,30 +251,12 @@ impl Fleet {
             .into_iter()
             .filter_map(|index| {
                 let mut best = None;
-                self.improve(&mut judge, shape, index, &mut best);
+                improve(&mut judge, shape, index, self.nodes.get(index)?, &mut best);
                 best
             })
             .collect();
         ranking.sort_unstable();
         ranking
-    }
-
-    fn improve(
-        &self,
-        judge: &mut Judge<'_>,
-        shape: &Shape,
-        index: usize,
-        best: &mut Option<(Key, Pick)>,
-    ) {
-        let Some(node) = self.nodes.get(index) else {
-            return;
-        };
-        node.space.choices(shape, |cards| {
-            let pick = Pick { node: index, cards };
-            if let Some(key) = judge.beats(node, pick, best.as_ref()) {
-                *best = Some((key, pick));
-            }
-        });
     }
 
     /// The values behind a placement, term by term: grains, unless the name says otherwise.
@@ -300,9 +288,25 @@ impl Fleet {
     }
 }
 
+fn improve<'a>(
+    judge: &mut Judge<'a>,
+    shape: &Shape,
+    index: usize,
+    node: &'a Node,
+    best: &mut Option<(Key, Pick)>,
+) {
+    node.space.choices(shape, |cards| {
+        let pick = Pick { node: index, cards };
+        if let Some(key) = judge.beats(node, pick, best.as_ref()) {
+            *best = Some((key, pick));
+        }
+    });
+}
+
 impl Node {
     fn look(&mut self, lessons: &Lessons) {
         self.room = self.space.room();
+        self.fingerprint = self.space.fingerprint();
         self.tallies = lessons.usable.tallies(&self.space);
         self.usable = lessons.usable.now(&self.tallies, self.space.cpu);
         self.stranded = lessons

@@ -5,7 +5,7 @@ use thiserror::Error;
 use super::grain::{self, GRAINS};
 use super::pool::PoolId;
 use super::shape::{Shape, Want};
-use crate::amounts::Amounts;
+use crate::amounts::{Amounts, MAX_DIMENSIONS};
 
 /// Cards on one node: a set of them is one machine word.
 pub const MAX_CARDS: usize = 64;
@@ -94,19 +94,40 @@ impl CardRoom {
         }
     }
 
-    /// The card after the pod came.
-    #[must_use]
-    pub fn less(&self, want: &Want) -> Self {
+    /// What is left when the pod comes.
+    pub(super) fn left(&self, want: &Want) -> Left {
         let free = match want {
             Want::Whole => Amounts::ZERO,
             Want::Share(amounts) => self.free.saturating_sub(amounts),
         };
-        Self::new(self.pool, self.capacity, free)
+        Left {
+            free,
+            room: grain::room(&free, &self.capacity),
+        }
+    }
+
+    /// Whether the card would admit a want if only this were left of it.
+    pub(super) fn would_admit(&self, want: &Want, left: &Left) -> bool {
+        match want {
+            Want::Whole => left.free == self.capacity,
+            Want::Share(amounts) => amounts.fits_in(&left.free),
+        }
+    }
+
+    /// The card after the pod came.
+    #[must_use]
+    fn less(&self, want: &Want) -> Self {
+        let Left { free, room } = self.left(want);
+        Self {
+            free,
+            room,
+            ..*self
+        }
     }
 
     /// The card after the pod went.
     #[must_use]
-    pub fn plus(&self, want: &Want) -> Self {
+    fn plus(&self, want: &Want) -> Self {
         let free = match want {
             Want::Whole => self.capacity,
             Want::Share(amounts) => {
@@ -117,6 +138,13 @@ impl CardRoom {
         };
         Self::new(self.pool, self.capacity, free)
     }
+}
+
+/// What is left of a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Left {
+    free: Amounts,
+    pub(super) room: i64,
 }
 
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -164,6 +192,21 @@ impl Space {
         self.cards.iter().map(CardRoom::room).sum()
     }
 
+    /// A number that equal spaces share and others practically never do.
+    pub(super) fn fingerprint(&self) -> u64 {
+        let host = [self.cpu.cast_unsigned(), self.memory.cast_unsigned()];
+        let cards = self.cards.iter().flat_map(|card| {
+            let pool = u64::try_from(card.pool.index()).unwrap_or(0);
+            let free = (0..MAX_DIMENSIONS).map(|dimension| card.free.get(dimension));
+            std::iter::once(pool).chain(free)
+        });
+        host.into_iter().chain(cards).fold(0, |state, number| {
+            (state ^ number)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .rotate_left(29)
+        })
+    }
+
     /// Whether some choice of cards can take the pod.
     pub fn fits(&self, shape: &Shape) -> bool {
         self.host_fits(shape) && self.fitting(shape).count() >= needed(shape)
@@ -179,12 +222,11 @@ impl Space {
     }
 
     /// The cards that admit the shape, by (pool, room, index).
-    fn fitting<'a>(&'a self, shape: &'a Shape) -> impl Iterator<Item = (usize, &'a CardRoom)> {
+    fn fitting<'a>(&'a self, shape: &'a Shape) -> impl Iterator<Item = (u8, &'a CardRoom)> {
         self.order.iter().filter_map(move |index| {
-            let index = usize::from(*index);
-            let card = self.cards.get(index)?;
+            let card = self.cards.get(usize::from(*index))?;
             (shape.cards > 0 && shape.pools.contains(card.pool) && card.admits(&shape.want))
-                .then_some((index, card))
+                .then_some((*index, card))
         })
     }
 
@@ -200,7 +242,7 @@ impl Space {
             visit(CardSet::default());
             return;
         }
-        let mut fitting = [0_usize; MAX_CARDS];
+        let mut fitting = [0_u8; MAX_CARDS];
         let mut found = 0;
         for (slot, (index, _)) in fitting.iter_mut().zip(self.fitting(shape)) {
             *slot = index;
@@ -209,12 +251,12 @@ impl Space {
         let fitting = fitting.get(..found).unwrap_or_default();
         let mut before: Option<&CardRoom> = None;
         for window in fitting.windows(needed) {
-            let enters = window.last().and_then(|index| self.card(*index));
+            let enters = window.last().and_then(|index| self.card((*index).into()));
             // Sliding on by one changes nothing when the card that enters equals the one that leaves.
             if before.is_none() || before != enters {
-                visit(window.iter().copied().collect());
+                visit(window.iter().copied().map(usize::from).collect());
             }
-            before = window.first().and_then(|index| self.card(*index));
+            before = window.first().and_then(|index| self.card((*index).into()));
         }
     }
 

@@ -7,7 +7,10 @@
 
 use super::pool::PoolSet;
 use super::shape::{Shape, Want};
-use super::space::{CardRoom, Space};
+use super::space::{CardRoom, Left, Space};
+
+/// A card, and what is left of it after a pod came.
+pub(super) type Cut<'a> = (&'a CardRoom, Left);
 
 /// A shape, how much it counts, and how much of the demand it is; both in units of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +47,7 @@ impl Group {
     fn tally(&self, space: &Space) -> Tally {
         let mut tally = Tally::default();
         for card in space.cards().iter().filter(|card| self.admits(card)) {
-            tally.add(card);
+            tally.add(card.room());
         }
         tally
     }
@@ -65,14 +68,14 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, card: &CardRoom) {
+    fn add(&mut self, room: i64) {
         self.cards += 1;
-        self.room += card.room();
+        self.room += room;
     }
 
-    fn remove(&mut self, card: &CardRoom) {
+    fn remove(&mut self, room: i64) {
         self.cards = self.cards.saturating_sub(1);
-        self.room -= card.room();
+        self.room -= room;
     }
 }
 
@@ -150,19 +153,19 @@ impl Usable {
         self.after(tallies, cpu, &[])
     }
 
-    /// What stays usable when cards become smaller, given as they are before and after.
-    pub(super) fn after(&self, tallies: &[Tally], cpu: i64, cards: &[(CardRoom, CardRoom)]) -> i64 {
+    /// What stays usable when cards become smaller, given as they are and what is left of them.
+    pub(super) fn after(&self, tallies: &[Tally], cpu: i64, cuts: &[Cut<'_>]) -> i64 {
         let mut usable = 0;
         for (group, tally) in self.groups.iter().zip(tallies) {
             if tally.cards < group.cards {
                 continue;
             }
             let mut tally = *tally;
-            for (before, after) in cards {
-                if group.admits(before) {
-                    tally.remove(before);
-                    if group.admits(after) {
-                        tally.add(after);
+            for (card, left) in cuts {
+                if group.admits(card) {
+                    tally.remove(card.room());
+                    if card.would_admit(&group.want, left) {
+                        tally.add(left.room);
                     }
                 }
             }

@@ -6,8 +6,9 @@ use super::super::lessons::WEIGHT;
 use super::super::policy::{Criterion, MAX_CRITERIA, Measure};
 use super::super::scarcity::FULL;
 use super::super::shape::Shape;
-use super::super::space::{CardRoom, CardSet};
+use super::super::space::CardSet;
 use super::super::turnover::STAYING;
+use super::super::usable::Cut;
 use super::{Fleet, Node, Pick, Term};
 
 /// A stranded grain against one that is no longer usable.
@@ -21,8 +22,8 @@ const OPENING: i64 = 2 * 8 * GRAINS;
 /// The criteria's values: less is better, the first counts most.
 pub type Key = [i64; MAX_CRITERIA];
 
-/// Chosen cards before and after the pod.
-type Cut = (CardRoom, CardRoom);
+/// States of nodes that one decision remembers.
+const REMEMBERED: usize = 256;
 
 /// One request before the fleet, with what is the same for all nodes worked out once.
 pub(super) struct Judge<'a> {
@@ -34,7 +35,9 @@ pub(super) struct Judge<'a> {
     /// How much pods stay, in [`STAYING`]ths.
     staying: i64,
     /// Kept between placements to save allocations.
-    cuts: Vec<Cut>,
+    cuts: Vec<Cut<'a>>,
+    /// Fingerprints of nodes that were judged, each with the node.
+    judged: Vec<(u64, usize)>,
 }
 
 /// What a placement costs the cluster, in grains times the weight of the mix.
@@ -68,14 +71,29 @@ impl<'a> Judge<'a> {
             least_waste,
             staying: fleet.turnover.staying(),
             cuts: Vec::new(),
+            judged: vec![(0, usize::MAX); REMEMBERED],
         }
+    }
+
+    /// Whether an equal node that comes before this one was judged: it wins every tie between them.
+    pub(super) fn knows_better(&mut self, index: usize, node: &Node) -> bool {
+        let slot = usize::try_from(node.fingerprint >> 32).unwrap_or(0) % REMEMBERED;
+        let Some(judged) = self.judged.get_mut(slot) else {
+            return false;
+        };
+        let (fingerprint, earlier) = *judged;
+        let better = fingerprint == node.fingerprint && earlier < index;
+        if !better {
+            *judged = (node.fingerprint, index);
+        }
+        better
     }
 
     /// The key of a placement if it is better than the best so far. Criteria are worked out only as far
     /// as they decide.
     pub(super) fn beats(
         &mut self,
-        node: &Node,
+        node: &'a Node,
         pick: Pick,
         best: Option<&(Key, Pick)>,
     ) -> Option<Key> {
@@ -96,7 +114,7 @@ impl<'a> Judge<'a> {
         (better || earlier).then_some(key)
     }
 
-    pub(super) fn explain(&mut self, node: &Node, pick: Pick) -> Vec<Term> {
+    pub(super) fn explain(&mut self, node: &'a Node, pick: Pick) -> Vec<Term> {
         self.cut(node, pick.cards);
         let mut terms = Vec::new();
         for criterion in self.criteria {
@@ -121,18 +139,18 @@ impl<'a> Judge<'a> {
         terms
     }
 
-    fn cut(&mut self, node: &Node, cards: CardSet) {
+    fn cut(&mut self, node: &'a Node, cards: CardSet) {
         self.cuts.clear();
         let cards = cards.iter().filter_map(|index| node.space.card(index));
         self.cuts
-            .extend(cards.map(|card| (*card, card.less(&self.shape.want))));
+            .extend(cards.map(|card| (card, card.left(&self.shape.want))));
     }
 
     fn measure(&self, measure: Measure, node: &Node, pick: Pick) -> i64 {
         match measure {
             Measure::Order => i64::try_from(pick.node).unwrap_or(i64::MAX),
             Measure::NodeRoom => node.room - self.taken(),
-            Measure::CardRoom => self.cuts.iter().map(|(_, after)| after.room()).sum(),
+            Measure::CardRoom => self.cuts.iter().map(|(_, left)| left.room).sum(),
             Measure::Waste => self.waste(),
             Measure::Cost => self.cost(node).grains(),
             Measure::Fragmentation => self.fragmentation(node),
@@ -140,18 +158,18 @@ impl<'a> Judge<'a> {
     }
 
     fn taken(&self) -> i64 {
-        let taken = |(before, after): &Cut| before.room() - after.room();
+        let taken = |(card, left): &Cut<'_>| card.room() - left.room;
         self.cuts.iter().map(taken).sum()
     }
 
     fn waste(&self) -> i64 {
         self.cuts
             .iter()
-            .map(|(before, after)| {
-                let pool = before.pool.index();
+            .map(|(card, left)| {
+                let pool = card.pool.index();
                 let prices = self.fleet.lessons.prices.get(pool);
                 let least = self.least_waste.get(pool).copied().unwrap_or(0);
-                prices.map_or(0, |prices| prices.loss(before.room(), after.room()) - least)
+                prices.map_or(0, |prices| prices.loss(card.room(), left.room) - least)
             })
             .sum()
     }
@@ -170,9 +188,9 @@ impl<'a> Judge<'a> {
             0
         };
         let leaving = STAYING - self.staying;
-        let scarcity = |(before, after): &Cut| {
-            let of_pool = lessons.scarcity.get(before.pool.index());
-            (before.room() - after.room()) * of_pool.copied().unwrap_or(0) / FULL
+        let scarcity = |(card, left): &Cut<'_>| {
+            let of_pool = lessons.scarcity.get(card.pool.index());
+            (card.room() - left.room) * of_pool.copied().unwrap_or(0) / FULL
         };
         Cost {
             usable_lost: node.usable - usable - taken * lessons.usable.weight,
