@@ -21,7 +21,7 @@ use crate::http::{self, Answer};
 use crate::process::Process;
 use crate::wait;
 
-pub const EXTENDER: &str = "127.0.0.1:39999";
+pub const EXTENDER: &str = "127.0.0.1:12345";
 pub const NODE: &str = "node";
 
 const SCHEDULER: &str = "
@@ -29,7 +29,7 @@ percentageOfNodesToScore: 100
 podInitialBackoffSeconds: 1
 podMaxBackoffSeconds: 2
 extenders:
-- urlPrefix: http://127.0.0.1:39999/gpushare-scheduler
+- urlPrefix: http://127.0.0.1:12345/gpushare-scheduler
   filterVerb: filter
   prioritizeVerb: prioritize
   bindVerb: bind

@@ -17,7 +17,7 @@ const LONGEST_BIND_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Args, Clone, Debug)]
 pub struct RawConfig {
     /// Address to serve kube-scheduler on
-    #[arg(long, env = "GPUSHARE_LISTEN", default_value = "127.0.0.1:39999")]
+    #[arg(long, env = "GPUSHARE_LISTEN", default_value = "127.0.0.1:12345")]
     pub listen: SocketAddr,
 
     /// Serve /healthz, /readyz, /metrics and /version here too, in plain HTTP (for probes when
@@ -155,14 +155,14 @@ mod tests {
     #[test]
     fn the_defaults_listen_on_loopback_and_count_aliyun_memory_in_gib() {
         let config = config(&[]).unwrap();
-        assert_eq!(config.listen.to_string(), "127.0.0.1:39999");
+        assert_eq!(config.listen.to_string(), "127.0.0.1:12345");
         assert_eq!(config.aliyun_unit, AliyunUnit::GiB);
         assert_eq!(config.bind_timeout, Duration::from_secs(2));
     }
 
     #[test]
     fn an_address_others_can_reach_needs_client_certificates_or_consent() {
-        let open = ["--listen", "0.0.0.0:39999"];
+        let open = ["--listen", "0.0.0.0:12345"];
         let error = config(&open).unwrap_err();
         assert!(error.to_string().contains("--insecure-listen"), "{error}");
         let tls = [&open[..], &["--tls-cert", "c", "--tls-key", "k"]].concat();

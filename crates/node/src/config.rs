@@ -68,7 +68,7 @@ pub struct RawConfig {
     slots_per_card: u32,
 
     /// Address for /healthz, /readyz, /metrics and /version
-    #[arg(long, env = "GPUSHARE_LISTEN", default_value = "127.0.0.1:39998")]
+    #[arg(long, env = "GPUSHARE_LISTEN", default_value = "127.0.0.1:12346")]
     listen: SocketAddr,
 
     /// Log lines as text or json
