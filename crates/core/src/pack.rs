@@ -19,6 +19,8 @@ pub mod shape;
 pub mod space;
 mod stock;
 mod strand;
+#[cfg(test)]
+mod tests;
 mod turnover;
 mod usable;
 

@@ -2,7 +2,8 @@
 //!
 //! One pod arrives at each tick. The mean lifetime is chosen so that, were nothing refused, the pods
 //! present would ask for `load` times the cluster. After four mean lifetimes the start is forgotten to
-//! 2 %; the next four are measured.
+//! 2 %; the next four are measured, or in a small cluster as many as make the average a steady one.
+//! When the demand changes, the pods of the old one leave first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,8 +18,10 @@ use crate::trace::{Pod, Trace};
 
 /// Mean lifetimes before measuring.
 const WARM_UP: i64 = 4;
-/// Mean lifetimes measured.
+/// Mean lifetimes measured, at least.
 const MEASURED: i64 = 4;
+/// Arrivals measured, at least.
+const MEASURED_ARRIVALS: i64 = 5_000;
 
 /// An offered load, in thousandths of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,16 +71,106 @@ impl<'a> Demand<'a> {
             .unwrap_or(1)
             .max(1)
     }
-
-    /// Ticks that a phase takes.
-    pub fn ticks(&self, load: Load, capacity: i64) -> i64 {
-        (WARM_UP + MEASURED) * self.mean_lifetime(load, capacity)
-    }
 }
 
-struct Present<'a> {
-    pod: &'a Pod,
-    placed: Placed,
+/// One demand, and for how long.
+#[derive(Clone, Copy, Debug)]
+struct Phase<'a> {
+    demand: Demand<'a>,
+    lifetime: i64,
+    warm_up: i64,
+    ticks: i64,
+}
+
+fn plan<'a>(demands: &[Demand<'a>], load: Load, capacity: i64) -> Vec<Phase<'a>> {
+    let mut longest = 0;
+    demands
+        .iter()
+        .map(|demand| {
+            let lifetime = demand.mean_lifetime(load, capacity);
+            longest = lifetime.max(longest);
+            let warm_up = WARM_UP * longest;
+            Phase {
+                demand: *demand,
+                lifetime,
+                warm_up,
+                ticks: warm_up + (MEASURED * lifetime).max(MEASURED_ARRIVALS),
+            }
+        })
+        .collect()
+}
+
+/// How many pods arrive in [`run`].
+pub fn arrivals(demands: &[Demand<'_>], load: Load, capacity: i64) -> usize {
+    let phases = plan(demands, load, capacity);
+    let ticks = phases.iter().map(|phase| phase.ticks).sum::<i64>();
+    usize::try_from(ticks).unwrap_or(0)
+}
+
+/// A cluster in which pods come and go.
+struct Town<'a> {
+    stage: Stage,
+    random: Random,
+    now: i64,
+    allocated: i64,
+    dropped: u64,
+    present: Vec<Option<(&'a Pod, Placed)>>,
+    leaving: BinaryHeap<Reverse<(i64, usize)>>,
+}
+
+impl<'a> Town<'a> {
+    /// One pod arrives, and stays for about `lifetime` ticks if there is room.
+    fn arrive(&mut self, pod: &'a Pod, lifetime: i64) -> Result<bool, StageError> {
+        self.let_leave()?;
+        let stays = duration(lifetime, self.random.exponential());
+        let placed = self.stage.arrive(pod)?;
+        if placed.is_some() {
+            self.allocated += pod.gpu();
+            self.leaving
+                .push(Reverse((self.now + stays, self.present.len())));
+        } else {
+            self.dropped += 1;
+        }
+        self.present.push(placed.map(|placed| (pod, placed)));
+        self.now += 1;
+        Ok(placed.is_some())
+    }
+
+    fn let_leave(&mut self) -> Result<(), StageError> {
+        while let Some(Reverse((due, id))) = self.leaving.peek().copied()
+            && due <= self.now
+        {
+            self.leaving.pop();
+            if let Some((pod, placed)) = self.present.get_mut(id).and_then(Option::take) {
+                self.allocated -= pod.gpu();
+                self.stage.leave(pod, placed)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn live_through(
+        &mut self,
+        phase: &Phase<'a>,
+        capacity: i64,
+        progress: &Progress,
+    ) -> Result<(Average, Average), StageError> {
+        let (mut used, mut offered, mut accepted) = (Average::default(), 0_i64, 0_i64);
+        let Demand { pods, order } = phase.demand;
+        let order = order.iter().filter_map(|row| pods.get(*row)).cycle();
+        for (tick, pod) in (0..phase.ticks).zip(order) {
+            let placed = self.arrive(pod, phase.lifetime)?;
+            if tick >= phase.warm_up {
+                used.add(self.allocated, capacity);
+                offered += pod.gpu();
+                accepted += if placed { pod.gpu() } else { 0 };
+            }
+            progress.step();
+        }
+        let mut share = Average::default();
+        share.add(accepted, offered);
+        Ok((used, share))
+    }
 }
 
 /// Runs one phase for each demand, one after the other in the same cluster.
@@ -88,53 +181,26 @@ pub fn run(
     load: Load,
     progress: &Progress,
 ) -> Result<Report, StageError> {
-    let mut stage = Stage::new(trace, policy)?;
-    let mut random = Random::new(trace.arrivals.seed ^ 0x6368_7572_6e21);
     let capacity = trace.capacity();
-    let mut present: Vec<Option<Present<'_>>> = Vec::new();
-    let mut leaving: BinaryHeap<Reverse<(i64, usize)>> = BinaryHeap::new();
-    let (mut now, mut allocated, mut dropped) = (0_i64, 0_i64, 0_u64);
+    let mut town = Town {
+        stage: Stage::new(trace, policy)?,
+        random: Random::new(trace.arrivals.seed ^ 0x6368_7572_6e21),
+        now: 0,
+        allocated: 0,
+        dropped: 0,
+        present: Vec::new(),
+        leaving: BinaryHeap::new(),
+    };
     let mut steady = Vec::new();
-    for demand in demands {
-        let lifetime = demand.mean_lifetime(load, capacity);
-        let (mut used, mut offered, mut accepted) = (Average::default(), 0_i64, 0_i64);
-        let order = demand.order.iter().filter_map(|row| demand.pods.get(*row));
-        let ticks = usize::try_from(demand.ticks(load, capacity)).unwrap_or(0);
-        for (tick, pod) in order.cycle().take(ticks).enumerate() {
-            while let Some(Reverse((_, id))) = leaving.peek().copied().filter(|due| due.0.0 <= now)
-            {
-                leaving.pop();
-                if let Some(gone) = present.get_mut(id).and_then(Option::take) {
-                    allocated -= gone.pod.gpu();
-                    stage.leave(gone.pod, gone.placed)?;
-                }
-            }
-            let measured = i64::try_from(tick).unwrap_or(0) >= WARM_UP * lifetime;
-            let stays = duration(lifetime, random.exponential());
-            let placed = stage.arrive(pod)?;
-            if placed.is_some() {
-                allocated += pod.gpu();
-                leaving.push(Reverse((now + stays, present.len())));
-            } else {
-                dropped += 1;
-            }
-            if measured {
-                used.add(allocated, capacity);
-                offered += pod.gpu();
-                accepted += placed.map_or(0, |_| pod.gpu());
-            }
-            present.push(placed.map(|placed| Present { pod, placed }));
-            now += 1;
-            progress.step();
-        }
-        let mut share = Average::default();
-        share.add(accepted, offered.max(1));
+    for phase in plan(demands, load, capacity) {
+        let (used, accepted) = town.live_through(&phase, capacity, progress)?;
         steady.push(Steady {
             load: Average::of(load.0, 1_000),
             allocated: used.percent().unwrap_or(0.0),
-            accepted: share.percent().unwrap_or(0.0),
+            accepted: accepted.percent().unwrap_or(0.0),
         });
     }
+    let Town { stage, dropped, .. } = town;
     stage.compare()?;
     Ok(Report {
         policy: policy.name.into(),
@@ -152,7 +218,7 @@ pub fn run(
     })
 }
 
-/// At least one tick, and a little more than `drawn` means by rounding up.
+/// At least one tick.
 fn duration(mean: i64, drawn: u64) -> i64 {
     let ticks = i128::from(mean) * i128::from(drawn) / i128::from(MEAN);
     i64::try_from(ticks).unwrap_or(i64::MAX / 4).max(1)

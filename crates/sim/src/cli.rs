@@ -99,10 +99,7 @@ pub fn simulate(args: &Args) -> Result<Report, SimulateError> {
     };
     let mut demands = vec![Demand::of(&trace)];
     demands.extend(then.as_ref().map(Demand::of));
-    let ticks: i64 = demands
-        .iter()
-        .map(|demand| demand.ticks(load, trace.capacity()))
-        .sum();
-    let progress = Progress::new(usize::try_from(ticks).unwrap_or(0), args.policy.name);
+    let arrivals = churn::arrivals(&demands, load, trace.capacity());
+    let progress = Progress::new(arrivals, args.policy.name);
     Ok(churn::run(&trace, &demands, args.policy, load, &progress)?)
 }

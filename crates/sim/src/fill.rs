@@ -39,8 +39,8 @@ pub fn run(trace: &Trace, policy: Policy, progress: &Progress) -> Result<Report,
         capacity_milli: capacity,
         pods: stage.decisions,
         dropped,
-        at100: curve.get(&100).and_then(Average::percent),
-        at130: curve.get(&130).and_then(Average::percent),
+        at100: at(&curve, 100),
+        at130: at(&curve, 130),
         curve: curve
             .into_iter()
             .filter_map(|(arrived, allocated)| Some((arrived, allocated.percent()?)))
@@ -49,6 +49,16 @@ pub fn run(trace: &Trace, policy: Policy, progress: &Progress) -> Result<Report,
         decisions_per_second: stage.decisions_per_second(),
         fragments: Fragments::of(&stage.fleet, trace),
     })
+}
+
+/// The average at a percentage, or around it where one pod leapt over it.
+fn at(curve: &BTreeMap<i64, Average>, percent: i64) -> Option<f64> {
+    let around = || {
+        let near = curve.range(percent - 1..=percent + 1);
+        near.fold(Average::default(), |sum, (_, average)| sum.with(*average))
+    };
+    let exact = curve.get(&percent).copied();
+    exact.unwrap_or_else(around).percent()
 }
 
 fn rounded_percent(part: i64, whole: i64) -> i64 {

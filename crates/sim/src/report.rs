@@ -108,6 +108,15 @@ impl Average {
         100.0 * part as f64 / whole.max(1) as f64
     }
 
+    /// The average of both samples.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self {
+            sum: self.sum + other.sum,
+            count: self.count + other.count,
+        }
+    }
+
     pub fn percent(&self) -> Option<f64> {
         (self.count > 0.0).then(|| self.sum / self.count)
     }

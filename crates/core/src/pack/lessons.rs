@@ -25,6 +25,8 @@ pub(super) const WEIGHT: i64 = 1 << 16;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lessons {
     pub(super) usable: Usable,
+    /// The part of the demand that needs several cards on one node, in [`WEIGHT`]ths.
+    pub(super) several: i64,
     pub(super) strand: Strand,
     pub(super) dependence: Dependence,
     /// By pool index; pools of one size share their prices.
@@ -60,6 +62,7 @@ impl Lessons {
         let dependence = Dependence::learn(mix, pools, stock);
         Self {
             usable: heaviest(material, spaces),
+            several: several(material),
             strand: Strand::learn(mix, pools, stock),
             prices: prices(mix, pools),
             scarcity: dependence.scarcity(pools, stock),
@@ -102,6 +105,16 @@ fn heaviest<'a>(
     usable.weight = WEIGHT;
     usable.favour_scarce(spaces, WEIGHT, stock.total().free);
     usable
+}
+
+fn several(Material { mix, pools, stock }: Material<'_>) -> i64 {
+    let (mut several, mut all) = (0, 0);
+    for (shape, seen) in mix.iter() {
+        let demand = i128::from(seen.count) * i128::from(stock.demand(pools, shape));
+        all += demand;
+        several += if shape.cards > 1 { demand } else { 0 };
+    }
+    part(several, all)
 }
 
 fn part(some: i128, all: i128) -> i64 {

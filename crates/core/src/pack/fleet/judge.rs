@@ -15,9 +15,9 @@ use super::{Fleet, Node, Pick, Term};
 const STRAND_WEIGHT: i64 = 3;
 /// A grain of a pool that others will need in full.
 const SCARCITY_WEIGHT: i64 = 8;
-/// Where pods come and go, a grain costs half of one more for each eight cards left on the node: nodes
-/// that are nearly empty may become so, and whole nodes are what large pods wait for.
-const OPENING: i64 = 2 * 8 * GRAINS;
+/// A grain of a node, for each card left there, if all pods come and go and all need several cards:
+/// nodes that are nearly empty may become so, and whole nodes are what large pods wait for.
+const OPENING_WEIGHT: i64 = 3;
 
 /// The criteria's values: less is better, the first counts most.
 pub type Key = [i64; MAX_CRITERIA];
@@ -196,7 +196,7 @@ impl<'a> Judge<'a> {
             usable_lost: node.usable - usable - taken * lessons.usable.weight,
             stranded,
             scarce: self.cuts.iter().map(scarcity).sum::<i64>() * SCARCITY_WEIGHT * WEIGHT,
-            opening: taken * left / OPENING * leaving * (WEIGHT / STAYING),
+            opening: taken * left / GRAINS * OPENING_WEIGHT * lessons.several * leaving / STAYING,
         }
     }
 
