@@ -79,27 +79,31 @@ fn duals(basis: &[Row], pieces: usize) -> Vec<i128> {
 
 /// The pattern worth most at these prices, if it is worth more than a card.
 fn better_pattern(pieces: &[Piece], prices: &[i128], capacity: usize) -> Option<Vec<i128>> {
-    let mut best: Vec<(i128, Option<usize>)> = Vec::with_capacity(capacity + 1);
+    // The hot loop of learning. No price is worth more than a few cards: 64 bits are enough.
+    let offers: Vec<(usize, i64)> = pieces
+        .iter()
+        .zip(prices)
+        .map(|(piece, price)| (piece.size, i64::try_from(*price).unwrap_or(i64::MAX / 8)))
+        .collect();
+    let mut best: Vec<(i64, Option<usize>)> = Vec::with_capacity(capacity + 1);
     for room in 0..=capacity {
         // One unit less is never better; its value is carried over with no piece chosen.
-        let mut value = room
-            .checked_sub(1)
-            .and_then(|less| best.get(less))
-            .map_or(0, |(value, _)| *value);
+        let less = room.checked_sub(1).and_then(|less| best.get(less));
+        let mut value = less.map_or(0, |(value, _)| *value);
         let mut chosen = None;
-        for (index, (piece, price)) in pieces.iter().zip(prices).enumerate() {
-            let rest = room.checked_sub(piece.size).and_then(|rest| best.get(rest));
+        for (index, (size, price)) in offers.iter().enumerate() {
+            let rest = room.checked_sub(*size).and_then(|rest| best.get(rest));
             if let Some((rest, _)) = rest
-                && rest + price > value
+                && rest.saturating_add(*price) > value
             {
-                value = rest + price;
+                value = rest.saturating_add(*price);
                 chosen = Some(index);
             }
         }
         best.push((value, chosen));
     }
     let worth = best.last().map_or(0, |(value, _)| *value);
-    if worth <= UNIT + WORTHWHILE {
+    if i128::from(worth) <= UNIT + WORTHWHILE {
         return None;
     }
     let mut pattern = vec![0; pieces.len()];

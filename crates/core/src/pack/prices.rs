@@ -10,7 +10,12 @@ use super::grain::GRAINS;
 /// A whole card.
 pub(super) const CARD: i64 = 1_000_000;
 /// Sizes told apart; the least demanded are left to the rest.
-const MAX_SIZES: usize = 48;
+const MAX_SIZES: usize = 32;
+/// More sizes than this, if they have no larger unit in common, are rounded up to [`COARSE`] grains, so
+/// that learning from many odd sizes takes milliseconds.
+const EXACT_SIZES: usize = 16;
+/// Halves to eighths stay exact.
+const COARSE: i64 = 5;
 
 /// The worth of every gap on cards of one size.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,11 +33,18 @@ impl Prices {
         demand.retain(|(size, demand)| (1..=GRAINS).contains(size) && *demand > 0);
         demand.sort_by_key(|(size, demand)| (-demand, *size));
         demand.truncate(MAX_SIZES);
+        if demand.len() > EXACT_SIZES && common_unit(&demand) < COARSE {
+            for (size, _) in &mut demand {
+                *size = (*size + COARSE - 1) / COARSE * COARSE;
+            }
+        }
         demand.sort_unstable();
-        let unit = demand
-            .iter()
-            .fold(0, |unit, (size, _)| greatest_common_divisor(unit, *size))
-            .max(1);
+        demand.dedup_by(|(size, demand), (kept, sum)| {
+            let same = size == kept;
+            *sum += if same { *demand } else { 0 };
+            same
+        });
+        let unit = common_unit(&demand);
         let units = |grains: i64| usize::try_from(grains / unit).unwrap_or(0);
         let pieces: Vec<Piece> = demand
             .iter()
@@ -100,6 +112,11 @@ fn knapsack(pieces: &[Piece], prices: &[i64], capacity: usize) -> Vec<i64> {
     worth
 }
 
+fn common_unit(demand: &[(i64, i64)]) -> i64 {
+    let sizes = demand.iter().map(|(size, _)| *size);
+    sizes.fold(0, greatest_common_divisor).max(1)
+}
+
 fn greatest_common_divisor(mut a: i64, mut b: i64) -> i64 {
     while b != 0 {
         (a, b) = (b, a % b);
@@ -127,6 +144,14 @@ mod tests {
         assert_eq!(prices.loss(GRAINS, GRAINS - 1), CARD);
         assert_eq!(prices.loss(GRAINS - 1, 0), 0);
         assert_eq!(prices.least_loss(1), 0);
+    }
+
+    #[test]
+    fn many_odd_sizes_are_learnt_as_if_slightly_larger() {
+        let sizes = |first: i64| (0..20).map(|step| (first + 100 * step, 5)).collect();
+        assert_eq!(Prices::learn(sizes(997)), Prices::learn(sizes(1_000)));
+        let few = |first: i64| vec![(first, 5), (first + 500, 5)];
+        assert_ne!(Prices::learn(few(997)), Prices::learn(few(1_000)));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::super::space::CardSet;
 use super::super::turnover::STAYING;
 use super::super::usable::Cut;
 use super::{Fleet, Node, Pick, Term};
+use crate::amounts::Amounts;
 
 /// A stranded grain against one that is no longer usable.
 const STRAND_WEIGHT: i64 = 3;
@@ -58,12 +59,17 @@ impl Cost {
 impl<'a> Judge<'a> {
     pub(super) fn new(fleet: &'a Fleet, shape: &'a Shape) -> Self {
         let prices = fleet.pools.iter().zip(&fleet.lessons.prices);
-        let least_waste = prices
-            .map(|((_, pool), prices)| {
-                let size = shape.want.size_on(pool).filter(|_| shape.cards > 0);
-                size.map_or(0, |size| prices.least_loss(size))
-            })
-            .collect();
+        let mut known: Vec<(&Amounts, i64)> = Vec::new();
+        let mut least_waste = Vec::new();
+        for ((_, pool), prices) in prices.filter(|_| shape.cards > 0) {
+            let alike = known.iter().find(|(size, _)| **size == pool.capacity);
+            let least = alike.map_or_else(
+                || (shape.want.size_on(pool)).map_or(0, |size| prices.least_loss(size)),
+                |(_, least)| *least,
+            );
+            known.push((&pool.capacity, least));
+            least_waste.push(least);
+        }
         Self {
             fleet,
             shape,

@@ -113,6 +113,20 @@ fn a_size_that_only_large_cards_can_serve_makes_them_scarce() {
 }
 
 #[test]
+fn pods_that_want_the_other_dimension_share_a_card() {
+    // One pod fills the memory and leaves the compute, the other the reverse.
+    let by_memory = share(1, 14_000, 10);
+    let by_core = share(1, 1_600, 85);
+    let half_used = Card("T4", (16_000, 100), (2_000, 90));
+    let nodes: [(&str, i64, &[Card]); 2] = [
+        ("a", 64_000, &[card(100), half_used]),
+        ("b", 64_000, &[card(87)]),
+    ];
+    let fleet = taught(&nodes, &[(by_memory, 1), (by_core, 1)]);
+    assert_eq!(chosen(&fleet, &by_core), "a:1");
+}
+
+#[test]
 fn old_demand_is_forgotten() {
     let nodes: [(&str, i64, &[Card]); 2] = [
         ("a", 64_000, &[card(50), card(100)]),
