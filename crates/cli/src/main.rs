@@ -1,11 +1,14 @@
 //! The kubectl plugin `kubectl gpushare`: reads the command line and prints.
 //!
-//! Must not decide anything about cards or pods: that is the business of the cluster components.
+//! Must not decide anything about cards or pods: that is the business of the cluster components and, for
+//! files, of the simulator.
 
 use std::io::Write;
+use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand, ValueEnum};
+use gpushare_sim::cli as simulate;
 use serde_json::json;
 
 /// Shared GPUs of a Kubernetes cluster, from the command line.
@@ -24,6 +27,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Simulate(simulate::Args),
     /// Print the version of this program
     Version {
         /// How to print it
@@ -40,9 +44,21 @@ enum Output {
     Json,
 }
 
-fn main() -> anyhow::Result<()> {
-    let text = match Arguments::parse().command {
-        Command::Version { output } => version(output),
+fn main() -> ExitCode {
+    match run(&Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The chain of causes on one line, without a backtrace: it is for the person at the terminal.
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: &Command) -> anyhow::Result<()> {
+    let text = match command {
+        Command::Simulate(args) => simulate::run(args)?,
+        Command::Version { output } => version(*output),
     };
     writeln!(std::io::stdout(), "{text}").context("cannot write to standard output")
 }

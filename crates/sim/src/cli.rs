@@ -1,6 +1,6 @@
 //! `simulate`: the command line of the simulator.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, ValueEnum};
 use gpushare_core::pack::Policy;
@@ -14,44 +14,77 @@ use crate::stage::StageError;
 use crate::table::TableError;
 use crate::trace::Trace;
 
-/// Replay a trace of pods against a cluster and report how full it gets.
+/// What `simulate --help` says after the flags.
+const EXAMPLES: &str = "\
+Examples:
+  How full does the cluster of these files get, by the default policy?
+    kubectl gpushare simulate --nodes nodes.csv --pods pods.csv
+
+  The same for fragmentation gradient descent, in a recorded order of arrival, for a program:
+    kubectl gpushare simulate --nodes nodes.csv --pods pods.csv --arrivals arrivals.tsv \\
+        --seed 42 --policy fgd -o json
+
+  Pods also leave, and together they ask for 90 % of the cluster:
+    kubectl gpushare simulate --nodes nodes.csv --pods pods.csv --churn 0.9
+
+Files (further columns are passed over; rows of arrivals count from 0):
+  nodes.csv     sn,cpu_milli,memory_mib,gpu,model
+                node-1,96000,786432,8,V100
+  pods.csv      name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec
+                share,4000,8192,1,500,
+                whole,96000,524288,8,1000,V100|A100
+                no-card,8000,16384,0,0,
+  arrivals.tsv  seed TAB pod rows TAB node rows, in which order ties are broken
+                42 TAB 1,0,2,0 TAB 0
+
+Exit status: 0 when the run ended, 1 when a file cannot be used or a decision failed the audit, 2 when
+the command line is wrong.";
+
+/// Replay a trace of pods against a cluster and report how full it gets
+///
+/// Pods arrive one by one and are placed by the code that serves a cluster; one that fits nowhere is
+/// dropped. An independent audit checks every decision. Nothing is read from or written to a real
+/// cluster.
 #[derive(Clone, Debug, ClapArgs)]
+#[command(after_help = "Run with --help for examples and the files' formats.", after_long_help = EXAMPLES)]
 pub struct Args {
-    /// Nodes: CSV with the columns sn, cpu_milli, memory_mib, gpu, model.
+    /// Nodes: CSV with the columns sn, cpu_milli, memory_mib, gpu, model
     #[arg(long, value_name = "CSV")]
     pub nodes: PathBuf,
     /// Pods: CSV with the columns name, cpu_milli, memory_mib, num_gpu, gpu_milli and, if pods name
-    /// card models, gpu_spec (A|B).
+    /// card models, gpu_spec (A|B)
     #[arg(long, value_name = "CSV")]
     pub pods: PathBuf,
-    /// Order of arrival: TSV with one line for each seed: seed, pod rows, node rows in the order of
-    /// ties. Without it the seed shuffles the pods.
+    /// Order of arrival: TSV with one line for each seed; without it the seed shuffles the pods, again
+    /// and again, until they ask for 1.3 times the cluster
     #[arg(long, value_name = "TSV")]
     pub arrivals: Option<PathBuf>,
-    /// Which arrivals.
+    /// Which arrivals; also draws the lifetimes of --churn
     #[arg(long, value_name = "N", default_value_t = 42)]
     pub seed: u64,
-    /// How to choose: learned, fgd, binpack, best-fit, first-fit or spread.
+    /// How to choose: learned, fgd, binpack, best-fit, first-fit or spread
     #[arg(long, value_name = "POLICY", default_value = "learned")]
     pub policy: Policy,
     /// Let pods also leave, at an offered load such as 0.9 of the cluster, and report the steady
-    /// state.
+    /// state
     #[arg(long, value_name = "LOAD")]
     pub churn: Option<Load>,
-    /// With --churn: half way, continue with these pods (columns as --pods).
+    /// With --churn: half way, continue with these pods (columns as --pods)
     #[arg(long, value_name = "CSV", requires = "churn")]
     pub then_pods: Option<PathBuf>,
-    /// The order of arrival of --then-pods, as --arrivals.
+    /// The order of arrival of --then-pods, as --arrivals
     #[arg(long, value_name = "TSV", requires = "then_pods")]
     pub then_arrivals: Option<PathBuf>,
-    /// How to print the report.
+    /// How to print the report
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
+    /// A few lines for people
     Text,
+    /// An object for programs
     Json,
 }
 
@@ -63,8 +96,11 @@ pub enum SimulateError {
     Stage(#[from] StageError),
     #[error("cannot write the report as JSON")]
     Json(#[from] serde_json::Error),
-    #[error("the trace has no {0}: nothing to simulate")]
-    Empty(&'static str),
+    #[error("{}: {problem}", file.display())]
+    Empty {
+        file: PathBuf,
+        problem: &'static str,
+    },
 }
 
 /// Runs the simulation and returns what to print.
@@ -77,24 +113,13 @@ pub fn run(args: &Args) -> Result<String, SimulateError> {
 }
 
 pub fn simulate(args: &Args) -> Result<Report, SimulateError> {
-    let trace = Trace::open(&args.nodes, &args.pods, args.arrivals.as_deref(), args.seed)?;
-    if trace.capacity() == 0 {
-        return Err(SimulateError::Empty("cards"));
-    }
-    if trace.arrivals.pods.is_empty() {
-        return Err(SimulateError::Empty("pods"));
-    }
+    let trace = open(args, &args.pods, args.arrivals.as_deref())?;
     let Some(load) = args.churn else {
         let progress = Progress::new(trace.arrivals.pods.len(), args.policy.name);
         return Ok(fill::run(&trace, args.policy, &progress)?);
     };
     let then = match &args.then_pods {
-        Some(pods) => Some(Trace::open(
-            &args.nodes,
-            pods,
-            args.then_arrivals.as_deref(),
-            args.seed,
-        )?),
+        Some(pods) => Some(open(args, pods, args.then_arrivals.as_deref())?),
         None => None,
     };
     let mut demands = vec![Demand::of(&trace)];
@@ -102,4 +127,33 @@ pub fn simulate(args: &Args) -> Result<Report, SimulateError> {
     let arrivals = churn::arrivals(&demands, load, trace.capacity());
     let progress = Progress::new(arrivals, args.policy.name);
     Ok(churn::run(&trace, &demands, args.policy, load, &progress)?)
+}
+
+/// A trace in which something can happen.
+fn open(args: &Args, pods: &Path, arrivals: Option<&Path>) -> Result<Trace, SimulateError> {
+    let trace = Trace::open(&args.nodes, pods, arrivals, args.seed)?;
+    let empty = |file: &Path, problem| SimulateError::Empty {
+        file: file.into(),
+        problem,
+    };
+    if trace.capacity() == 0 {
+        let problem = "no node has a card: add a row with at least 1 in the column gpu";
+        return Err(empty(&args.nodes, problem));
+    }
+    if trace.pods.is_empty() {
+        return Err(empty(pods, "no pods: add a row for each pod"));
+    }
+    if trace.arrivals.pods.is_empty() {
+        let file = arrivals.unwrap_or(pods);
+        return Err(empty(
+            file,
+            "no pod arrives: add pod rows to the line of this seed",
+        ));
+    }
+    if args.churn.is_some() && trace.asked() == 0 {
+        let problem = "no pod asks for a card, so no load can be offered: add pods with num_gpu of at \
+                       least 1, or leave out --churn";
+        return Err(empty(pods, problem));
+    }
+    Ok(trace)
 }

@@ -64,6 +64,14 @@ impl Trace {
         i64::try_from(cards).unwrap_or(0) * CARD
     }
 
+    /// Thousandths of cards that all arrivals ask for together.
+    pub fn asked(&self) -> i64 {
+        let pods = self.arrivals.pods.iter();
+        pods.filter_map(|row| self.pods.get(*row))
+            .map(Pod::gpu)
+            .sum()
+    }
+
     /// Without a file of arrivals, pods are shuffled by the seed, again and again, until they ask for
     /// 1.3 times the cluster.
     pub fn open(
@@ -176,7 +184,9 @@ pub fn read_arrivals(
     nodes: usize,
 ) -> Result<Arrivals, TableError> {
     let mut seeds = Vec::new();
+    let mut last = 1;
     for (line, text) in source.lines() {
+        last = line;
         let fields: Vec<&str> = text.split('\t').collect();
         let [own, pod_rows, node_rows] = fields.as_slice() else {
             let problem = format!(
@@ -209,8 +219,13 @@ pub fn read_arrivals(
             nodes: nodes_in_order,
         });
     }
-    let problem = format!("no line for seed {seed}: the file has {}", seeds.join(", "));
-    Err(source.problem(seeds.len(), problem))
+    let problem = if seeds.is_empty() {
+        format!("empty: expected a line {seed} TAB pod rows TAB node rows")
+    } else {
+        let seeds = seeds.join(", ");
+        format!("no line for seed {seed}: add one, or give --seed one of {seeds}")
+    };
+    Err(source.problem(last, problem))
 }
 
 fn rows(

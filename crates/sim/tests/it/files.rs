@@ -121,7 +121,11 @@ fn bad_arrivals_are_refused_with_place_and_expectation() {
         ),
         (
             "5\t0\t0,1\n6\t0\t0,1\n",
-            "file:2: no line for seed 1: the file has 5, 6",
+            "file:2: no line for seed 1: add one, or give --seed one of 5, 6",
+        ),
+        (
+            "\n",
+            "file:1: empty: expected a line 1 TAB pod rows TAB node rows",
         ),
     ] {
         let error = read_arrivals(&source(text), 1, 3, 2).unwrap_err();
@@ -208,19 +212,20 @@ fn what_cannot_be_simulated_is_refused() {
             "",
             pod,
             &[][..],
-            "the trace has no cards: nothing to simulate",
+            "n.csv: no node has a card: add a row with at least 1 in the column gpu",
         ),
-        (
-            "a,1,1,0,A\n",
-            pod,
-            &[],
-            "the trace has no cards: nothing to simulate",
-        ),
+        ("a,1,1,0,A\n", pod, &[], "n.csv: no node has a card"),
         (
             "a,1,1,1,A\n",
             "",
             &[],
-            "the trace has no pods: nothing to simulate",
+            "p.csv: no pods: add a row for each pod",
+        ),
+        (
+            "a,1,1,1,A\n",
+            "p,1000,100,0,0,\n",
+            &["--churn", "0.9"],
+            "p.csv: no pod asks for a card",
         ),
         (
             "a,1,1,1,A\n",
