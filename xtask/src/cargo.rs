@@ -67,6 +67,35 @@ struct Profile {
     test: bool,
 }
 
+/// Builds, and says what was made.
+fn artifacts(build: &mut Command) -> Result<Vec<Artifact>> {
+    build.arg("--message-format=json-render-diagnostics");
+    let mut child = build
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start cargo")?;
+    let stdout = child.stdout.take().context("cargo has no output")?;
+    let mut artifacts = Vec::new();
+    for line in BufReader::new(stdout).lines() {
+        let line = line.context("cannot read cargo's messages")?;
+        // Messages of other kinds have other fields.
+        artifacts.extend(serde_json::from_str::<Artifact>(&line));
+    }
+    let status = child.wait().context("cannot wait for cargo")?;
+    ensure!(status.success(), "the build ended with {status}");
+    Ok(artifacts)
+}
+
+/// Builds the one program of a package, optimised.
+pub(crate) fn optimised(package: &str) -> Result<PathBuf> {
+    let mut build = cargo();
+    build.args(["build", "--release", "--bins", "--package", package]);
+    artifacts(&mut build)?
+        .into_iter()
+        .find_map(|artifact| artifact.executable)
+        .with_context(|| format!("the build of {package} made no program"))
+}
+
 impl Products {
     /// Builds everything, with these features of workspace members, in the dev profile: on 2 cores
     /// an optimised build takes longer than all tests.
@@ -79,21 +108,7 @@ impl Products {
             "--features",
             &features.join(","),
         ]);
-        build.arg("--message-format=json-render-diagnostics");
-        let mut child = build
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("cannot start cargo")?;
-        let stdout = child.stdout.take().context("cargo has no output")?;
-        let mut artifacts = Vec::new();
-        for line in BufReader::new(stdout).lines() {
-            let line = line.context("cannot read cargo's messages")?;
-            // Messages of other kinds have other fields.
-            artifacts.extend(serde_json::from_str::<Artifact>(&line));
-        }
-        let status = child.wait().context("cannot wait for cargo")?;
-        ensure!(status.success(), "the build ended with {status}");
-        Self::of(&artifacts)
+        Self::of(&artifacts(&mut build)?)
     }
 
     fn of(artifacts: &[Artifact]) -> Result<Self> {

@@ -5,6 +5,7 @@ mod cargo;
 mod cluster;
 mod e2e;
 mod nvidia_smi;
+mod packing;
 mod python;
 mod soak;
 mod steps;
@@ -33,6 +34,7 @@ enum Command {
     E2e(e2e::Arguments),
     Soak(soak::Arguments),
     Cluster(cluster::Arguments),
+    Packing(packing::Arguments),
     Tidy(tidy::Arguments),
 }
 
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         Command::E2e(arguments) => e2e::run(&arguments),
         Command::Soak(arguments) => soak::run(&arguments),
         Command::Cluster(arguments) => cluster::run(&arguments),
+        Command::Packing(arguments) => packing::run(&arguments),
         Command::Tidy(arguments) => tidy::run(&arguments),
     };
     match result {
