@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 
 use gpushare_core::gpu::{self, AliyunUnit, MEMORY};
-use gpushare_core::{CardId, PodUid};
+use gpushare_core::{Amounts, CardId, PodUid};
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
 use serde::Deserialize;
@@ -85,12 +85,14 @@ impl History {
             held.remove(&facts.uid);
             if event.kind != "DELETED"
                 && !facts.ended
-                && let Some(Ok(bound)) = facts.bound(&dialects.class)
+                && let Some(Ok(bound)) = facts.bound(&dialects.classes)
             {
                 let charges = bound.placement.charges(&bound.ask);
-                let memory = charges
-                    .into_iter()
-                    .map(|(card, amounts)| (card, amounts.get(MEMORY)));
+                let memory = charges.into_iter().map(|(card, hold)| {
+                    let size = sizes.get(&card).copied().unwrap_or_default();
+                    let held = hold.on(&Amounts::of(MEMORY, size)).get(MEMORY);
+                    (card, held)
+                });
                 held.insert(facts.uid, memory.collect());
             }
             for (card, sum) in sums(&held) {

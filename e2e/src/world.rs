@@ -310,7 +310,7 @@ pub fn recorded_card(pod: &Value) -> CardId {
     let slim: slim::Pod = serde_json::from_value(pod.clone()).expect("a pod");
     let facts = PodFacts::new(&slim, &gpu::dialects(AliyunUnit::GiB));
     let bound = facts
-        .bound(&gpu::class())
+        .bound(&gpu::classes())
         .expect("a bound pod")
         .expect("a believable record");
     let share = bound

@@ -183,7 +183,7 @@ impl NodeBuilder {
                 .iter()
                 .map(|card| card.capacity.get(gpu::MEMORY))
                 .sum();
-            let written = inventory::encode(&gpu::class(), &self.cards);
+            let written = inventory::encode(&gpu::classes(), &self.cards);
             self = self
                 .annotation(names::CARDS, &written)
                 .capacity(names::GPU_MEM, &total.to_string());

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use gpushare_core::gpu::AliyunUnit;
+use gpushare_core::gpu::{AliyunUnit, Reading};
 use gpushare_daemon::logging;
 use gpushare_daemon::tls::TlsFiles;
 use thiserror::Error;
@@ -45,6 +45,11 @@ pub struct RawConfig {
     #[arg(long, env = "GPUSHARE_ALIYUN_MEMORY_UNIT", default_value = "GiB")]
     pub aliyun_memory_unit: AliyunUnit,
 
+    /// Also serve HAMi's nvidia.com/gpu, gpumem, gpumem-percentage and gpucores. Only where no other plugin
+    /// serves nvidia.com/gpu
+    #[arg(long, env = "GPUSHARE_HAMI")]
+    pub hami: bool,
+
     /// Path of a kubeconfig; without it KUBECONFIG, the default path, or the pod's service account
     #[arg(long, env = "GPUSHARE_KUBECONFIG")]
     pub kubeconfig: Option<PathBuf>,
@@ -73,6 +78,7 @@ pub struct Config {
     pub admin_listen: Option<SocketAddr>,
     pub tls: Option<TlsFiles>,
     pub aliyun_unit: AliyunUnit,
+    pub hami: bool,
     pub kubeconfig: Option<PathBuf>,
     pub bind_timeout: Duration,
     pub max_body: usize,
@@ -120,12 +126,23 @@ impl TryFrom<RawConfig> for Config {
             admin_listen: raw.admin_listen,
             tls,
             aliyun_unit: raw.aliyun_memory_unit,
+            hami: raw.hami,
             kubeconfig: raw.kubeconfig,
             bind_timeout: raw.bind_timeout,
             max_body: raw.max_body_mib * MIB,
             log_format: raw.log_format,
             log_filter: raw.log,
         })
+    }
+}
+
+impl Config {
+    /// How requests are read.
+    pub fn reading(&self) -> Reading {
+        Reading {
+            aliyun: self.aliyun_unit,
+            hami: self.hami,
+        }
     }
 }
 

@@ -59,6 +59,24 @@ impl Amounts {
         self.zip(other, u64::max)
     }
 
+    /// At most `limit` in each dimension in which it is not zero.
+    #[must_use]
+    pub fn capped(&self, limit: &Self) -> Self {
+        self.zip(limit, |amount, limit| match limit {
+            0 => amount,
+            limit => amount.min(limit),
+        })
+    }
+
+    /// This many percent of a card's capacity in each dimension, rounded down.
+    #[must_use]
+    pub fn percent_of(&self, capacity: &Self) -> Self {
+        self.zip(capacity, |percent, capacity| {
+            let part = u128::from(capacity) * u128::from(percent.min(100)) / 100;
+            u64::try_from(part).unwrap_or(u64::MAX)
+        })
+    }
+
     /// True when every dimension is at most that of `room`.
     pub fn fits_in(&self, room: &Self) -> bool {
         self.0
@@ -145,6 +163,26 @@ impl DeviceClass {
     }
 }
 
+/// The device classes of a cluster; what they are is configuration, how they are shared is the same code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Classes(Arc<[DeviceClass]>);
+
+impl Classes {
+    pub fn get(&self, name: &str) -> Option<&DeviceClass> {
+        self.0.iter().find(|class| *class.name == *name)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &DeviceClass> {
+        self.0.iter()
+    }
+}
+
+impl FromIterator<DeviceClass> for Classes {
+    fn from_iter<I: IntoIterator<Item = DeviceClass>>(classes: I) -> Self {
+        Self(classes.into_iter().collect())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,6 +208,16 @@ mod tests {
         assert_eq!(
             Amounts::of(1, u64::MAX).checked_add(&Amounts::of(1, 1)),
             None
+        );
+    }
+
+    #[test]
+    fn percents_are_of_each_cards_own_size_and_never_more_than_all_of_it() {
+        let half = Amounts::of(0, 50).with(1, 300);
+        let card = Amounts::of(0, 16_385).with(1, u64::MAX);
+        assert_eq!(
+            half.percent_of(&card),
+            Amounts::of(0, 8_192).with(1, u64::MAX)
         );
     }
 

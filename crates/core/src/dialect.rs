@@ -1,43 +1,118 @@
-//! A dialect: the resource names and units in which one family of manifests asks for a share of a card.
+//! Dialects: the resource names and units in which families of manifests ask for cards, as data.
 
-use crate::amounts::DeviceClass;
+use std::sync::Arc;
 
-/// How one resource of a pod's limits turns into an amount on one card.
+use serde::Deserialize;
+
+use crate::amounts::{Classes, DeviceClass};
+
+/// One family of resource names for cards of one class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dialect {
-    pub name: &'static str,
-    /// The resource that carries the amount.
-    pub amount: &'static str,
-    /// The dimension of the class that it fills.
-    pub dimension: usize,
-    /// The unit users count in, for messages.
-    pub unit: &'static str,
-    /// How many of the dimension's units one of the users' is.
-    pub per_unit: u64,
-    /// Past this many of the dimension's units a value is a mistake of unit, not a request.
-    pub largest_plausible: u64,
-    /// The resource through which the kubelet tells us of the container, where the amount itself is not
-    /// served by the device plugin. It must stand beside the amount.
-    pub slot: Option<&'static str>,
+    pub name: Arc<str>,
+    pub class: Arc<str>,
+    /// The resource that counts cards; one card where there is none or it is left out.
+    pub count: Option<Count>,
+    pub parts: Vec<PartRule>,
+    /// A part of zero is as good as none; otherwise it is a mistake.
+    pub zero_is_absent: bool,
 }
 
-/// The dialects of one device class, as configured for a cluster.
+/// The resource that counts cards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Count {
+    pub resource: Arc<str>,
+    /// It is through this resource that the kubelet tells us of the container: it must not be left out.
+    pub required: bool,
+    /// Asking for cards and for no part of them means whole cards; otherwise it is refused.
+    pub whole_alone: bool,
+}
+
+/// A resource that asks for a part of each card.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartRule {
+    pub resource: Arc<str>,
+    /// Which dimension of the class it fills.
+    pub dimension: usize,
+    pub scale: Scale,
+    /// What it means when neither this nor another resource of the dimension is there. The first rule of
+    /// a dimension decides.
+    pub absent: Absent,
+}
+
+/// What one of the users' units is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// So many of the dimension's units.
+    Units {
+        unit: Arc<str>,
+        each: u64,
+        /// Past this many of the dimension's units a value is a mistake of unit, not a request.
+        most: u64,
+    },
+    /// A percent of the card, whatever its size.
+    Percent,
+    /// A hundredth of the dimension's 100; full hundreds are whole cards, of which the other parts then
+    /// limit the use.
+    Hundreds,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    Refused,
+    Nothing,
+    All,
+}
+
+/// What an annotation of a pod chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Chooses {
+    Policy,
+    Models,
+    NotModels,
+    /// Models that contain the text, as HAMi reads it.
+    ModelsLike,
+    NotModelsLike,
+    Ids,
+    NotIds,
+}
+
+/// An annotation with which pods choose among the cards of a class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chooser {
+    pub annotation: Arc<str>,
+    pub class: Arc<str>,
+    pub chooses: Chooses,
+}
+
+/// Everything that pods of a cluster may ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dialects {
-    pub class: DeviceClass,
+    pub classes: Classes,
     pub dialects: Vec<Dialect>,
+    pub choosers: Vec<Chooser>,
+    /// The policies that a pod may name.
+    pub policies: Vec<Arc<str>>,
+}
+
+impl Dialect {
+    /// Every resource name of the dialect.
+    pub fn resources(&self) -> impl Iterator<Item = &Arc<str>> {
+        let count = self.count.as_ref().map(|count| &count.resource);
+        count
+            .into_iter()
+            .chain(self.parts.iter().map(|part| &part.resource))
+    }
 }
 
 impl Dialects {
-    pub fn get(&self, name: &str) -> Option<&Dialect> {
-        self.dialects.iter().find(|dialect| dialect.name == name)
+    /// Every resource name that makes a pod ours to place.
+    pub fn resources(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.dialects.iter().flat_map(Dialect::resources)
     }
 
-    /// Every resource name that makes a pod ours to place.
-    pub fn resources(&self) -> impl Iterator<Item = &'static str> {
-        self.dialects
-            .iter()
-            .flat_map(|dialect| [Some(dialect.amount), dialect.slot])
-            .flatten()
+    pub fn class(&self, name: &str) -> Option<&DeviceClass> {
+        self.classes.get(name)
     }
 }

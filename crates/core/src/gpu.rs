@@ -2,9 +2,12 @@
 
 pub mod env;
 
-use crate::amounts::DeviceClass;
-use crate::dialect::{Dialect, Dialects};
-use crate::names;
+use std::sync::Arc;
+
+use crate::amounts::{Classes, DeviceClass};
+use crate::dialect::{Absent, Chooser, Chooses, Count, Dialect, Dialects, PartRule, Scale};
+use crate::names::{self, hami, tencent};
+use crate::pack::policy;
 
 pub const CLASS: &str = "gpu";
 /// Memory in MiB.
@@ -12,6 +15,15 @@ pub const MEMORY: usize = 0;
 /// Compute in percent of the card.
 pub const CORE: usize = 1;
 pub const WHOLE_CORE: u64 = 100;
+
+/// Names of dialects, as they stand in requests.
+pub const OURS: &str = "gpushare";
+pub const ALIYUN: &str = "aliyun";
+pub const TENCENT: &str = "tencent";
+pub const HAMI: &str = "hami";
+
+/// One block of Tencent's memory resource.
+pub const TENCENT_BLOCK_MIB: u64 = 256;
 
 /// 16 TiB: no card is that large, so a larger number is a wrong unit.
 const LARGEST_PLAUSIBLE_MIB: u64 = 16 * 1024 * 1024;
@@ -52,33 +64,156 @@ impl std::str::FromStr for AliyunUnit {
     }
 }
 
+/// How a cluster reads requests for GPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    pub aliyun: AliyunUnit,
+    /// Whether `nvidia.com/gpu` and its companions are ours to serve; elsewhere another plugin's.
+    pub hami: bool,
+}
+
 pub fn class() -> DeviceClass {
     DeviceClass::new(CLASS, &[("memory", "MiB"), ("core", "%")])
         .unwrap_or_else(|| unreachable!("two dimensions are fewer than the limit"))
 }
 
+pub fn classes() -> Classes {
+    [class()].into_iter().collect()
+}
+
+/// The dialects with HAMi's left out.
 pub fn dialects(aliyun: AliyunUnit) -> Dialects {
+    read(Reading {
+        aliyun,
+        hami: false,
+    })
+}
+
+pub fn read(reading: Reading) -> Dialects {
+    let mut dialects = vec![ours(), aliyun(reading.aliyun), tencent()];
+    let mut choosers = vec![
+        chooser(names::POLICY, Chooses::Policy),
+        chooser(names::CARD_MODELS, Chooses::Models),
+        chooser(names::EXCLUDE_CARD_MODELS, Chooses::NotModels),
+        chooser(names::CARD_IDS, Chooses::Ids),
+        chooser(names::EXCLUDE_CARD_IDS, Chooses::NotIds),
+    ];
+    if reading.hami {
+        dialects.push(hami());
+        choosers.extend([
+            chooser(hami::USE_TYPE, Chooses::ModelsLike),
+            chooser(hami::NOUSE_TYPE, Chooses::NotModelsLike),
+            chooser(hami::USE_UUID, Chooses::Ids),
+            chooser(hami::NOUSE_UUID, Chooses::NotIds),
+        ]);
+    }
     Dialects {
-        class: class(),
-        dialects: vec![
-            Dialect {
-                name: "gpushare",
-                amount: names::GPU_MEM,
-                dimension: MEMORY,
-                unit: "MiB",
-                per_unit: 1,
-                largest_plausible: LARGEST_PLAUSIBLE_MIB,
-                slot: Some(names::GPU),
-            },
-            Dialect {
-                name: "aliyun",
-                amount: names::ALIYUN_GPU_MEM,
-                dimension: MEMORY,
-                unit: aliyun.name(),
-                per_unit: aliyun.mib(),
-                largest_plausible: LARGEST_PLAUSIBLE_MIB,
-                slot: None,
-            },
+        classes: classes(),
+        dialects,
+        choosers,
+        policies: policy::FOR_PODS
+            .iter()
+            .map(|policy| policy.name.into())
+            .collect(),
+    }
+}
+
+fn ours() -> Dialect {
+    dialect(
+        OURS,
+        Some((names::GPU, true, true)),
+        vec![
+            part(names::GPU_MEM, MEMORY, mib("MiB", 1), Absent::Refused),
+            part(names::GPU_CORE, CORE, percents(), Absent::Nothing),
         ],
+    )
+}
+
+fn aliyun(unit: AliyunUnit) -> Dialect {
+    // Counting cards alone gives none: the kubelet would never tell us of such a container.
+    dialect(
+        ALIYUN,
+        Some((names::ALIYUN_GPU_COUNT, false, false)),
+        vec![part(
+            names::ALIYUN_GPU_MEM,
+            MEMORY,
+            mib(unit.name(), unit.mib()),
+            Absent::Refused,
+        )],
+    )
+}
+
+fn tencent() -> Dialect {
+    dialect(
+        TENCENT,
+        None,
+        vec![
+            part(tencent::CORE, CORE, Scale::Hundreds, Absent::Refused),
+            part(
+                tencent::MEMORY,
+                MEMORY,
+                mib("blocks of 256 MiB", TENCENT_BLOCK_MIB),
+                Absent::Refused,
+            ),
+        ],
+    )
+}
+
+fn hami() -> Dialect {
+    dialect(
+        HAMI,
+        Some((hami::GPU, true, true)),
+        vec![
+            part(hami::MEMORY, MEMORY, mib("MiB", 1), Absent::All),
+            part(hami::MEMORY_PERCENT, MEMORY, Scale::Percent, Absent::All),
+            part(hami::CORES, CORE, percents(), Absent::Nothing),
+        ],
+    )
+}
+
+fn dialect(name: &str, count: Option<(&str, bool, bool)>, parts: Vec<PartRule>) -> Dialect {
+    Dialect {
+        name: name.into(),
+        class: CLASS.into(),
+        count: count.map(|(resource, required, whole_alone)| Count {
+            resource: resource.into(),
+            required,
+            whole_alone,
+        }),
+        parts,
+        zero_is_absent: name == HAMI,
+    }
+}
+
+fn part(resource: &str, dimension: usize, scale: Scale, absent: Absent) -> PartRule {
+    PartRule {
+        resource: resource.into(),
+        dimension,
+        scale,
+        absent,
+    }
+}
+
+fn mib(unit: &str, each: u64) -> Scale {
+    Scale::Units {
+        unit: unit.into(),
+        each,
+        most: LARGEST_PLAUSIBLE_MIB,
+    }
+}
+
+fn percents() -> Scale {
+    Scale::Units {
+        unit: "percent of the card".into(),
+        each: 1,
+        most: WHOLE_CORE,
+    }
+}
+
+fn chooser(annotation: &str, chooses: Chooses) -> Chooser {
+    Chooser {
+        annotation: annotation.into(),
+        class: Arc::from(CLASS),
+        chooses,
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::amounts::DeviceClass;
+use crate::amounts::Classes;
 use crate::card::Card;
 use crate::ids::CardId;
 
@@ -45,16 +45,19 @@ pub enum InventoryError {
     UnknownDimension { card: CardId, dimension: String },
 }
 
-pub fn encode(class: &DeviceClass, cards: &[Card]) -> String {
+/// Cards of classes that are not configured are left out.
+pub fn encode(classes: &Classes, cards: &[Card]) -> String {
     let cards = cards
         .iter()
-        .map(|card| CardEntry {
-            id: card.id.clone(),
-            class: card.class.to_string(),
-            index: card.index,
-            model: card.model.to_string(),
-            capacity: class.named(&card.capacity),
-            healthy: card.healthy,
+        .filter_map(|card| {
+            Some(CardEntry {
+                id: card.id.clone(),
+                class: card.class.to_string(),
+                index: card.index,
+                model: card.model.to_string(),
+                capacity: classes.get(&card.class)?.named(&card.capacity),
+                healthy: card.healthy,
+            })
         })
         .collect();
     serde_json::to_string(&Inventory {
@@ -64,8 +67,8 @@ pub fn encode(class: &DeviceClass, cards: &[Card]) -> String {
     .unwrap_or_else(|_| unreachable!("all keys are strings"))
 }
 
-/// The cards of `class`; those of other classes are not ours to judge and are left out.
-pub fn decode(class: &DeviceClass, text: &str) -> Result<Vec<Card>, InventoryError> {
+/// The cards; those of classes that are not configured are not ours to judge and are left out.
+pub fn decode(classes: &Classes, text: &str) -> Result<Vec<Card>, InventoryError> {
     let inventory: Inventory =
         serde_json::from_str(text).map_err(|error| InventoryError::Malformed(error.to_string()))?;
     if inventory.version != VERSION {
@@ -73,11 +76,10 @@ pub fn decode(class: &DeviceClass, text: &str) -> Result<Vec<Card>, InventoryErr
     }
     let mut seen = BTreeSet::new();
     let mut cards = Vec::new();
-    for entry in inventory
-        .cards
-        .into_iter()
-        .filter(|entry| *entry.class == *class.name)
-    {
+    for entry in inventory.cards {
+        let Some(class) = classes.get(&entry.class) else {
+            continue;
+        };
         if !seen.insert(entry.id.clone()) {
             return Err(InventoryError::Twice(entry.id));
         }

@@ -19,12 +19,13 @@ mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::amounts::{Amounts, DeviceClass};
+use crate::amounts::{Amounts, Classes};
 use crate::card::Card;
 use crate::ids::{CardId, NodeName, PodUid};
-use crate::placement::Placement;
-use crate::policy::{self, CardUse};
+use crate::placement::{Hold, Placement};
 use crate::request::PodAsk;
+use crate::room::CardRoom;
+use crate::search::Search;
 use crate::why::Why;
 
 pub use view::{CardView, NodeView};
@@ -46,7 +47,7 @@ pub struct Booking {
     pub node: NodeName,
     pub placement: Placement,
     pub state: State,
-    charges: BTreeMap<CardId, Amounts>,
+    charges: BTreeMap<CardId, Hold>,
 }
 
 /// A pod that the API server shows bound, with a record that was verified.
@@ -58,61 +59,42 @@ pub struct Bound {
     pub placement: Placement,
 }
 
-#[derive(Clone, Debug)]
-struct CardState {
-    card: Card,
-    used: Amounts,
-}
-
 #[derive(Clone, Debug, Default)]
 struct Node {
-    cards: Vec<CardState>,
+    cards: Vec<CardRoom>,
     pods: BTreeSet<PodUid>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    class: DeviceClass,
+    classes: Classes,
     nodes: BTreeMap<NodeName, Node>,
     bookings: BTreeMap<PodUid, Booking>,
 }
 
-/// A card of a node that fits, and what would stay free on it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeFit {
-    pub card: CardId,
-    pub left: Amounts,
-}
-
 impl Ledger {
-    pub fn new(class: DeviceClass) -> Self {
+    pub fn new(classes: Classes) -> Self {
         Self {
-            class,
+            classes,
             nodes: BTreeMap::new(),
             bookings: BTreeMap::new(),
         }
     }
 
-    pub fn class(&self) -> &DeviceClass {
-        &self.class
+    pub fn classes(&self) -> &Classes {
+        &self.classes
     }
 
     /// Takes over a node's inventory; what is booked there stays booked.
     pub fn set_node(&mut self, name: &NodeName, cards: Vec<Card>) {
         let node = self.nodes.entry(name.clone()).or_default();
-        node.cards = cards
-            .into_iter()
-            .map(|card| CardState {
-                card,
-                used: Amounts::ZERO,
-            })
-            .collect();
+        node.cards = cards.into_iter().map(CardRoom::new).collect();
         node.cards
             .sort_by(|a, b| (a.card.index, &a.card.id).cmp(&(b.card.index, &b.card.id)));
         let booked = node.pods.iter().filter_map(|pod| self.bookings.get(pod));
-        for (id, amounts) in booked.flat_map(|booking| &booking.charges) {
-            if let Some(state) = node.cards.iter_mut().find(|state| state.card.id == *id) {
-                state.used = state.used.saturating_add(amounts);
+        for (id, hold) in booked.flat_map(|booking| &booking.charges) {
+            if let Some(room) = node.cards.iter_mut().find(|room| room.card.id == *id) {
+                room.take(hold);
             }
         }
     }
@@ -128,54 +110,76 @@ impl Ledger {
         }
     }
 
-    /// Whether and how well the node can take the pod now. Changes nothing.
-    pub fn fit(&self, node: &str, pod: &PodUid, ask: &PodAsk) -> Result<NodeFit, Why> {
-        self.fit_peak(node, pod, &ask.peak())
+    /// A pod's request, prepared to be held against many nodes.
+    pub fn search<'a>(&'a self, ask: &'a PodAsk) -> Search<'a> {
+        Search::new(&self.classes, ask)
     }
 
-    /// [`Self::fit`] with the pod's peak computed once for many nodes.
-    pub fn fit_peak(&self, node: &str, pod: &PodUid, peak: &Amounts) -> Result<NodeFit, Why> {
+    /// Whether the node can take the pod now. Changes nothing.
+    pub fn fit(&self, node: &str, pod: &PodUid, search: &Search<'_>) -> Result<(), Why> {
         if let Some(booking) = self.bookings.get(pod) {
             return booking.fit_again(node);
         }
-        let fit = self.choose(node, peak)?;
-        Ok(NodeFit {
-            card: fit.card.id.clone(),
-            left: fit.left,
-        })
+        search.why(self.cards(node)).map_or(Ok(()), Err)
     }
 
-    fn choose(&self, node: &str, peak: &Amounts) -> Result<policy::Fit<'_>, Why> {
-        let cards = self
-            .nodes
-            .get(node)
-            .map_or(&[][..], |node| node.cards.as_slice());
-        let cards = cards.iter().map(|state| CardUse {
-            card: &state.card,
-            used: state.used,
-        });
-        policy::tightest(&self.class, cards, peak)
+    /// What would stay free on the cards that the pod would get; nothing when it does not fit.
+    pub fn left(&self, node: &str, pod: &PodUid, search: &Search<'_>) -> Option<Amounts> {
+        if let Some(booking) = self.bookings.get(pod) {
+            return booking.fit_again(node).ok().map(|()| Amounts::ZERO);
+        }
+        let cards = self.cards(node);
+        let placement = search.place(cards).ok()?;
+        let mut left = Amounts::ZERO;
+        for (id, hold) in placement.charges(search.ask()) {
+            let room = cards.iter().find(|room| room.card.id == id)?;
+            let held = hold.on(&room.card.capacity);
+            left = left.saturating_add(&room.free().saturating_sub(&held));
+        }
+        Some(left)
+    }
+
+    fn cards(&self, node: &str) -> &[CardRoom] {
+        let node = self.nodes.get(node);
+        node.map_or(&[], |node| node.cards.as_slice())
     }
 
     /// Decides the pod's cards on the node and books them, in one step.
     ///
     /// A pod whose earlier bind is in doubt gets the same placement again on the same node, so that a
     /// second attempt cannot book it twice whichever of the two takes effect.
-    pub fn reserve(
+    ///
+    /// `choose` may name the placement on the node's cards; where it does not, or not one that fits, the
+    /// tightest cards are taken.
+    pub fn reserve_with(
         &mut self,
         pod: &PodUid,
         node: &NodeName,
         ask: &PodAsk,
+        choose: impl FnOnce(&Search<'_>, &[CardRoom]) -> Option<Placement>,
     ) -> Result<Placement, Why> {
         if let Some(booking) = self.bookings.get_mut(pod) {
             booking.fit_again(node.as_str())?;
             booking.state = State::Reserved;
             return Ok(booking.placement.clone());
         }
-        let fit = self.choose(node.as_str(), &ask.peak())?;
-        let placement = Placement::on_one_card(ask, &fit.card.id);
+        let (search, cards) = (self.search(ask), self.cards(node.as_str()));
+        let placement = match choose(&search, cards) {
+            Some(placement) => placement,
+            None => search.place(cards)?,
+        };
         self.insert(pod, node, ask, placement.clone(), State::Reserved);
         Ok(placement)
+    }
+
+    /// [`Self::reserve_with`] on the tightest cards.
+    pub fn reserve(
+        &mut self,
+        pod: &PodUid,
+        node: &NodeName,
+        ask: &PodAsk,
+    ) -> Result<Placement, Why> {
+        self.reserve_with(pod, node, ask, |_, _| None)
     }
 
     /// The API server accepted the bind. A booking that the watch has ended meanwhile stays ended.
@@ -224,9 +228,9 @@ impl Ledger {
             return true;
         };
         node.pods.remove(pod);
-        for (id, amounts) in &booking.charges {
-            if let Some(state) = node.cards.iter_mut().find(|state| state.card.id == *id) {
-                state.used = state.used.saturating_sub(amounts);
+        for (id, hold) in &booking.charges {
+            if let Some(room) = node.cards.iter_mut().find(|room| room.card.id == *id) {
+                room.give(hold);
             }
         }
         if node.pods.is_empty() && node.cards.is_empty() {
@@ -275,9 +279,9 @@ impl Ledger {
         let charges = placement.charges(ask);
         let node = self.nodes.entry(node_name.clone()).or_default();
         node.pods.insert(pod.clone());
-        for (id, amounts) in &charges {
-            if let Some(state) = node.cards.iter_mut().find(|state| state.card.id == *id) {
-                state.used = state.used.saturating_add(amounts);
+        for (id, hold) in &charges {
+            if let Some(room) = node.cards.iter_mut().find(|room| room.card.id == *id) {
+                room.take(hold);
             }
         }
         let booking = Booking {
@@ -292,17 +296,10 @@ impl Ledger {
 
 impl Booking {
     /// What an existing booking means for placing its pod again.
-    fn fit_again(&self, node: &str) -> Result<NodeFit, Why> {
+    fn fit_again(&self, node: &str) -> Result<(), Why> {
         let held = self.node.clone();
         match self.state {
-            State::InDoubt if held.as_str() == node => {
-                let card = self.charges.keys().next().cloned();
-                card.map(|card| NodeFit {
-                    card,
-                    left: Amounts::ZERO,
-                })
-                .ok_or(Why::HeldElsewhere { node: held })
-            }
+            State::InDoubt if held.as_str() == node => Ok(()),
             State::InDoubt => Err(Why::HeldElsewhere { node: held }),
             State::Reserved => Err(Why::BindInProgress { node: held }),
             State::Settled | State::Confirmed => Err(Why::AlreadyBound { node: held }),

@@ -6,6 +6,7 @@
 
 pub mod amounts;
 pub mod card;
+pub mod choice;
 pub mod dialect;
 pub mod gpu;
 pub mod ids;
@@ -15,14 +16,15 @@ pub mod ledger;
 pub mod names;
 pub mod pack;
 pub mod placement;
-pub mod policy;
 pub mod quantity;
 pub mod record;
 pub mod request;
+pub mod room;
+pub mod search;
 pub mod validate;
 pub mod why;
 
-pub use amounts::{Amounts, DeviceClass};
+pub use amounts::{Amounts, Classes, DeviceClass};
 pub use card::Card;
 pub use ids::{CardId, NodeName, PodUid};
 pub use ledger::Ledger;
@@ -30,4 +32,5 @@ pub use placement::Placement;
 pub use quantity::Quantity;
 pub use record::Record;
 pub use request::PodAsk;
+pub use search::Search;
 pub use why::Why;

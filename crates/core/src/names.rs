@@ -4,15 +4,26 @@
 pub const GPU: &str = "gpushare.io/gpu";
 /// Memory on each asked card in MiB, our dialect.
 pub const GPU_MEM: &str = "gpushare.io/gpu-mem";
-/// Memory on one card, Aliyun's dialect; the unit is a setting of the cluster.
+/// Compute on each asked card in percent, our dialect.
+pub const GPU_CORE: &str = "gpushare.io/gpu-core";
+/// Memory on each asked card, Aliyun's dialect; the unit is a setting of the cluster.
 pub const ALIYUN_GPU_MEM: &str = "aliyun.com/gpu-mem";
-/// Number of cards of a node, as Aliyun's tools read it from the node's status.
+/// Number of cards: of a node in its status, as Aliyun's tools read it; in a pod, how many of them get
+/// the same request.
 pub const ALIYUN_GPU_COUNT: &str = "aliyun.com/gpu-count";
 
 /// Pod annotation: the allocation record, see [`crate::record`].
 pub const ALLOCATION: &str = "gpushare.io/allocation";
-/// Node annotation: the inventory, see [`crate::inventory`].
+/// Node annotation: the inventory, see [`crate::inventory`]. Publishers of other device classes use it
+/// with a suffix of their own, such as `gpushare.io/cards.rdma`.
 pub const CARDS: &str = "gpushare.io/cards";
+
+/// Pod annotations that choose among cards.
+pub const POLICY: &str = "gpushare.io/policy";
+pub const CARD_MODELS: &str = "gpushare.io/card-models";
+pub const EXCLUDE_CARD_MODELS: &str = "gpushare.io/exclude-card-models";
+pub const CARD_IDS: &str = "gpushare.io/card-ids";
+pub const EXCLUDE_CARD_IDS: &str = "gpushare.io/exclude-card-ids";
 
 /// Pod annotations that Aliyun's tools read. We write them and never trust them.
 pub mod aliyun {
@@ -22,4 +33,34 @@ pub mod aliyun {
     pub const DEV: &str = "ALIYUN_COM_GPU_MEM_DEV";
     pub const ASSIGNED: &str = "ALIYUN_COM_GPU_MEM_ASSIGNED";
     pub const ASSUME_TIME: &str = "ALIYUN_COM_GPU_MEM_ASSUME_TIME";
+    /// Their newer form, for several cards or containers: `{"0":{"1":3}}` is container 0, card 1, 3 units.
+    pub const ALLOCATION: &str = "scheduler.framework.gpushare.allocation";
+}
+
+/// Tencent's dialect.
+pub mod tencent {
+    /// Percent of a card, or full hundreds for whole cards.
+    pub const CORE: &str = "tencent.com/vcuda-core";
+    /// Memory in blocks of 256 MiB.
+    pub const MEMORY: &str = "tencent.com/vcuda-memory";
+    /// Written for their tools, never trusted: `predicate-gpu-idx-<container>` lists card indexes.
+    pub const PREDICATE_GPU_IDX: &str = "tencent.com/predicate-gpu-idx-";
+    pub const PREDICATE_NODE: &str = "tencent.com/predicate-node";
+    pub const PREDICATE_TIME: &str = "tencent.com/predicate-time";
+    pub const GPU_ASSIGNED: &str = "tencent.com/gpu-assigned";
+}
+
+/// HAMi's dialect.
+pub mod hami {
+    pub const GPU: &str = "nvidia.com/gpu";
+    pub const MEMORY: &str = "nvidia.com/gpumem";
+    pub const MEMORY_PERCENT: &str = "nvidia.com/gpumem-percentage";
+    pub const CORES: &str = "nvidia.com/gpucores";
+    pub const USE_TYPE: &str = "nvidia.com/use-gputype";
+    pub const NOUSE_TYPE: &str = "nvidia.com/nouse-gputype";
+    pub const USE_UUID: &str = "nvidia.com/use-gpuuuid";
+    pub const NOUSE_UUID: &str = "nvidia.com/nouse-gpuuuid";
+    /// Written for their tools, never trusted.
+    pub const VGPU_NODE: &str = "hami.io/vgpu-node";
+    pub const DEVICES_ALLOCATED: &str = "hami.io/vgpu-devices-allocated";
 }

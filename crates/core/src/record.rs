@@ -4,37 +4,39 @@
 //! names the pod's uid, which nobody knows before the pod exists, and its node. A record that does not
 //! agree with its pod in every respect is worth nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::amounts::DeviceClass;
+use crate::amounts::{Classes, DeviceClass};
 use crate::ids::{CardId, NodeName, PodUid};
-use crate::placement::{ContainerPlacement, Placement, Share};
-use crate::request::PodAsk;
+use crate::placement::{ContainerPlacement, Hold, Placement, Share};
+use crate::request::{ContainerAsk, PodAsk, Want};
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     version: u32,
     pub pod: PodUid,
     pub node: NodeName,
-    class: String,
     containers: Vec<ContainerRecord>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ContainerRecord {
-    name: String,
+    name: Box<str>,
+    class: String,
     cards: Vec<ShareRecord>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ShareRecord {
     id: CardId,
-    amounts: BTreeMap<String, u64>,
+    /// Left out where the whole card is held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    amounts: Option<BTreeMap<String, u64>>,
 }
 
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -47,26 +49,22 @@ pub enum RecordError {
     OtherPod(PodUid),
     #[error("the allocation record is for node {record}, the pod is on {pod}")]
     OtherNode { record: NodeName, pod: NodeName },
-    #[error("the allocation record is for {0} devices")]
-    OtherClass(String),
     #[error("the allocation record does not match what container {0:?} asks for")]
-    OtherRequest(String),
+    OtherRequest(Box<str>),
 }
 
 impl Record {
-    pub fn new(pod: PodUid, node: NodeName, class: &DeviceClass, placement: &Placement) -> Self {
+    pub fn new(pod: PodUid, node: NodeName, classes: &Classes, placement: &Placement) -> Self {
         let containers = placement
             .containers
             .iter()
             .map(|placed| ContainerRecord {
                 name: placed.container.clone(),
+                class: placed.class.to_string(),
                 cards: placed
                     .shares
                     .iter()
-                    .map(|share| ShareRecord {
-                        id: share.card.clone(),
-                        amounts: class.named(&share.amounts),
-                    })
+                    .map(|share| ShareRecord::new(share, classes.get(&placed.class)))
                     .collect(),
             })
             .collect();
@@ -74,7 +72,6 @@ impl Record {
             version: VERSION,
             pod,
             node,
-            class: class.name.to_string(),
             containers,
         }
     }
@@ -93,13 +90,13 @@ impl Record {
         }
     }
 
-    /// The placement, if the record agrees with the pod in everything: uid, node, class, containers,
+    /// The placement, if the record agrees with the pod in everything: uid, node, containers, classes,
     /// number of cards and amounts.
     pub fn verify(
         &self,
         pod: &PodUid,
         node: &NodeName,
-        class: &DeviceClass,
+        classes: &Classes,
         ask: &PodAsk,
     ) -> Result<Placement, RecordError> {
         if self.pod != *pod {
@@ -111,32 +108,29 @@ impl Record {
                 pod: node.clone(),
             });
         }
-        if self.class != *class.name {
-            return Err(RecordError::OtherClass(self.class.clone()));
-        }
-        if let Some(extra) = self
-            .containers
-            .iter()
-            .find(|c| ask.container(&c.name).is_none())
-        {
+        let extra =
+            |record: &&ContainerRecord| ask.container(&record.class, &record.name).is_none();
+        if let Some(extra) = self.containers.iter().find(extra) {
             return Err(RecordError::OtherRequest(extra.name.clone()));
         }
         let containers = ask
             .containers
             .iter()
             .map(|ask| {
-                let mut records = self.containers.iter().filter(|c| c.name == ask.container);
+                let other = || RecordError::OtherRequest(ask.container.clone());
+                let class = classes.get(&ask.class).ok_or_else(other)?;
+                let same = |c: &&ContainerRecord| c.name == ask.container && *c.class == *ask.class;
+                let mut records = self.containers.iter().filter(same);
                 match (records.next(), records.next()) {
-                    (Some(record), None) => record.shares(class).filter(
-                        |shares| matches!(shares.as_slice(), [one] if one.amounts == ask.amounts),
-                    ),
+                    (Some(record), None) => record.shares(class, ask),
                     _ => None,
                 }
                 .map(|shares| ContainerPlacement {
                     container: ask.container.clone(),
+                    class: ask.class.clone(),
                     shares,
                 })
-                .ok_or_else(|| RecordError::OtherRequest(ask.container.clone()))
+                .ok_or_else(other)
             })
             .collect::<Result<_, _>>()?;
         Ok(Placement { containers })
@@ -144,16 +138,41 @@ impl Record {
 }
 
 impl ContainerRecord {
-    fn shares(&self, class: &DeviceClass) -> Option<Vec<Share>> {
+    /// The shares, if they are as many different cards as asked for, each with what was asked for.
+    fn shares(&self, class: &DeviceClass, ask: &ContainerAsk) -> Option<Vec<Share>> {
+        let cards: BTreeSet<&CardId> = self.cards.iter().map(|share| &share.id).collect();
+        let wanted = usize::try_from(ask.cards).ok()?;
+        if cards.len() != wanted || self.cards.len() != wanted {
+            return None;
+        }
         self.cards
             .iter()
             .map(|share| {
-                let amounts = class.amounts(&share.amounts).ok()?;
+                let hold = match (&share.amounts, &ask.want) {
+                    (None, Want::Whole) => Hold::Whole,
+                    (Some(named), Want::Share(part)) => {
+                        let amounts = class.amounts(named).ok()?;
+                        part.could_be(&amounts).then_some(Hold::Part(amounts))?
+                    }
+                    _ => return None,
+                };
                 Some(Share {
                     card: share.id.clone(),
-                    amounts,
+                    hold,
                 })
             })
             .collect()
+    }
+}
+
+impl ShareRecord {
+    fn new(share: &Share, class: Option<&DeviceClass>) -> Self {
+        Self {
+            id: share.card.clone(),
+            amounts: match &share.hold {
+                Hold::Whole => None,
+                Hold::Part(amounts) => class.map(|class| class.named(amounts)),
+            },
+        }
     }
 }

@@ -1,9 +1,12 @@
 //! What a pod asks for, after validation.
 
-use crate::amounts::Amounts;
+use std::sync::Arc;
+
+use crate::amounts::{Amounts, MAX_DIMENSIONS};
+use crate::choice::Choice;
 
 /// When a container of a pod runs, which decides whether its share adds up with the others'.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Runs alone, before the containers.
     Init,
@@ -12,30 +15,113 @@ pub enum Role {
     App,
 }
 
-/// One container's valid request: this much on one card.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ContainerAsk {
-    pub container: String,
-    pub role: Role,
-    pub dialect: &'static str,
-    pub amounts: Amounts,
+/// What a container needs of each of its cards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Want {
+    /// The card alone, whatever its size.
+    Whole,
+    /// A part of it.
+    Share(Part),
 }
 
-/// A pod's valid request: at least one container, in the pod's own order (init containers first).
+/// A part of a card: fixed amounts, plus percents of whatever size the card has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Part {
+    pub amounts: Amounts,
+    pub percent: Amounts,
+}
+
+impl Part {
+    /// The amounts on a card of this capacity.
+    pub fn on(&self, capacity: &Amounts) -> Amounts {
+        self.amounts
+            .saturating_add(&self.percent.percent_of(capacity))
+    }
+}
+
+impl Part {
+    /// Whether these can be its amounts on some card: percents leave open on which.
+    pub fn could_be(&self, amounts: &Amounts) -> bool {
+        (0..MAX_DIMENSIONS).all(|dimension| {
+            let (fixed, found) = (self.amounts.get(dimension), amounts.get(dimension));
+            fixed == found || (self.percent.get(dimension) > 0 && fixed <= found)
+        })
+    }
+}
+
+impl Want {
+    pub fn share(amounts: Amounts) -> Self {
+        Self::Share(Part {
+            amounts,
+            percent: Amounts::ZERO,
+        })
+    }
+
+    /// What is taken of a card of this capacity.
+    pub fn on(&self, capacity: &Amounts) -> Amounts {
+        match self {
+            Self::Whole => *capacity,
+            Self::Share(part) => part.on(capacity),
+        }
+    }
+}
+
+/// One container's valid request for cards of one class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerAsk {
+    pub container: Box<str>,
+    pub role: Role,
+    /// Its place among the pod's containers, or among its init containers.
+    pub index: u32,
+    pub class: Arc<str>,
+    pub dialect: Arc<str>,
+    /// How many cards; each gives the same.
+    pub cards: u32,
+    pub want: Want,
+    /// What the container may use of each card, where that is less than it holds: a whole card with a
+    /// memory limit. Zero is no limit.
+    pub limit: Amounts,
+    pub choice: Arc<Choice>,
+}
+
+impl ContainerAsk {
+    /// What the container may use of a card of this capacity.
+    pub fn usable(&self, capacity: &Amounts) -> Amounts {
+        self.want.on(capacity).capped(&self.limit)
+    }
+}
+
+/// A pod's valid request: at least one container, in the pod's own order (init containers first). A
+/// container that asks for two classes is here twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodAsk {
-    pub class: std::sync::Arc<str>,
     pub containers: Vec<ContainerAsk>,
 }
 
 impl PodAsk {
-    /// The most that the pod holds at one moment, were all its containers on one card.
-    pub fn peak(&self) -> Amounts {
-        peak(self.containers.iter().map(|ask| (ask.role, ask.amounts)))
+    /// A container's request for one class.
+    pub fn container(&self, class: &str, name: &str) -> Option<&ContainerAsk> {
+        self.containers
+            .iter()
+            .find(|ask| *ask.class == *class && *ask.container == *name)
     }
 
-    pub fn container(&self, name: &str) -> Option<&ContainerAsk> {
-        self.containers.iter().find(|ask| ask.container == name)
+    /// The classes asked for, each once, in the order of the containers.
+    pub fn classes(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.containers.iter().enumerate().filter_map(|(at, ask)| {
+            let before = self.containers.iter().take(at);
+            (!before.into_iter().any(|other| other.class == ask.class)).then_some(&ask.class)
+        })
+    }
+
+    /// The requests for cards of one class.
+    pub fn of_class<'a>(
+        &'a self,
+        class: &'a str,
+    ) -> impl Iterator<Item = &'a ContainerAsk> + Clone {
+        self.containers
+            .iter()
+            .filter(move |ask| *ask.class == *class)
     }
 }
 

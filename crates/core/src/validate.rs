@@ -3,11 +3,13 @@
 //! Webhook, extender, node agent and command line all ask here, so that a request means the same
 //! everywhere.
 
-use std::fmt;
+mod choose;
+mod read;
 
-use crate::amounts::Amounts;
+use std::fmt;
+use std::sync::Arc;
+
 use crate::dialect::{Dialect, Dialects};
-use crate::quantity::{Quantity, QuantityError};
 use crate::request::{ContainerAsk, PodAsk, Role};
 
 /// A container as the edge sees it: names and quantities as text, nothing interpreted.
@@ -15,6 +17,8 @@ use crate::request::{ContainerAsk, PodAsk, Role};
 pub struct ContainerView<'a> {
     pub name: &'a str,
     pub role: Role,
+    /// Its place among the pod's containers, or among its init containers.
+    pub index: u32,
     pub limits: Vec<(&'a str, &'a str)>,
 }
 
@@ -27,11 +31,20 @@ impl ContainerView<'_> {
     }
 }
 
+/// A pod as the edge sees it. Containers come in the pod's own order, init containers first.
+#[derive(Clone, Debug, Default)]
+pub struct PodView<'a> {
+    pub containers: Vec<ContainerView<'a>>,
+    /// At least those that choosers name.
+    pub annotations: Vec<(&'a str, &'a str)>,
+}
+
 /// One thing wrong with a request: where, what, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    pub container: String,
-    pub field: &'static str,
+    /// Nothing for an annotation of the pod.
+    pub container: Option<String>,
+    pub field: Arc<str>,
     pub value: String,
     pub problem: String,
     pub fix: String,
@@ -46,10 +59,11 @@ impl fmt::Display for Violation {
             problem,
             fix,
         } = self;
-        write!(
-            f,
-            "container {container:?}: {field}: {value:?} {problem}; {fix}"
-        )
+        match container {
+            Some(container) => write!(f, "container {container:?}: ")?,
+            None => f.write_str("annotation ")?,
+        }
+        write!(f, "{field}: {value:?} {problem}; {fix}")
     }
 }
 
@@ -69,143 +83,80 @@ impl fmt::Display for Violations {
 
 impl std::error::Error for Violations {}
 
-/// The pod's request; nothing when no container asks for a device of this class.
-///
-/// Containers come in the pod's own order, init containers first.
-pub fn validate(
-    dialects: &Dialects,
-    containers: &[ContainerView<'_>],
-) -> Result<Option<PodAsk>, Violations> {
+/// The pod's request; nothing when no container asks for a device.
+pub fn validate(dialects: &Dialects, pod: &PodView<'_>) -> Result<Option<PodAsk>, Violations> {
     let mut asks = Vec::new();
     let mut violations = Vec::new();
-    for container in containers {
-        match validate_container(dialects, container) {
-            Ok(ask) => asks.extend(ask),
+    for container in &pod.containers {
+        for class in dialects.classes.iter() {
+            let of_class = dialects
+                .dialects
+                .iter()
+                .filter(|dialect| dialect.class == class.name);
+            match validate_container(of_class, container) {
+                Ok(ask) => asks.extend(ask),
+                Err(found) => violations.extend(found),
+            }
+        }
+    }
+    // Annotations of a pod that asks for nothing are none of our business.
+    if asks.is_empty() && violations.is_empty() {
+        return Ok(None);
+    }
+    for class in dialects.classes.iter() {
+        match choose::choice(dialects, &class.name, &pod.annotations) {
+            Ok(choice) => {
+                let choice = Arc::new(choice);
+                let of_class = asks.iter_mut().filter(|ask| ask.class == class.name);
+                for ask in of_class {
+                    ask.choice = choice.clone();
+                }
+            }
             Err(found) => violations.extend(found),
         }
     }
-    if !violations.is_empty() {
-        return Err(Violations(violations));
+    if violations.is_empty() {
+        Ok(Some(PodAsk { containers: asks }))
+    } else {
+        Err(Violations(violations))
     }
-    let class = dialects.class.name.clone();
-    Ok((!asks.is_empty()).then_some(PodAsk {
-        class,
-        containers: asks,
-    }))
 }
 
-fn validate_container(
-    dialects: &Dialects,
+fn validate_container<'a>(
+    dialects: impl Iterator<Item = &'a Dialect>,
     container: &ContainerView<'_>,
 ) -> Result<Option<ContainerAsk>, Vec<Violation>> {
-    let used: Vec<&Dialect> = dialects
-        .dialects
-        .iter()
-        .filter(|dialect| {
-            container.limit(dialect.amount).is_some()
-                || dialect
-                    .slot
-                    .is_some_and(|slot| container.limit(slot).is_some())
-        })
+    let names = |dialect: &Dialect| {
+        let mut resources = dialect.resources();
+        resources
+            .find(|name| container.limit(name).is_some())
+            .cloned()
+    };
+    let used: Vec<(&Dialect, Arc<str>)> = dialects
+        .filter_map(|dialect| Some((dialect, names(dialect)?)))
         .collect();
     let mut violations = Vec::new();
-    if let [first, second, ..] = used.as_slice() {
+    if let [(_, first), (_, second), ..] = used.as_slice() {
         violations.push(Violation {
-            container: container.name.to_owned(),
-            field: second.amount,
-            value: container
-                .limit(second.amount)
-                .unwrap_or_default()
-                .to_owned(),
-            problem: format!("stands beside {} in one container", first.amount),
+            container: Some(container.name.to_owned()),
+            field: second.clone(),
+            value: container.limit(second).unwrap_or_default().to_owned(),
+            problem: format!("stands beside {first} in one container"),
             fix: "keep the resources of one dialect only".to_owned(),
         });
     }
     let mut found = None;
-    for dialect in used {
-        match read(dialect, container) {
-            Ok(amounts) => found = Some((dialect, amounts)),
-            Err(mut more) => violations.append(&mut more),
+    for (dialect, _) in used {
+        match read::read(dialect, container) {
+            Ok(ask) => found = Some(ask),
+            Err(more) => violations.extend(more),
         }
     }
-    if !violations.is_empty() {
-        return Err(violations);
+    if violations.is_empty() {
+        Ok(found)
+    } else {
+        Err(violations)
     }
-    Ok(found.map(|(dialect, amounts)| ContainerAsk {
-        container: container.name.to_owned(),
-        role: container.role,
-        dialect: dialect.name,
-        amounts,
-    }))
-}
-
-fn read(dialect: &Dialect, container: &ContainerView<'_>) -> Result<Amounts, Vec<Violation>> {
-    let violation = |field, value: &str, problem: String, fix: String| Violation {
-        container: container.name.to_owned(),
-        field,
-        value: value.to_owned(),
-        problem,
-        fix,
-    };
-    let mut violations = Vec::new();
-    if let Some(slot) = dialect.slot {
-        let problem = match container.limit(slot).map(|text| (text, count(text))) {
-            None => Some(("", "is missing".to_owned())),
-            Some((_, Ok(1))) => None,
-            Some((text, Ok(_))) => Some((text, "is not one card".to_owned())),
-            Some((text, Err(error))) => Some((text, error.to_string())),
-        };
-        if let Some((value, problem)) = problem {
-            let fix = format!("write {slot}: 1 beside {}", dialect.amount);
-            violations.push(violation(slot, value, problem, fix));
-        }
-    }
-    let Dialect {
-        amount: field,
-        unit,
-        ..
-    } = dialect;
-    match container.limit(field) {
-        None => violations.push(violation(
-            field,
-            "",
-            "is missing".to_owned(),
-            format!("write how many {unit} of the card the container needs"),
-        )),
-        Some(text) => match amount(dialect, text) {
-            Ok(amounts) if violations.is_empty() => return Ok(amounts),
-            Ok(_) => {}
-            Err((problem, fix)) => violations.push(violation(field, text, problem, fix)),
-        },
-    }
-    Err(violations)
-}
-
-fn count(text: &str) -> Result<u64, QuantityError> {
-    Quantity::parse(text)?.count()
-}
-
-/// The amount on the card, or (problem, fix).
-fn amount(dialect: &Dialect, text: &str) -> Result<Amounts, (String, String)> {
-    let unit = dialect.unit;
-    let plain = format!("write a plain number of {unit}");
-    let units = count(text).map_err(|error| (error.to_string(), plain))?;
-    if units == 0 {
-        return Err((
-            "asks for nothing".to_owned(),
-            format!("write at least 1 {unit}, or remove it if the container needs no card"),
-        ));
-    }
-    let amount = units
-        .checked_mul(dialect.per_unit)
-        .filter(|amount| *amount <= dialect.largest_plausible)
-        .ok_or_else(|| {
-            (
-                format!("means {units} {unit}, more than any card has"),
-                format!("the unit is {unit}: write a plain number of {unit} without a suffix"),
-            )
-        })?;
-    Ok(Amounts::of(dialect.dimension, amount))
 }
 
 #[cfg(test)]

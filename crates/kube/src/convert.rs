@@ -7,8 +7,8 @@ use gpushare_core::ledger::Bound;
 use gpushare_core::names;
 use gpushare_core::record::{Record, RecordError};
 use gpushare_core::request::{PodAsk, Role};
-use gpushare_core::validate::{ContainerView, Violations, validate};
-use gpushare_core::{DeviceClass, NodeName, PodUid};
+use gpushare_core::validate::{ContainerView, PodView, Violations, validate};
+use gpushare_core::{Classes, NodeName, PodUid};
 
 use crate::slim;
 
@@ -41,7 +41,7 @@ impl PodFacts {
                 .filter(|name| !name.is_empty())
                 .map(NodeName::new),
             ended: matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed")),
-            ask: validate(dialects, &containers(&pod.spec)),
+            ask: validate(dialects, &view(pod)),
             record: annotations
                 .and_then(|all| all.get(names::ALLOCATION))
                 .cloned(),
@@ -50,12 +50,12 @@ impl PodFacts {
 
     /// The booking that the pod's record proves. Nothing when the pod is not bound, asks for nothing or
     /// carries no record; an error when its record cannot be believed.
-    pub fn bound(&self, class: &DeviceClass) -> Option<Result<Bound, RecordError>> {
+    pub fn bound(&self, classes: &Classes) -> Option<Result<Bound, RecordError>> {
         let node = self.node.as_ref()?;
         let ask = self.ask.as_ref().ok()?.as_ref()?;
         let record = self.record.as_deref()?;
         let verified = Record::decode(record)
-            .and_then(|record| record.verify(&self.uid, node, class, ask))
+            .and_then(|record| record.verify(&self.uid, node, classes, ask))
             .map(|placement| Bound {
                 pod: self.uid.clone(),
                 node: node.clone(),
@@ -71,6 +71,16 @@ impl PodFacts {
     }
 }
 
+fn view(pod: &slim::Pod) -> PodView<'_> {
+    let annotations = pod.metadata.annotations.iter().flatten();
+    PodView {
+        containers: containers(&pod.spec),
+        annotations: annotations
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect(),
+    }
+}
+
 /// A pod's containers in the order in which they start.
 fn containers(spec: &slim::PodSpec) -> Vec<ContainerView<'_>> {
     let init = spec.init_containers.iter().map(|container| {
@@ -81,10 +91,13 @@ fn containers(spec: &slim::PodSpec) -> Vec<ContainerView<'_>> {
         .containers
         .iter()
         .map(|container| (container, Role::App));
-    init.chain(apps)
-        .map(|(container, role)| ContainerView {
+    (0..)
+        .zip(init)
+        .chain((0..).zip(apps))
+        .map(|(index, (container, role))| ContainerView {
             name: &container.name,
             role,
+            index,
             limits: container
                 .resources
                 .limits
@@ -95,13 +108,17 @@ fn containers(spec: &slim::PodSpec) -> Vec<ContainerView<'_>> {
         .collect()
 }
 
-/// The cards that a node's agent published; nothing when it has published none.
-pub fn cards(node: &slim::Node, class: &DeviceClass) -> Result<Option<Vec<Card>>, InventoryError> {
-    let annotations = node.metadata.annotations.as_ref();
-    annotations
-        .and_then(|all| all.get(names::CARDS))
-        .map(|text| inventory::decode(class, text))
-        .transpose()
+/// The cards that a node's agents published, of all classes; nothing when they have published none.
+pub fn cards(node: &slim::Node, classes: &Classes) -> Result<Option<Vec<Card>>, InventoryError> {
+    let mut cards = None;
+    for (name, text) in node.metadata.annotations.iter().flatten() {
+        let suffix = name.strip_prefix(names::CARDS);
+        if suffix.is_some_and(|suffix| suffix.is_empty() || suffix.starts_with('.')) {
+            let found = inventory::decode(classes, text)?;
+            cards.get_or_insert_with(Vec::new).extend(found);
+        }
+    }
+    Ok(cards)
 }
 
 #[cfg(test)]

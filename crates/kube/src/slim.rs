@@ -14,7 +14,8 @@ use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
-const ANNOTATION_PREFIX: &str = "gpushare.io/";
+/// Annotations that can concern us: our own, and those with which pods of other dialects choose cards.
+const ANNOTATION_PREFIXES: [&str; 2] = ["gpushare.io/", "nvidia.com/"];
 
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Pod {
@@ -141,7 +142,8 @@ fn our_annotations<'de, D: Deserializer<'de>>(
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
             let mut kept = BTreeMap::new();
             while let Some(key) = map.next_key::<Cow<'de, str>>()? {
-                if key.starts_with(ANNOTATION_PREFIX) {
+                let ours = |prefix: &&str| key.starts_with(*prefix);
+                if ANNOTATION_PREFIXES.iter().any(ours) {
                     kept.insert(key.into_owned(), map.next_value()?);
                 } else {
                     map.next_value::<serde::de::IgnoredAny>()?;

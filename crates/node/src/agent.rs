@@ -54,7 +54,7 @@ pub fn start(config: &Config, client: Option<Client>, tasks: &Tasks) -> Result<A
     let (files, earlier) = SlotFiles::open(&config.cdi_dir)?;
     let files = Arc::new(files);
     let dialects = gpu::dialects(config.aliyun_unit);
-    let state = Arc::new(NodeState::new(dialects.class.clone(), earlier));
+    let state = Arc::new(NodeState::new(dialects.classes.clone(), earlier));
     let mut registry = Registry::default();
     let metrics = Metrics::new(&mut registry);
 
@@ -155,7 +155,7 @@ fn talk_to_the_api(
         return watch::channel(true).1;
     };
     let (tell, published) = watch::channel(false);
-    let (node, class) = (config.node.clone(), dialects.class.clone());
+    let (node, classes) = (config.node.clone(), dialects.classes.clone());
     let following = pods::follow_pods(
         client.clone(),
         node.clone(),
@@ -163,7 +163,7 @@ fn talk_to_the_api(
         state.clone(),
     );
     forever(tasks, "the watch of pods", following);
-    let publishing = publish::publish_for_ever(client, node, class, cards.clone(), tell);
+    let publishing = publish::publish_for_ever(client, node, classes, cards.clone(), tell);
     forever(tasks, "the publishing of cards", publishing);
     published
 }

@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 
 use gpushare_core::ledger::Bound;
-use gpushare_core::{Amounts, Card, CardId, DeviceClass, Placement, PodUid};
+use gpushare_core::placement::Hold;
+use gpushare_core::room::CardRoom;
+use gpushare_core::{Amounts, Card, CardId, Classes, Placement, PodUid, gpu};
 use thiserror::Error;
 
 #[derive(Clone, Debug, Default)]
@@ -18,7 +20,7 @@ pub struct Tally {
 #[derive(Clone, Debug)]
 struct Admitted {
     placement: Placement,
-    charges: BTreeMap<CardId, Amounts>,
+    charges: BTreeMap<CardId, Hold>,
     /// The containers have ended for good; the first record is still remembered.
     ended: bool,
 }
@@ -61,10 +63,10 @@ impl Tally {
     pub fn admit(
         &mut self,
         bound: &Bound,
-        class: &DeviceClass,
+        classes: &Classes,
         cards: &[Card],
     ) -> Result<(), GuardRefusal> {
-        let charges = bound.placement.charges(&bound.ask);
+        let charges = charges(bound);
         let again = match self.admitted.get(&bound.pod) {
             Some(first) if first.placement != bound.placement => return Err(GuardRefusal::Changed),
             first => first.is_some(),
@@ -75,7 +77,7 @@ impl Tally {
                 .find(|card| card.id == *id)
                 .ok_or_else(|| GuardRefusal::NoSuchCard(id.clone()))?;
             if !again {
-                self.check_room(class, card, needed)?;
+                self.check_room(classes, card, needed)?;
             }
         }
         if !again {
@@ -86,9 +88,9 @@ impl Tally {
 
     fn check_room(
         &self,
-        class: &DeviceClass,
+        classes: &Classes,
         card: &Card,
-        needed: &Amounts,
+        needed: &Hold,
     ) -> Result<(), GuardRefusal> {
         if !card.healthy {
             return Err(GuardRefusal::Sick {
@@ -96,15 +98,15 @@ impl Tally {
                 card: card.id.clone(),
             });
         }
-        let free = card.capacity.saturating_sub(&self.used(&card.id));
-        match class.shortage(needed, &free).first() {
+        let free = self.room(card).free();
+        let needed = &needed.on(&card.capacity);
+        let class = classes.get(&card.class);
+        let shortage = class.map(|class| class.shortage(needed, &free));
+        match shortage.unwrap_or_default().first() {
             None => Ok(()),
             Some((dimension, missing)) => {
-                let needed = class
-                    .named(needed)
-                    .get(&*dimension.name)
-                    .copied()
-                    .unwrap_or(0);
+                let named = class.map(|class| class.named(needed)).unwrap_or_default();
+                let needed = named.get(&*dimension.name).copied().unwrap_or(0);
                 Err(GuardRefusal::Full {
                     index: card.index,
                     card: card.id.clone(),
@@ -118,19 +120,24 @@ impl Tally {
     }
 
     /// What running pods hold on a card.
-    pub fn used(&self, card: &CardId) -> Amounts {
-        self.admitted
-            .values()
-            .filter(|admitted| !admitted.ended)
-            .filter_map(|admitted| admitted.charges.get(card))
-            .fold(Amounts::ZERO, |sum, amounts| sum.saturating_add(amounts))
+    pub fn used(&self, card: &Card) -> Amounts {
+        self.room(card).used()
+    }
+
+    fn room(&self, card: &Card) -> CardRoom {
+        let mut room = CardRoom::new(card.clone());
+        let running = self.admitted.values().filter(|admitted| !admitted.ended);
+        for hold in running.filter_map(|admitted| admitted.charges.get(&card.id)) {
+            room.take(hold);
+        }
+        room
     }
 
     /// Takes over what an earlier life of this agent let on; it runs, so it counts.
     pub fn remember(&mut self, bound: &Bound) {
         let admitted = Admitted {
             placement: bound.placement.clone(),
-            charges: bound.placement.charges(&bound.ask),
+            charges: charges(bound),
             ended: false,
         };
         self.admitted.insert(bound.pod.clone(), admitted);
@@ -146,6 +153,11 @@ impl Tally {
     pub fn forget(&mut self, pod: &PodUid) {
         self.admitted.remove(pod);
     }
+}
+
+/// What the pod holds on the cards that this agent serves.
+fn charges(bound: &Bound) -> BTreeMap<CardId, Hold> {
+    bound.placement.of_class(gpu::CLASS).charges(&bound.ask)
 }
 
 #[cfg(test)]

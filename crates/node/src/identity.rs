@@ -9,8 +9,8 @@ pub mod podresources;
 
 use std::collections::BTreeSet;
 
-use gpushare_core::PodUid;
 use gpushare_core::request::Role;
+use gpushare_core::{PodUid, gpu};
 use gpushare_kube::convert::PodFacts;
 use thiserror::Error;
 
@@ -121,7 +121,7 @@ impl Identity {
         }
         let ask = pod.ask.as_ref().ok().and_then(Option::as_ref);
         let is_init = |name: &str| {
-            let container = ask.and_then(|ask| ask.container(name));
+            let container = ask.and_then(|ask| ask.container(gpu::CLASS, name));
             container.is_some_and(|container| container.role == Role::Init)
         };
         let missing = self

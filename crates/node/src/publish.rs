@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use gpushare_core::gpu::MEMORY;
-use gpushare_core::{Card, DeviceClass, NodeName, Quantity, inventory, names};
+use gpushare_core::{Card, Classes, NodeName, Quantity, inventory, names};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::WatchStreamExt;
@@ -34,7 +34,7 @@ struct Changes {
 pub async fn publish_for_ever(
     client: Client,
     name: NodeName,
-    class: DeviceClass,
+    classes: Classes,
     mut cards: watch::Receiver<Cards>,
     published: watch::Sender<bool>,
 ) {
@@ -56,7 +56,7 @@ pub async fn publish_for_ever(
             () = sleep(RETRY), if retry => seen.written = None,
         }
         let Some(node) = seen.current() else { continue };
-        let changes = changes(node, &cards.borrow_and_update(), &class);
+        let changes = changes(node, &cards.borrow_and_update(), &classes);
         match write(&nodes, &name, &changes).await {
             Ok(None) => {
                 let known = cards.borrow().known().is_some();
@@ -130,15 +130,15 @@ async fn write(
     Ok(written)
 }
 
-fn changes(node: &Node, cards: &Cards, class: &DeviceClass) -> Changes {
+fn changes(node: &Node, cards: &Cards, classes: &Classes) -> Changes {
     match cards {
         Cards::Unknown => Changes::default(),
         Cards::Unreadable => Changes {
-            annotation: close(node, class),
+            annotation: close(node, classes),
             status: None,
         },
         Cards::Known(cards) => Changes {
-            annotation: annotate(node, &inventory::encode(class, cards)),
+            annotation: annotate(node, &inventory::encode(classes, cards)),
             status: totals(node, cards),
         },
     }
@@ -154,10 +154,10 @@ fn annotate(node: &Node, inventory: &str) -> Option<Value> {
 }
 
 /// Cards that an earlier life of the agent published and this one cannot read take no new pods.
-fn close(node: &Node, class: &DeviceClass) -> Option<Value> {
-    let published = inventory::decode(class, annotation(node)?).ok()?;
+fn close(node: &Node, classes: &Classes) -> Option<Value> {
+    let published = inventory::decode(classes, annotation(node)?).ok()?;
     let closed: Vec<Card> = published.iter().map(sick).collect();
-    annotate(node, &inventory::encode(class, &closed))
+    annotate(node, &inventory::encode(classes, &closed))
 }
 
 /// The totals of all cards, sick ones too: the kubelet makes allocatable of capacity by itself.

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use gpushare_core::Card;
 use gpushare_core::dialect::Dialects;
-use gpushare_core::gpu::AliyunUnit;
 use gpushare_core::gpu::env::container_env;
+use gpushare_core::gpu::{self, AliyunUnit};
 use gpushare_core::ledger::Bound;
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
@@ -127,7 +127,7 @@ impl Starter {
             return Err(Refusal::Ended);
         }
         let bound = pod
-            .bound(self.state.class())
+            .bound(self.state.classes())
             .ok_or(Refusal::NoRecord)?
             .map_err(Refusal::Record)?;
         let cards = self.cards.borrow().known().cloned();
@@ -150,7 +150,7 @@ impl Starter {
             for container in &identity.containers {
                 let placed = bound
                     .placement
-                    .container(&container.name)
+                    .container(gpu::CLASS, &container.name)
                     .ok_or_else(|| Refusal::NoShare(container.name.clone()))?;
                 let env = container_env(&bound.ask, placed, unit, |id| {
                     cards.iter().find(|card| card.id == *id)

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use gpushare_core::ledger::Bound;
 use gpushare_core::record::Record;
-use gpushare_core::{Amounts, Card, CardId, DeviceClass, PodUid};
+use gpushare_core::{Amounts, Card, Classes, PodUid};
 use gpushare_kube::convert::PodFacts;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -19,7 +19,7 @@ use crate::guard::{GuardRefusal, Tally};
 
 #[derive(Debug)]
 pub struct NodeState {
-    class: DeviceClass,
+    classes: Classes,
     inner: Mutex<Inner>,
     /// Told after every change; waiting for a pod is waiting for this.
     changed: watch::Sender<()>,
@@ -39,24 +39,24 @@ struct Inner {
 
 impl NodeState {
     /// `earlier` are the records found in the files of an earlier life of the agent.
-    pub fn new(class: DeviceClass, earlier: BTreeMap<PodUid, String>) -> Self {
+    pub fn new(classes: Classes, earlier: BTreeMap<PodUid, String>) -> Self {
         let inner = Inner {
             earlier,
             ..Inner::default()
         };
         Self {
-            class,
+            classes,
             inner: Mutex::new(inner),
             changed: watch::Sender::new(()),
         }
     }
 
-    pub fn class(&self) -> &DeviceClass {
-        &self.class
+    pub fn classes(&self) -> &Classes {
+        &self.classes
     }
 
     pub fn apply(&self, pod: PodFacts) {
-        self.inner.lock().apply(&self.class, pod);
+        self.inner.lock().apply(&self.classes, pod);
         self.changed.send_replace(());
     }
 
@@ -79,7 +79,7 @@ impl NodeState {
             inner.delete(pod);
         }
         for pod in pods {
-            inner.apply(&self.class, pod);
+            inner.apply(&self.classes, pod);
         }
         inner.earlier.clear();
         inner.listed = true;
@@ -113,11 +113,11 @@ impl NodeState {
 
     /// See [`Tally::admit`].
     pub fn admit(&self, bound: &Bound, cards: &[Card]) -> Result<(), GuardRefusal> {
-        self.inner.lock().tally.admit(bound, &self.class, cards)
+        self.inner.lock().tally.admit(bound, &self.classes, cards)
     }
 
     /// What running pods hold on a card.
-    pub fn used(&self, card: &CardId) -> Amounts {
+    pub fn used(&self, card: &Card) -> Amounts {
         self.inner.lock().tally.used(card)
     }
 
@@ -148,9 +148,9 @@ impl NodeState {
 }
 
 impl Inner {
-    fn apply(&mut self, class: &DeviceClass, pod: PodFacts) {
+    fn apply(&mut self, classes: &Classes, pod: PodFacts) {
         if let Some(record) = self.earlier.remove(&pod.uid)
-            && let Some(bound) = first_admitted(class, &pod, &record)
+            && let Some(bound) = first_admitted(classes, &pod, &record)
         {
             self.tally.remember(&bound);
         }
@@ -169,11 +169,11 @@ impl Inner {
 }
 
 /// What the pod was let on with. The record now in its annotation may be another one.
-fn first_admitted(class: &DeviceClass, pod: &PodFacts, record: &str) -> Option<Bound> {
+fn first_admitted(classes: &Classes, pod: &PodFacts, record: &str) -> Option<Bound> {
     let ask = pod.ask.as_ref().ok()?.as_ref()?;
     let node = pod.node.as_ref()?;
     let placement = Record::decode(record)
-        .and_then(|record| record.verify(&pod.uid, node, class, ask))
+        .and_then(|record| record.verify(&pod.uid, node, classes, ask))
         .inspect_err(|error| {
             tracing::warn!(pod = %pod.name, %error, "ignoring the record in an old CDI file");
         })

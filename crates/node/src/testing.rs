@@ -63,7 +63,7 @@ impl PodMaker {
         let ask = self.clone().facts().ask.unwrap().unwrap();
         let placement = Placement::on_one_card(&ask, &card.into());
         let uid = self.uid.as_str().into();
-        let record = Record::new(uid, NODE.into(), &gpu::class(), &placement);
+        let record = Record::new(uid, NODE.into(), &gpu::classes(), &placement);
         self.object["metadata"]["annotations"][names::ALLOCATION] = json!(record.encode());
         self
     }
@@ -74,7 +74,7 @@ impl PodMaker {
     }
 
     pub(crate) fn bound(self) -> Bound {
-        self.facts().bound(&gpu::class()).unwrap().unwrap()
+        self.facts().bound(&gpu::classes()).unwrap().unwrap()
     }
 }
 

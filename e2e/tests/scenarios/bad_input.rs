@@ -27,7 +27,10 @@ fn requests_that_make_no_sense_are_refused_in_plain_words() {
             "means 10000000000 GiB, more than any card has; the unit is GiB",
         ),
         ("nothing", "\"0\" asks for nothing; write at least 1 GiB"),
-        ("too-large", "card 0 lacks 1024 MiB (8192 of 8192 free)"),
+        (
+            "too-large",
+            "no card has 9216 MiB of memory in all, the most is 8192",
+        ),
         (
             "no-slot",
             "write gpushare.io/gpu: 1 beside gpushare.io/gpu-mem",
@@ -51,8 +54,8 @@ fn a_forged_record_buys_nothing() {
     let forged = || {
         let mut pod = pod("forged", aliyun(4));
         let record = json!({
-            "version": 1, "pod": "00000000-0000-0000-0000-000000000000", "node": NODE, "class": "gpu",
-            "containers": [{"name": "c", "cards": [
+            "version": 2, "pod": "00000000-0000-0000-0000-000000000000", "node": NODE,
+            "containers": [{"name": "c", "class": "gpu", "cards": [
                 {"id": world.card_sizes().keys().next().unwrap(), "amounts": {"memory": 4096}}]}],
         });
         pod["metadata"]["annotations"] = json!({"gpushare.io/allocation": record.to_string()});

@@ -22,7 +22,10 @@ fn a_pod_that_is_ending_keeps_its_card_until_its_container_has_ended() {
 
     // The scheduler's own totals would allow it; the card does not.
     world.apply(&pod("early", gpushare(4096)));
-    world.wait_event("early", "card 0 lacks 2048 MiB (2048 of 8192 free)");
+    world.wait_event(
+        "early",
+        "no card has 4096 MiB of memory free, the most is 2048",
+    );
     assert_eq!(world.booked(), [6]);
     let running = world.pod("stubborn").unwrap();
     assert!(

@@ -37,6 +37,7 @@ impl Running {
             admin_listen: None,
             tls: None,
             aliyun_unit: AliyunUnit::GiB,
+            hami: false,
             kubeconfig: None,
             bind_timeout: Duration::from_secs(2),
             max_body: 1024 * 1024,

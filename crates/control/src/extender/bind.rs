@@ -97,14 +97,10 @@ impl Extender {
         let Reservation {
             placement,
             record,
-            aliyun,
+            compatible,
         } = reserved.map_err(BindError::Why)?;
-        let mut annotations = BTreeMap::from([(names::ALLOCATION.to_owned(), record)]);
-        annotations.extend(
-            aliyun
-                .into_iter()
-                .map(|(name, value)| (name.to_owned(), value)),
-        );
+        let mut annotations = compatible;
+        annotations.insert(names::ALLOCATION.to_owned(), record);
         let outcome = self.post(args, annotations).await;
 
         let (followup, result) = {
@@ -125,18 +121,13 @@ impl Extender {
                 }
             }
         };
-        let cards: Vec<&str> = placement
-            .containers
-            .iter()
-            .flat_map(|placed| &placed.shares)
-            .map(|share| share.card.as_str())
-            .collect();
-        let (card, node) = (cards.first().copied().unwrap_or_default(), &args.node);
+        let cards: Vec<&str> = placement.cards().iter().map(|card| card.as_str()).collect();
+        let (cards, node) = (cards.join(","), &args.node);
         let name = format_args!("{}/{}", args.namespace, args.name);
         match &result {
-            Ok(()) => tracing::info!(pod = %name, uid = %args.pod, %node, card, "bound"),
+            Ok(()) => tracing::info!(pod = %name, uid = %args.pod, %node, cards, "bound"),
             Err(reason) => {
-                tracing::warn!(pod = %name, uid = %args.pod, %node, card, %reason, "not bound");
+                tracing::warn!(pod = %name, uid = %args.pod, %node, cards, %reason, "not bound");
             }
         }
         if followup != Followup::Nothing {

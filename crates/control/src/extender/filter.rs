@@ -48,13 +48,13 @@ pub(super) fn filter<'a>(
             );
         }
     };
-    let peak = ask.peak();
+    let search = state.ledger().search(ask);
     let names = candidates.names();
     let asked = names.len();
     let refused: Vec<_> = names
         .into_iter()
         .filter_map(|name| {
-            let why = state.ledger().fit_peak(name, &pod.uid, &peak).err()?;
+            let why = state.ledger().fit(name, &pod.uid, &search).err()?;
             Some((name, why.to_string(), Refusal::of(&why)))
         })
         .collect();
@@ -71,7 +71,7 @@ impl Refusal {
     fn of(why: &Why) -> Self {
         match why {
             Why::NoCards { .. } => Self::NoCards,
-            Why::NoRoom { .. } => Self::NoRoom,
+            Why::TooSmall { .. } | Why::Blocked { .. } => Self::NoRoom,
             Why::BindInProgress { .. } | Why::HeldElsewhere { .. } | Why::AlreadyBound { .. } => {
                 Self::Held
             }

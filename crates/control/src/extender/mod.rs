@@ -75,9 +75,9 @@ impl fmt::Debug for Extender {
 impl Extender {
     /// An extender that knows nothing yet and follows nothing.
     pub fn new(config: Config, client: Client, tasks: Tasks) -> Self {
-        let dialects = Arc::new(gpu::dialects(config.aliyun_unit));
+        let dialects = Arc::new(gpu::read(config.reading()));
         let (notices, waiting) = notices::queue();
-        let state = Arc::new(RwLock::new(State::new(dialects.class.clone())));
+        let state = Arc::new(RwLock::new(State::new(dialects.classes.clone())));
         Self(Arc::new(Shared {
             metrics: Metrics::new(state.clone()),
             body_room: BodyRoom::new(config.max_body),

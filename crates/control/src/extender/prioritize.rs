@@ -23,11 +23,9 @@ pub(super) fn prioritize<'a>(
     let names = candidates.names();
     let mut ranked: Vec<(Amounts, &str)> = match &pod.ask {
         Ok(Some(ask)) => {
-            let peak = ask.peak();
-            let fit = |name: &&'a str| state.ledger().fit_peak(name, &pod.uid, &peak);
-            let fitting = names
-                .iter()
-                .filter_map(|name| Some((fit(name).ok()?.left, *name)));
+            let search = state.ledger().search(ask);
+            let left = |name: &&'a str| state.ledger().left(name, &pod.uid, &search);
+            let fitting = names.iter().filter_map(|name| Some((left(name)?, *name)));
             fitting.collect()
         }
         _ => Vec::new(),

@@ -12,7 +12,7 @@ mod reads;
 use std::collections::{BTreeSet, HashMap};
 
 use gpushare_core::card::Card;
-use gpushare_core::{DeviceClass, Ledger, NodeName, PodAsk, PodUid};
+use gpushare_core::{Classes, Ledger, NodeName, PodAsk, PodUid};
 
 pub(crate) use binds::{Followup, Reservation};
 pub(crate) use reads::Verdict;
@@ -53,9 +53,9 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(class: DeviceClass) -> Self {
+    pub(crate) fn new(classes: Classes) -> Self {
         Self {
-            ledger: Ledger::new(class),
+            ledger: Ledger::new(classes),
             pods: HashMap::new(),
             nodes: BTreeSet::new(),
             attempts: HashMap::new(),

@@ -100,7 +100,7 @@ impl Index<slim::Node> for Nodes<'_> {
 
     fn reduce(&self, node: &slim::Node) -> NodeFacts {
         let name = node.metadata.name.as_deref().unwrap_or_default();
-        let cards = convert::cards(node, &self.0.0.dialects.class).unwrap_or_else(|error| {
+        let cards = convert::cards(node, &self.0.0.dialects.classes).unwrap_or_else(|error| {
             tracing::warn!(node = name, %error, "the node's cards cannot be used");
             None
         });

@@ -29,6 +29,7 @@ pub(crate) fn config() -> Config {
         admin_listen: None,
         tls: None,
         aliyun_unit: AliyunUnit::GiB,
+        hami: false,
         kubeconfig: None,
         bind_timeout: Duration::from_secs(2),
         max_body: 1024 * 1024,
@@ -59,7 +60,7 @@ pub(crate) fn node(name: &str, cards: &[u64]) -> Value {
             healthy: true,
         })
         .collect();
-    let inventory = inventory::encode(&gpu::class(), &cards);
+    let inventory = inventory::encode(&gpu::classes(), &cards);
     json!({"metadata": {"name": name, "annotations": {names::CARDS: inventory}}})
 }
 
@@ -81,7 +82,7 @@ pub(crate) fn running(mut pod: Value, node: &str, card: &str) -> Value {
     let ask = ask(&pod);
     let placement = Placement::on_one_card(&ask, &card.into());
     let uid = pod["metadata"]["uid"].as_str().unwrap();
-    let record = Record::new(uid.into(), node.into(), &gpu::class(), &placement);
+    let record = Record::new(uid.into(), node.into(), &gpu::classes(), &placement);
     pod["metadata"]["annotations"] = json!({names::ALLOCATION: record.encode()});
     pod["spec"]["nodeName"] = json!(node);
     pod["status"]["phase"] = json!("Running");

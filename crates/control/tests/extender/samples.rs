@@ -97,7 +97,7 @@ async fn names_are_answered_with_names() {
     );
     assert_eq!(
         refused["fake-1"],
-        "gpushare: no card has 20480 MiB of memory free: card 0 lacks 4096 MiB (16384 of 16384 free)"
+        "gpushare: no card has 20480 MiB of memory in all, the most is 16384"
     );
 }
 

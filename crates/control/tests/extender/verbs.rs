@@ -25,8 +25,7 @@ async fn a_node_counts_by_its_best_card_and_not_by_its_sum() {
     assert_eq!(result.node_names.unwrap(), ["whole"]);
     assert_eq!(
         refused["split"],
-        "gpushare: no card has 8192 MiB of memory free: card 0 lacks 4096 MiB (4096 of 8192 free), \
-         card 1 lacks 4096 MiB (4096 of 8192 free)"
+        "gpushare: no card has 8192 MiB of memory free, the most is 4096"
     );
 }
 
@@ -60,7 +59,7 @@ async fn an_invalid_request_is_explained_on_every_node() {
             json!({"gpushare.io/gpu-mem": "512"}),
             "write gpushare.io/gpu: 1",
         ),
-        (json!({"gpushare.io/gpu": "1"}), "is missing"),
+        (json!({"gpushare.io/gpu-mem": "1024"}), "is missing"),
     ] {
         let result = filter(&extender, &pod("bad", &limits), &["n1", "n2"]).await;
         let refused = result.refused();

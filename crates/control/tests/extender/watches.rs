@@ -94,7 +94,7 @@ async fn binds_wait_for_what_a_killed_predecessor_may_still_have_under_way() {
 
     let error = cluster.bind(&ours, "n1").await;
     assert!(
-        error.contains("card 0 lacks 8192 MiB (0 of 8192 free)"),
+        error.contains("no card has 8192 MiB of memory free, the most is 0"),
         "{error}"
     );
     assert_eq!(cluster.sent_binds(), 1, "theirs only");

@@ -1,9 +1,10 @@
 //! Reading the ledger: what inspection, metrics and tests see of it.
 
-use super::{Booking, CardState, Ledger, Node};
+use super::{Booking, Ledger, Node};
 use crate::amounts::Amounts;
 use crate::card::Card;
 use crate::ids::{NodeName, PodUid};
+use crate::room::CardRoom;
 
 /// A node with its cards, in the order of their index.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +19,7 @@ pub struct NodeView<'a> {
 pub struct CardView<'a> {
     pub card: &'a Card,
     pub used: Amounts,
+    pub room: &'a CardRoom,
     node: NodeView<'a>,
 }
 
@@ -56,14 +58,17 @@ impl Ledger {
 
 impl<'a> NodeView<'a> {
     pub fn cards(self) -> impl Iterator<Item = CardView<'a>> {
-        self.node
-            .cards
-            .iter()
-            .map(move |CardState { card, used }| CardView {
-                card,
-                used: *used,
-                node: self,
-            })
+        self.node.cards.iter().map(move |room| CardView {
+            card: &room.card,
+            used: room.used(),
+            room,
+            node: self,
+        })
+    }
+
+    /// The rooms of all cards, for a search.
+    pub fn rooms(self) -> &'a [CardRoom] {
+        &self.node.cards
     }
 
     pub fn card(self, id: &str) -> Option<CardView<'a>> {
@@ -73,15 +78,15 @@ impl<'a> NodeView<'a> {
 
 impl<'a> CardView<'a> {
     pub fn free(&self) -> Amounts {
-        self.card.capacity.saturating_sub(&self.used)
+        self.room.free()
     }
 
     /// The pods that hold a part of this card, and how much.
     pub fn pods(&self) -> impl Iterator<Item = (&'a PodUid, Amounts)> {
-        let (node, ledger, card) = (self.node.node, self.node.ledger, &self.card.id);
+        let (node, ledger, card) = (self.node.node, self.node.ledger, self.card);
         node.pods.iter().filter_map(move |pod| {
-            let amounts = ledger.bookings.get(pod)?.charges.get(card)?;
-            Some((pod, *amounts))
+            let hold = ledger.bookings.get(pod)?.charges.get(&card.id)?;
+            Some((pod, hold.on(&card.capacity)))
         })
     }
 }

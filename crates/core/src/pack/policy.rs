@@ -137,6 +137,9 @@ pub const LEARNED: Policy = Policy {
 
 pub const ALL: [Policy; 6] = [LEARNED, FGD, BINPACK, BEST_FIT, FIRST_FIT, SPREAD];
 
+/// The policies that a single pod may ask for: those that need no lessons of their own.
+pub const FOR_PODS: [Policy; 4] = [BINPACK, SPREAD, BEST_FIT, FIRST_FIT];
+
 impl Default for Policy {
     fn default() -> Self {
         LEARNED

@@ -1,107 +1,301 @@
 use super::*;
-use crate::gpu::{self, AliyunUnit};
+use crate::amounts::Amounts;
+use crate::gpu::{self, AliyunUnit, CORE, MEMORY, Reading};
+use crate::request::{Part, Want};
 
-fn check(limits: &[(&str, &str)]) -> Result<Option<u64>, String> {
-    let container = ContainerView {
+fn container<'a>(limits: &[(&'a str, &'a str)]) -> ContainerView<'a> {
+    ContainerView {
         name: "train",
         role: Role::App,
+        index: 0,
         limits: limits.to_vec(),
+    }
+}
+
+fn all_dialects() -> Dialects {
+    gpu::read(Reading {
+        aliyun: AliyunUnit::GiB,
+        hami: true,
+    })
+}
+
+fn check(limits: &[(&str, &str)]) -> Result<Option<ContainerAsk>, String> {
+    let pod = PodView {
+        containers: vec![container(limits)],
+        annotations: Vec::new(),
     };
-    validate(&gpu::dialects(AliyunUnit::GiB), &[container])
-        .map(|ask| ask.map(|ask| ask.peak().get(gpu::MEMORY)))
+    validate(&all_dialects(), &pod)
+        .map(|ask| ask.and_then(|ask| ask.containers.into_iter().next()))
         .map_err(|violations| violations.to_string())
 }
 
+fn asked(limits: &[(&str, &str)]) -> (u32, Want, Amounts) {
+    let ask = check(limits).unwrap().unwrap();
+    (ask.cards, ask.want, ask.limit)
+}
+
+fn share(memory: u64, core: u64) -> Want {
+    Want::share(Amounts::of(MEMORY, memory).with(CORE, core))
+}
+
 #[test]
-fn each_dialect_counts_in_its_own_unit() {
+fn our_dialect_counts_cards_and_asks_for_the_same_of_each() {
+    let (gpu, mem, core) = (
+        "gpushare.io/gpu",
+        "gpushare.io/gpu-mem",
+        "gpushare.io/gpu-core",
+    );
+    let none = Amounts::ZERO;
     assert_eq!(
-        check(&[("gpushare.io/gpu", "1"), ("gpushare.io/gpu-mem", "3072")]),
-        Ok(Some(3072))
+        asked(&[(gpu, "1"), (mem, "3072")]),
+        (1, share(3072, 0), none)
     );
     assert_eq!(
-        check(&[("gpushare.io/gpu", "1"), ("gpushare.io/gpu-mem", "3Ki")]),
-        Ok(Some(3072))
+        asked(&[(gpu, "1"), (mem, "3Ki")]),
+        (1, share(3072, 0), none)
     );
-    assert_eq!(check(&[("aliyun.com/gpu-mem", "3")]), Ok(Some(3072)));
-    assert_eq!(check(&[("cpu", "1"), ("nvidia.com/gpu", "1")]), Ok(None));
+    assert_eq!(
+        asked(&[(gpu, "4"), (mem, "3072"), (core, "25")]),
+        (4, share(3072, 25), none)
+    );
+    assert_eq!(asked(&[(gpu, "2")]), (2, Want::Whole, none));
+    assert_eq!(check(&[("cpu", "1")]), Ok(None));
+}
+
+#[test]
+fn aliyuns_count_gives_each_card_the_same_request() {
+    let none = Amounts::ZERO;
+    let (mem, count) = ("aliyun.com/gpu-mem", "aliyun.com/gpu-count");
+    assert_eq!(asked(&[(mem, "3")]), (1, share(3072, 0), none));
+    assert_eq!(
+        asked(&[(mem, "3"), (count, "2")]),
+        (2, share(3072, 0), none)
+    );
 }
 
 #[test]
 fn the_cluster_may_count_the_predecessors_memory_in_mib() {
-    let container = ContainerView {
-        name: "c",
-        role: Role::App,
-        limits: vec![("aliyun.com/gpu-mem", "3072")],
+    let pod = PodView {
+        containers: vec![container(&[("aliyun.com/gpu-mem", "3072")])],
+        annotations: Vec::new(),
     };
-    let ask = validate(&gpu::dialects(AliyunUnit::MiB), &[container])
+    let ask = validate(&gpu::dialects(AliyunUnit::MiB), &pod)
         .unwrap()
         .unwrap();
-    assert_eq!(ask.peak().get(gpu::MEMORY), 3072);
+    assert_eq!(ask.containers[0].want, share(3072, 0));
+}
+
+#[test]
+fn tencents_hundreds_are_whole_cards_whose_memory_is_limited_together() {
+    let (core, memory) = ("tencent.com/vcuda-core", "tencent.com/vcuda-memory");
+    assert_eq!(
+        asked(&[(core, "30"), (memory, "10")]),
+        (1, share(2560, 30), Amounts::ZERO)
+    );
+    assert_eq!(asked(&[(core, "200")]), (2, Want::Whole, Amounts::ZERO));
+    assert_eq!(
+        asked(&[(core, "200"), (memory, "8")]),
+        (2, Want::Whole, Amounts::of(MEMORY, 1024))
+    );
+}
+
+#[test]
+fn hamis_percents_are_of_whatever_card_it_will_be() {
+    let (gpu, mem, part, cores) = (
+        "nvidia.com/gpu",
+        "nvidia.com/gpumem",
+        "nvidia.com/gpumem-percentage",
+        "nvidia.com/gpucores",
+    );
+    let none = Amounts::ZERO;
+    let percent = |memory, core| {
+        Want::Share(Part {
+            amounts: Amounts::of(CORE, core),
+            percent: Amounts::of(MEMORY, memory),
+        })
+    };
+    assert_eq!(
+        asked(&[(gpu, "2"), (mem, "3000"), (cores, "30")]),
+        (2, share(3000, 30), none)
+    );
+    assert_eq!(
+        asked(&[(gpu, "1"), (part, "50")]),
+        (1, percent(50, 0), none)
+    );
+    assert_eq!(
+        asked(&[(gpu, "1"), (cores, "30")]),
+        (1, percent(100, 30), none)
+    );
+    assert_eq!(asked(&[(gpu, "1")]), (1, Want::Whole, none));
+    assert_eq!(
+        asked(&[(gpu, "1"), (mem, "3000"), (part, "0"), (cores, "0")]),
+        (1, share(3000, 0), none)
+    );
+}
+
+#[test]
+fn without_consent_nvidias_resources_are_not_ours() {
+    let pod = PodView {
+        containers: vec![container(&[("nvidia.com/gpu", "1")])],
+        annotations: Vec::new(),
+    };
+    assert_eq!(validate(&gpu::dialects(AliyunUnit::GiB), &pod), Ok(None));
 }
 
 #[test]
 fn a_refusal_names_container_field_value_and_fix() {
-    let table = [
+    let table: &[(&[(&str, &str)], &str)] = &[
         (
-            vec![("aliyun.com/gpu-mem", "10G")],
-            r#"container "train": aliyun.com/gpu-mem: "10G" means 10000000000 GiB, more than any card has; the unit is GiB: write a plain number of GiB without a suffix"#,
+            &[("aliyun.com/gpu-mem", "10G")],
+            r#"aliyun.com/gpu-mem: "10G" means 10000000000 GiB, more than any card has; the unit is GiB: write a plain number of GiB without a suffix"#,
         ),
         (
-            vec![("aliyun.com/gpu-mem", "0")],
-            r#"container "train": aliyun.com/gpu-mem: "0" asks for nothing; write at least 1 GiB, or remove it if the container needs no card"#,
+            &[("aliyun.com/gpu-mem", "0")],
+            r#"aliyun.com/gpu-mem: "0" asks for nothing; write at least 1 GiB, or remove it if the container needs none"#,
         ),
         (
-            vec![("aliyun.com/gpu-mem", "-1")],
-            r#"container "train": aliyun.com/gpu-mem: "-1" must not be negative; write a plain number of GiB"#,
+            &[("aliyun.com/gpu-mem", "-1")],
+            r#"aliyun.com/gpu-mem: "-1" must not be negative; write a plain number of GiB"#,
         ),
         (
-            vec![("aliyun.com/gpu-mem", "1500m")],
-            r#"container "train": aliyun.com/gpu-mem: "1500m" must be a whole number; write a plain number of GiB"#,
+            &[("aliyun.com/gpu-mem", "1500m")],
+            r#"aliyun.com/gpu-mem: "1500m" must be a whole number; write a plain number of GiB"#,
         ),
         (
-            vec![("gpushare.io/gpu-mem", "3072")],
-            r#"container "train": gpushare.io/gpu: "" is missing; write gpushare.io/gpu: 1 beside gpushare.io/gpu-mem"#,
+            &[("aliyun.com/gpu-count", "2")],
+            r#"aliyun.com/gpu-mem: "" is missing; write how many GiB of each card the container needs"#,
         ),
         (
-            vec![("gpushare.io/gpu", "2"), ("gpushare.io/gpu-mem", "3072")],
-            r#"container "train": gpushare.io/gpu: "2" is not one card; write gpushare.io/gpu: 1 beside gpushare.io/gpu-mem"#,
+            &[("gpushare.io/gpu-mem", "3072")],
+            r#"gpushare.io/gpu: "" is missing; write gpushare.io/gpu: 1, or how many cards the container needs"#,
         ),
         (
-            vec![("gpushare.io/gpu", "1")],
-            r#"container "train": gpushare.io/gpu-mem: "" is missing; write how many MiB of the card the container needs"#,
+            &[("gpushare.io/gpu", "1"), ("gpushare.io/gpu-core", "50")],
+            r#"gpushare.io/gpu-mem: "" is missing; write how many MiB of each card the container needs"#,
         ),
         (
-            vec![
+            &[("gpushare.io/gpu", "65")],
+            r#"gpushare.io/gpu: "65" is more cards than any node has; it counts cards: write at most 64"#,
+        ),
+        (
+            &[("gpushare.io/gpu", "0")],
+            r#"gpushare.io/gpu: "0" asks for no card; write how many cards the container needs, or remove it"#,
+        ),
+        (
+            &[
+                ("gpushare.io/gpu", "1"),
+                ("gpushare.io/gpu-mem", "1"),
+                ("gpushare.io/gpu-core", "101"),
+            ],
+            r#"gpushare.io/gpu-core: "101" means 101 percent of the card, more than any card has; the unit is percent of the card: write a plain number of percent of the card without a suffix"#,
+        ),
+        (
+            &[
                 ("gpushare.io/gpu", "1"),
                 ("gpushare.io/gpu-mem", "3072"),
                 ("aliyun.com/gpu-mem", "3"),
             ],
-            r#"container "train": aliyun.com/gpu-mem: "3" stands beside gpushare.io/gpu-mem in one container; keep the resources of one dialect only"#,
+            r#"aliyun.com/gpu-mem: "3" stands beside gpushare.io/gpu in one container; keep the resources of one dialect only"#,
+        ),
+        (
+            &[("tencent.com/vcuda-core", "150")],
+            r#"tencent.com/vcuda-core: "150" is neither a part of one card nor a number of whole ones; write 1 to 99 for a part of a card, or 100 for each whole card. container "train": tencent.com/vcuda-memory: "" is missing; write how many blocks of 256 MiB of each card the container needs"#,
+        ),
+        (
+            &[
+                ("nvidia.com/gpu", "1"),
+                ("nvidia.com/gpumem-percentage", "120"),
+            ],
+            r#"nvidia.com/gpumem-percentage: "120" is more than all of a card; write 1 to 100"#,
+        ),
+        (
+            &[
+                ("nvidia.com/gpu", "1"),
+                ("nvidia.com/gpumem", "1"),
+                ("nvidia.com/gpumem-percentage", "1"),
+            ],
+            r#"nvidia.com/gpumem-percentage: "1" stands beside nvidia.com/gpumem, which says the same; keep one of them"#,
         ),
     ];
     for (limits, expected) in table {
-        assert_eq!(check(&limits), Err(expected.to_owned()));
+        let expected = format!("container \"train\": {expected}");
+        assert_eq!(check(limits), Err(expected));
     }
 }
 
 #[test]
-fn every_violation_of_every_container_is_in_one_message() {
+fn every_violation_of_every_container_and_annotation_is_in_one_message() {
     let container = |name, value| ContainerView {
         name,
         role: Role::App,
+        index: 0,
         limits: vec![("aliyun.com/gpu-mem", value)],
     };
-    let violations = validate(
-        &gpu::dialects(AliyunUnit::GiB),
-        &[
+    let pod = PodView {
+        containers: vec![
             container("a", "0"),
             container("b", "2"),
             container("c", "x"),
         ],
-    )
-    .unwrap_err();
-    let containers: Vec<&str> = violations.0.iter().map(|v| v.container.as_str()).collect();
-    assert_eq!(containers, ["a", "c"]);
+        annotations: vec![
+            ("gpushare.io/policy", "best"),
+            ("gpushare.io/card-models", ","),
+        ],
+    };
+    let violations = validate(&all_dialects(), &pod).unwrap_err();
+    let places: Vec<&str> = violations
+        .0
+        .iter()
+        .map(|v| v.container.as_deref().unwrap_or(&v.field))
+        .collect();
+    let annotations = ["gpushare.io/policy", "gpushare.io/card-models"];
+    assert_eq!(places, ["a", "c", annotations[0], annotations[1]]);
+    let text = violations.to_string();
+    assert!(
+        text.contains(
+            r#"annotation gpushare.io/policy: "best" is no policy; write one of binpack, spread"#
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn annotations_choose_among_the_cards() {
+    let pod = PodView {
+        containers: vec![container(&[("aliyun.com/gpu-mem", "2")])],
+        annotations: vec![
+            ("gpushare.io/card-models", "T4, A100"),
+            ("nvidia.com/nouse-gputype", "PCIE"),
+            ("gpushare.io/exclude-card-ids", "GPU-1"),
+            ("gpushare.io/policy", "spread"),
+        ],
+    };
+    let ask = validate(&all_dialects(), &pod).unwrap().unwrap();
+    let choice = &ask.containers[0].choice;
+    assert!(choice.accepts_model("Tesla T4"));
+    assert!(!choice.accepts_model("NVIDIA A100-PCIE-40GB"));
+    assert!(!choice.accepts_id(&"GPU-1".into()));
+    assert_eq!(choice.policy.as_deref(), Some("spread"));
+}
+
+#[test]
+fn a_hostile_annotation_is_refused_and_not_repeated_in_full() {
+    let long = "x,".repeat(100_000);
+    let pod = PodView {
+        containers: vec![container(&[("aliyun.com/gpu-mem", "2")])],
+        annotations: vec![("gpushare.io/card-ids", &long)],
+    };
+    let text = validate(&all_dialects(), &pod).unwrap_err().to_string();
+    assert!(text.len() < 400 && text.contains("at most 64"), "{text}");
+}
+
+#[test]
+fn annotations_of_a_pod_that_asks_for_nothing_are_not_judged() {
+    let pod = PodView {
+        containers: vec![container(&[("cpu", "1")])],
+        annotations: vec![("gpushare.io/policy", "best")],
+    };
+    assert_eq!(validate(&all_dialects(), &pod), Ok(None));
 }
 
 #[test]
@@ -109,15 +303,13 @@ fn containers_that_ask_nothing_do_not_hide_those_that_do() {
     let plain = ContainerView {
         name: "log",
         role: Role::Sidecar,
+        index: 0,
         limits: vec![("cpu", "1")],
     };
-    let asking = ContainerView {
-        name: "c",
-        role: Role::App,
-        limits: vec![("aliyun.com/gpu-mem", "2")],
+    let pod = PodView {
+        containers: vec![plain, container(&[("aliyun.com/gpu-mem", "2")])],
+        annotations: Vec::new(),
     };
-    let ask = validate(&gpu::dialects(AliyunUnit::GiB), &[plain, asking])
-        .unwrap()
-        .unwrap();
+    let ask = validate(&all_dialects(), &pod).unwrap().unwrap();
     assert_eq!(ask.containers.len(), 1);
 }

@@ -1,10 +1,12 @@
 //! Builders that the core's tests share.
 
+use std::sync::Arc;
+
 use gpushare_core::card::Card;
 use gpushare_core::gpu::{self, MEMORY};
 use gpushare_core::ledger::{Bound, Ledger};
-use gpushare_core::request::{ContainerAsk, PodAsk, Role};
-use gpushare_core::{Amounts, CardId, NodeName, PodUid};
+use gpushare_core::request::{ContainerAsk, PodAsk, Role, Want};
+use gpushare_core::{Amounts, CardId, NodeName, PodUid, Why};
 
 pub(crate) fn card(index: u32, memory: u64) -> Card {
     Card {
@@ -18,20 +20,31 @@ pub(crate) fn card(index: u32, memory: u64) -> Card {
 }
 
 pub(crate) fn ask(memory: u64) -> PodAsk {
-    let container = ContainerAsk {
-        container: "c".to_owned(),
-        role: Role::App,
-        dialect: "gpushare",
-        amounts: Amounts::of(MEMORY, memory),
-    };
     PodAsk {
+        containers: vec![container("c", Role::App, 1, share(memory))],
+    }
+}
+
+pub(crate) fn share(memory: u64) -> Want {
+    Want::share(Amounts::of(MEMORY, memory))
+}
+
+pub(crate) fn container(name: &str, role: Role, cards: u32, want: Want) -> ContainerAsk {
+    ContainerAsk {
+        container: name.into(),
+        role,
+        index: 0,
         class: gpu::CLASS.into(),
-        containers: vec![container],
+        dialect: gpu::OURS.into(),
+        cards,
+        want,
+        limit: Amounts::ZERO,
+        choice: Arc::default(),
     }
 }
 
 pub(crate) fn ledger(nodes: &[(&str, &[u64])]) -> Ledger {
-    let mut ledger = Ledger::new(gpu::class());
+    let mut ledger = Ledger::new(gpu::classes());
     for (name, sizes) in nodes {
         let cards = (0..)
             .zip(*sizes)
@@ -66,4 +79,8 @@ pub(crate) fn bound(ledger: &Ledger, pod: &PodUid, ask: &PodAsk) -> Bound {
         ask: ask.clone(),
         placement: booking.placement.clone(),
     }
+}
+
+pub(crate) fn fit(ledger: &Ledger, name: &str, pod: &PodUid, ask: &PodAsk) -> Result<(), Why> {
+    ledger.fit(name, pod, &ledger.search(ask))
 }

@@ -10,3 +10,4 @@ mod common;
 mod lease;
 mod ledger;
 mod props;
+mod search;

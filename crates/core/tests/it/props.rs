@@ -62,7 +62,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let mut ledger = Ledger::new(gpu::class());
+        let mut ledger = Ledger::new(gpu::classes());
         for number in 0..SIZES.len() {
             ledger.set_node(&name(number), cards(number));
         }
@@ -179,7 +179,7 @@ proptest! {
         let mut turned = listed.clone();
         turned.rotate_left(seed.index(listed.len()));
         turned.reverse();
-        let (mut a, mut b) = (Ledger::new(gpu::class()), Ledger::new(gpu::class()));
+        let (mut a, mut b) = (Ledger::new(gpu::classes()), Ledger::new(gpu::classes()));
         a.set_node(&node("n"), listed);
         b.set_node(&node("n"), turned);
         for (number, memory) in asks.iter().enumerate() {

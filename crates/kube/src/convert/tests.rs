@@ -1,4 +1,5 @@
 use gpushare_core::gpu::{self, AliyunUnit};
+use gpushare_core::request::Want;
 use gpushare_core::{Amounts, CardId, Placement};
 use serde_json::{Value, json};
 
@@ -23,7 +24,10 @@ fn a_pod_of_the_predecessor_is_read_in_its_unit() {
         .ask
         .unwrap()
         .unwrap();
-    assert_eq!(ask.peak(), Amounts::of(gpu::MEMORY, 3072));
+    assert_eq!(
+        ask.containers[0].want,
+        Want::share(Amounts::of(gpu::MEMORY, 3072))
+    );
 }
 
 #[test]
@@ -32,7 +36,10 @@ fn null_lists_and_numeric_quantities_are_accepted() {
     value["spec"]["initContainers"] = Value::Null;
     value["metadata"]["managedFields"] = json!([{"fieldsV1": {"f:spec": {}}}]);
     let ask = facts(value).ask.unwrap().unwrap();
-    assert_eq!(ask.peak(), Amounts::of(gpu::MEMORY, 512));
+    assert_eq!(
+        ask.containers[0].want,
+        Want::share(Amounts::of(gpu::MEMORY, 512))
+    );
 }
 
 #[test]
@@ -43,12 +50,12 @@ fn a_pod_without_our_resources_asks_nothing() {
 fn recorded(record_uid: &str, record_node: &str, card_memory: u64) -> PodFacts {
     let mut value = pod(&json!({"aliyun.com/gpu-mem": "3"}));
     let mut ask = facts(value.clone()).ask.unwrap().unwrap();
-    ask.containers[0].amounts = Amounts::of(gpu::MEMORY, card_memory);
+    ask.containers[0].want = Want::share(Amounts::of(gpu::MEMORY, card_memory));
     let placement = Placement::on_one_card(&ask, &CardId::new("GPU-1"));
     let record = Record::new(
         PodUid::new(record_uid),
         NodeName::new(record_node),
-        &gpu::class(),
+        &gpu::classes(),
         &placement,
     );
     value["metadata"]["annotations"][names::ALLOCATION] = json!(record.encode());
@@ -59,7 +66,7 @@ fn recorded(record_uid: &str, record_node: &str, card_memory: u64) -> PodFacts {
 #[test]
 fn a_record_that_agrees_with_its_pod_is_a_booking() {
     let bound = recorded("u-1", "n1", 3072)
-        .bound(&gpu::class())
+        .bound(&gpu::classes())
         .unwrap()
         .unwrap();
     assert_eq!(
@@ -70,7 +77,7 @@ fn a_record_that_agrees_with_its_pod_is_a_booking() {
 
 #[test]
 fn a_record_forged_for_another_pod_node_or_amount_is_not_believed() {
-    let class = gpu::class();
+    let class = gpu::classes();
     let error = |facts: PodFacts| facts.bound(&class).unwrap().unwrap_err();
     assert_eq!(
         error(recorded("u-2", "n1", 3072)),
@@ -100,7 +107,7 @@ fn a_malformed_record_is_an_error_and_not_a_panic() {
         value["metadata"]["annotations"][names::ALLOCATION] = json!(text);
         value["spec"]["nodeName"] = json!("n1");
         assert!(
-            facts(value).bound(&gpu::class()).unwrap().is_err(),
+            facts(value).bound(&gpu::classes()).unwrap().is_err(),
             "{text:.20}"
         );
     }

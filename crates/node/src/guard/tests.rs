@@ -10,7 +10,7 @@ fn pod(uid: &str, gib: u64) -> Bound {
 }
 
 fn admit(tally: &mut Tally, bound: &Bound, cards: &[Card]) -> Result<(), GuardRefusal> {
-    tally.admit(bound, &gpu::class(), cards)
+    tally.admit(bound, &gpu::classes(), cards)
 }
 
 #[test]
@@ -101,5 +101,5 @@ fn an_init_container_counts_only_while_it_needs_more_than_the_apps() {
     let mut tally = Tally::default();
     let bound = PodMaker::new("a").init(6).app(5).on("GPU-0").bound();
     admit(&mut tally, &bound, &cards).unwrap();
-    assert_eq!(tally.used(&"GPU-0".into()).get(gpu::MEMORY), 6 * GIB);
+    assert_eq!(tally.used(&cards[0]).get(gpu::MEMORY), 6 * GIB);
 }

@@ -12,7 +12,7 @@ fn known(cards: &[Card]) -> Cards {
 }
 
 fn check(node: &Node, cards: &Cards) -> Changes {
-    changes(node, cards, &gpu::class())
+    changes(node, cards, &gpu::classes())
 }
 
 /// The Node after the changes were written.

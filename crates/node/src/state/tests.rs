@@ -6,7 +6,7 @@ use crate::testing::{PodMaker, card};
 const GIB: u64 = 1024;
 
 fn state() -> NodeState {
-    NodeState::new(gpu::class(), BTreeMap::new())
+    NodeState::new(gpu::classes(), BTreeMap::new())
 }
 
 fn pod(uid: &str, gib: u64) -> PodMaker {
@@ -16,7 +16,7 @@ fn pod(uid: &str, gib: u64) -> PodMaker {
 /// The next life of the agent, with the record that it finds in the file of pod `a`.
 fn next_life(record: &PodFacts) -> NodeState {
     let record = record.record().unwrap().to_owned();
-    NodeState::new(gpu::class(), BTreeMap::from([("a".into(), record)]))
+    NodeState::new(gpu::classes(), BTreeMap::from([("a".into(), record)]))
 }
 
 #[test]

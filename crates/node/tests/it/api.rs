@@ -29,7 +29,7 @@ async fn published(server: &Server) -> Option<(Vec<String>, String, String)> {
     let nodes: Api<Node> = Api::all(server.client());
     let node = nodes.get_opt(NODE).await.unwrap()?;
     let text = node.metadata.annotations?.remove(names::CARDS)?;
-    let cards = inventory::decode(&gpu::class(), &text).unwrap();
+    let cards = inventory::decode(&gpu::classes(), &text).unwrap();
     let healthy = cards.into_iter().filter(|card| card.healthy);
     let ids = healthy.map(|card| card.id.to_string()).collect();
     let status = node.status?;
@@ -137,7 +137,7 @@ async fn bind(server: &Server, name: &str, gib: u64, card: &str) -> String {
     );
     let ask = facts.ask.unwrap().unwrap();
     let placement = Placement::on_one_card(&ask, &card.into());
-    let record = Record::new(facts.uid.clone(), NODE.into(), &gpu::class(), &placement).encode();
+    let record = Record::new(facts.uid.clone(), NODE.into(), &gpu::classes(), &placement).encode();
     let binding = json!({
         "apiVersion": "v1", "kind": "Binding",
         "metadata": {"name": name, "annotations": {names::ALLOCATION: record}},

@@ -3,6 +3,7 @@
 //! Only a booking that is still reserved is changed here; once the watch has spoken, it stays as the
 //! watch says.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use gpushare_core::gpu::{AliyunUnit, env};
@@ -25,8 +26,8 @@ pub(super) struct Attempts {
 pub(crate) struct Reservation {
     pub placement: Placement,
     pub record: String,
-    /// What the predecessor's tools read.
-    pub aliyun: Vec<(&'static str, String)>,
+    /// What the predecessors' tools read.
+    pub compatible: BTreeMap<String, String>,
 }
 
 /// What remains to be done after a bind.
@@ -49,12 +50,12 @@ impl State {
     ) -> Result<Reservation, Why> {
         let placement = self.ledger.reserve(pod, node, ask)?;
         self.attempts.entry(pod.clone()).or_default();
-        let record = Record::new(pod.clone(), node.clone(), self.ledger.class(), &placement);
+        let record = Record::new(pod.clone(), node.clone(), self.ledger.classes(), &placement);
         let view = self.ledger.node(node.as_str());
         let card = |id: &CardId| Some(view?.card(id.as_str())?.card);
         Ok(Reservation {
             record: record.encode(),
-            aliyun: env::aliyun_annotations(ask, &placement, unit, now_nanos, card),
+            compatible: env::annotations(ask, &placement, node, unit, now_nanos, card),
             placement,
         })
     }

@@ -80,7 +80,7 @@ impl State {
         let held = self.ledger.booking(facts.uid.as_str()).filter(|booking| {
             booking.node == *node && matches!(booking.state, Booked::Settled | Booked::Confirmed)
         });
-        let shown = facts.bound(self.ledger.class());
+        let shown = facts.bound(self.ledger.classes());
         let Some(held) = held else {
             return match shown {
                 Some(Ok(bound)) => Some(bound),

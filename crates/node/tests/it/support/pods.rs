@@ -82,7 +82,7 @@ impl Pod {
         let ask = self.facts().ask.unwrap().unwrap();
         let placement = Placement::on_one_card(&ask, &card.into());
         let pod = uid(&self.name).as_str().into();
-        let record = Record::new(pod, NODE.into(), &gpu::class(), &placement);
+        let record = Record::new(pod, NODE.into(), &gpu::classes(), &placement);
         self.with_record(&record.encode())
     }
 

@@ -1,0 +1,347 @@
+//! The search for cards on one node: whether a pod fits, where, and if not, what stands in the way.
+//!
+//! A pod with one asking container, which nearly all are, is decided without an allocation. Several
+//! containers are assigned one after the other, the hardest first, each preferring cards that the pod
+//! uses already and then the tightest, with a bounded number of steps back.
+
+mod several;
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use crate::amounts::{Amounts, Classes, DeviceClass, MAX_DIMENSIONS};
+use crate::ids::CardId;
+use crate::placement::{ContainerPlacement, Hold, Placement, Share};
+use crate::request::{ContainerAsk, PodAsk, Want};
+use crate::room::CardRoom;
+use crate::why::{Obstacles, Shortage, Why};
+
+/// One pod's request, prepared once to be held against many nodes.
+#[derive(Debug)]
+pub struct Search<'a> {
+    ask: &'a PodAsk,
+    groups: Vec<Group<'a>>,
+}
+
+/// The requests of one class.
+#[derive(Debug)]
+struct Group<'a> {
+    class: &'a DeviceClass,
+    asks: Vec<&'a ContainerAsk>,
+    /// What the choice says of each model met so far; models are few and matching them is slow.
+    models: RefCell<Vec<(Arc<str>, bool)>>,
+}
+
+/// Cards of the request's containers, in the order of the group's asks.
+type Assignment<'n> = Vec<Vec<&'n CardRoom>>;
+
+const NOTHING: Obstacles = Obstacles {
+    room: false,
+    health: false,
+    choice: false,
+};
+const EVERYTHING: Obstacles = Obstacles {
+    room: true,
+    health: true,
+    choice: true,
+};
+/// Fewest first; of equally many, the one that passes by itself first.
+const BY_NUMBER: [Obstacles; 7] = [
+    Obstacles {
+        room: true,
+        ..NOTHING
+    },
+    Obstacles {
+        health: true,
+        ..NOTHING
+    },
+    Obstacles {
+        choice: true,
+        ..NOTHING
+    },
+    Obstacles {
+        choice: false,
+        ..EVERYTHING
+    },
+    Obstacles {
+        health: false,
+        ..EVERYTHING
+    },
+    Obstacles {
+        room: false,
+        ..EVERYTHING
+    },
+    EVERYTHING,
+];
+
+impl<'a> Search<'a> {
+    /// Requests for classes that are not configured are left out: validation does not make any.
+    pub fn new(classes: &'a Classes, ask: &'a PodAsk) -> Self {
+        let groups = ask
+            .classes()
+            .filter_map(|name| {
+                Some(Group {
+                    class: classes.get(name)?,
+                    asks: ask.of_class(name).collect(),
+                    models: RefCell::default(),
+                })
+            })
+            .collect();
+        Self { ask, groups }
+    }
+
+    pub fn ask(&self) -> &'a PodAsk {
+        self.ask
+    }
+
+    pub fn fits(&self, cards: &[CardRoom]) -> bool {
+        self.groups.iter().all(|group| group.fits(cards, NOTHING))
+    }
+
+    /// Why not, in the fewest obstacles; nothing when it fits.
+    pub fn why(&self, cards: &[CardRoom]) -> Option<Why> {
+        self.groups.iter().find_map(|group| group.why(cards))
+    }
+
+    /// The tightest cards that take the pod.
+    pub fn place(&self, cards: &[CardRoom]) -> Result<Placement, Why> {
+        let mut placed: Vec<(usize, ContainerPlacement)> = Vec::new();
+        for group in &self.groups {
+            let assigned = group.assign(cards).ok_or_else(|| group.refusal(cards))?;
+            for (ask, cards) in group.asks.iter().zip(assigned) {
+                placed.push((self.position(ask), held(ask, &cards)));
+            }
+        }
+        Ok(in_order(placed))
+    }
+
+    /// A placement on these cards, which every container shares, if it fits: for a caller that has
+    /// chosen the cards of a class by its own lights.
+    pub fn place_on(
+        &self,
+        cards: &[CardRoom],
+        class: &str,
+        chosen: &[&CardId],
+    ) -> Option<Placement> {
+        let mut placed: Vec<(usize, ContainerPlacement)> = Vec::new();
+        for group in &self.groups {
+            let assigned = if *group.class.name == *class {
+                let chosen: Vec<CardRoom> = cards
+                    .iter()
+                    .filter(|room| chosen.contains(&&room.card.id))
+                    .cloned()
+                    .collect();
+                let assigned = group.assign(&chosen)?;
+                let ids = |room: &&CardRoom| room.card.id.clone();
+                assigned
+                    .iter()
+                    .map(|cards| cards.iter().map(ids).collect::<Vec<CardId>>())
+                    .map(|ids| find(cards, &ids))
+                    .collect()
+            } else {
+                group.assign(cards)?
+            };
+            for (ask, cards) in group.asks.iter().zip(assigned) {
+                placed.push((self.position(ask), held(ask, &cards)));
+            }
+        }
+        Some(in_order(placed))
+    }
+
+    fn position(&self, ask: &ContainerAsk) -> usize {
+        let same = |other: &ContainerAsk| std::ptr::eq(other, ask);
+        self.ask
+            .containers
+            .iter()
+            .position(same)
+            .unwrap_or(usize::MAX)
+    }
+}
+
+fn find<'n>(cards: &'n [CardRoom], ids: &[CardId]) -> Vec<&'n CardRoom> {
+    cards
+        .iter()
+        .filter(|room| ids.contains(&room.card.id))
+        .collect()
+}
+
+fn in_order(mut placed: Vec<(usize, ContainerPlacement)>) -> Placement {
+    placed.sort_by_key(|(position, _)| *position);
+    Placement {
+        containers: placed.into_iter().map(|(_, placed)| placed).collect(),
+    }
+}
+
+fn held(ask: &ContainerAsk, cards: &[&CardRoom]) -> ContainerPlacement {
+    let mut shares: Vec<(u32, Share)> = cards
+        .iter()
+        .map(|room| {
+            let hold = match &ask.want {
+                Want::Whole => Hold::Whole,
+                Want::Share(part) => Hold::Part(part.on(&room.card.capacity)),
+            };
+            let card = room.card.id.clone();
+            (room.card.index, Share { card, hold })
+        })
+        .collect();
+    shares.sort_by(|a, b| (a.0, &a.1.card).cmp(&(b.0, &b.1.card)));
+    ContainerPlacement {
+        container: ask.container.clone(),
+        class: ask.class.clone(),
+        shares: shares.into_iter().map(|(_, share)| share).collect(),
+    }
+}
+
+impl Group<'_> {
+    /// Whether the cards would do without these obstacles.
+    fn fits(&self, cards: &[CardRoom], without: Obstacles) -> bool {
+        if let [ask] = self.asks.as_slice() {
+            let wanted = number(ask.cards);
+            return self
+                .considered(cards, without)
+                .filter(|room| admits(room, &ask.want, without))
+                .take(wanted)
+                .count()
+                == wanted;
+        }
+        if without.room {
+            let empty: Vec<CardRoom> = cards.iter().map(CardRoom::emptied).collect();
+            return several::assign(&self.asks, self.considered(&empty, without)).is_some();
+        }
+        several::assign(&self.asks, self.considered(cards, without)).is_some()
+    }
+
+    fn assign<'n>(&self, cards: &'n [CardRoom]) -> Option<Assignment<'n>> {
+        let [ask] = self.asks.as_slice() else {
+            return several::assign(&self.asks, self.considered(cards, NOTHING));
+        };
+        let mut fitting: Vec<&CardRoom> = self
+            .considered(cards, NOTHING)
+            .filter(|room| room.admits(&ask.want))
+            .collect();
+        fitting.sort_by_key(|room| several::tightness(room));
+        fitting.truncate(number(ask.cards));
+        (fitting.len() == number(ask.cards)).then(|| vec![fitting])
+    }
+
+    /// The cards of the class that are not ruled out.
+    fn considered<'s, 'n: 's>(
+        &'s self,
+        cards: &'n [CardRoom],
+        without: Obstacles,
+    ) -> impl Iterator<Item = &'n CardRoom> + 's {
+        cards.iter().filter(move |room| {
+            *room.card.class == *self.class.name
+                && (without.health || room.card.healthy)
+                && (without.choice || self.accepts(room))
+        })
+    }
+
+    fn accepts(&self, room: &CardRoom) -> bool {
+        let Some(choice) = self.asks.first().map(|ask| &ask.choice) else {
+            return true;
+        };
+        if choice.accepts_all() {
+            return true;
+        }
+        let mut models = self.models.borrow_mut();
+        let model = &room.card.model;
+        let known = models.iter().find(|(known, _)| known == model);
+        let accepted = known.map_or_else(|| choice.accepts_model(model), |(_, accepted)| *accepted);
+        if known.is_none() {
+            models.push((model.clone(), accepted));
+        }
+        accepted && choice.accepts_id(&room.card.id)
+    }
+
+    fn why(&self, cards: &[CardRoom]) -> Option<Why> {
+        (!self.fits(cards, NOTHING)).then(|| self.refusal(cards))
+    }
+
+    fn refusal(&self, cards: &[CardRoom]) -> Why {
+        let class = self.class.name.clone();
+        if self.considered(cards, EVERYTHING).next().is_none() {
+            return Why::NoCards { class };
+        }
+        match BY_NUMBER.into_iter().find(|by| self.fits(cards, *by)) {
+            Some(by) => Why::Blocked {
+                class,
+                by,
+                short: self.shortage(cards, Obstacles { room: false, ..by }),
+            },
+            None => Why::TooSmall {
+                class,
+                short: self.shortage(cards, EVERYTHING),
+            },
+        }
+    }
+
+    /// What the first request that fails for itself lacks; if none does, they fail together.
+    fn shortage(&self, cards: &[CardRoom], without: Obstacles) -> Shortage {
+        let rooms: Vec<&CardRoom> = self.considered(cards, without).collect();
+        let lacking = |ask: &&ContainerAsk| self.lacks(ask, &rooms, without.room);
+        let most = self.asks.iter().map(|ask| ask.cards).max().unwrap_or(1);
+        let together = Shortage::Together {
+            wanted: if self.asks.len() > 1 {
+                most.max(2)
+            } else {
+                most
+            },
+        };
+        self.asks.iter().find_map(lacking).unwrap_or(together)
+    }
+
+    fn lacks(&self, ask: &ContainerAsk, rooms: &[&CardRoom], emptied: bool) -> Option<Shortage> {
+        let wanted = number(ask.cards);
+        if rooms.len() < wanted {
+            return Some(Shortage::Cards {
+                wanted: ask.cards,
+                there: u32::try_from(rooms.len()).unwrap_or(u32::MAX),
+            });
+        }
+        let part = match &ask.want {
+            Want::Whole => {
+                let untouched = rooms.iter().filter(|room| emptied || room.is_untouched());
+                let untouched = untouched.count();
+                return (untouched < wanted).then(|| Shortage::Whole {
+                    wanted: ask.cards,
+                    untouched: u32::try_from(untouched).unwrap_or(u32::MAX),
+                });
+            }
+            Want::Share(part) => part,
+        };
+        let on = |room: &CardRoom| {
+            let free = if emptied {
+                room.card.capacity
+            } else {
+                room.free()
+            };
+            (free, part.on(&room.card.capacity))
+        };
+        (0..MAX_DIMENSIONS).find_map(|dimension| {
+            let mut each: Vec<(u64, u64)> = rooms
+                .iter()
+                .map(|room| on(room))
+                .map(|(free, needed): (Amounts, Amounts)| {
+                    (free.get(dimension), needed.get(dimension))
+                })
+                .collect();
+            each.sort_unstable_by(|a, b| b.cmp(a));
+            let (most, needed) = *each.get(wanted.checked_sub(1)?)?;
+            let named = self.class.dimension(dimension)?;
+            (most < needed).then(|| Shortage::amount(ask.cards, named, needed, most))
+        })
+    }
+}
+
+/// Whether a card takes the want, or would if nobody held a part of it.
+fn admits(room: &CardRoom, want: &Want, without: Obstacles) -> bool {
+    if !without.room {
+        return room.admits(want);
+    }
+    want.on(&room.card.capacity).fits_in(&room.card.capacity)
+}
+
+fn number(cards: u32) -> usize {
+    usize::try_from(cards).unwrap_or(usize::MAX)
+}
