@@ -90,10 +90,15 @@ fn artifacts(build: &mut Command) -> Result<Vec<Artifact>> {
 pub(crate) fn optimised(package: &str) -> Result<PathBuf> {
     let mut build = cargo();
     build.args(["build", "--release", "--bins", "--package", package]);
-    artifacts(&mut build)?
+    program(&mut build).with_context(|| format!("cannot build {package}"))
+}
+
+/// Builds, and says where the program is that was made.
+pub(crate) fn program(build: &mut Command) -> Result<PathBuf> {
+    artifacts(build)?
         .into_iter()
         .find_map(|artifact| artifact.executable)
-        .with_context(|| format!("the build of {package} made no program"))
+        .context("the build made no program")
 }
 
 impl Products {

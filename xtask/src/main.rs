@@ -4,6 +4,7 @@
 mod cargo;
 mod cluster;
 mod e2e;
+mod fuzz;
 mod nvidia_smi;
 mod packing;
 mod python;
@@ -33,6 +34,7 @@ enum Command {
     Test(test::Arguments),
     E2e(e2e::Arguments),
     Soak(soak::Arguments),
+    Fuzz(fuzz::Arguments),
     Cluster(cluster::Arguments),
     Packing(packing::Arguments),
     Tidy(tidy::Arguments),
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Command::Test(arguments) => test::run(&arguments),
         Command::E2e(arguments) => e2e::run(&arguments),
         Command::Soak(arguments) => soak::run(&arguments),
+        Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Cluster(arguments) => cluster::run(&arguments),
         Command::Packing(arguments) => packing::run(&arguments),
         Command::Tidy(arguments) => tidy::run(&arguments),

@@ -4,12 +4,15 @@ use anyhow::Result;
 
 use crate::cargo::{Products, cargo, succeed};
 use crate::steps::Steps;
-use crate::{nvidia_smi, python, tidy};
+use crate::{fuzz, nvidia_smi, python, tidy};
+
+/// For each target, here: enough to reach every branch again, not to search for long.
+const SECONDS_OF_FUZZING: u32 = 4;
 
 /// Check and test everything that needs neither root nor a cluster
 ///
 /// Formatting, lints, unit and integration tests on the embedded API server, the fake GPU driver
-/// read by real clients, documentation, and the rules of this repository. What the tests need
+/// read by real clients, a few seconds of fuzzing for each parser, documentation, and the rules of this repository. What the tests need
 /// (nvidia-ml-py, nvidia-smi) is fetched into the cache, not installed.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -44,6 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         tests.run(&mut command)
     });
     if arguments.filter.is_none() {
+        steps.run("fuzzing", |_| fuzz::search_all(SECONDS_OF_FUZZING));
         steps.run("documentation", |_| {
             let mut doc = cargo();
             doc.args(["doc", "--workspace", "--no-deps", "--quiet"]);

@@ -29,7 +29,10 @@ pub enum QuantityError {
 }
 
 const NANOS_PER_UNIT: i128 = 1_000_000_000;
-const NANO_DIGITS: i32 = 9;
+const NANO_DIGITS: i64 = 9;
+/// Significant digits that fit into our arithmetic; nobody writes more in earnest.
+const MOST_DIGITS: usize = 38;
+const LARGEST_EXPONENT: i64 = 1 << 40;
 /// Kubernetes keeps quantities within ±(2^63 − 1).
 const LIMIT_NANOS: i128 = (i64::MAX as i128) * NANOS_PER_UNIT;
 
@@ -81,7 +84,7 @@ enum Suffix {
     /// times 1024 to the power
     Binary(u32),
     /// times 10 to the power
-    Decimal(i32),
+    Decimal(i64),
 }
 
 impl Suffix {
@@ -108,8 +111,8 @@ impl Suffix {
     }
 }
 
-/// `e3`, `E+3`, `e-3`. Exponents past a hundred cannot matter: they end in zero or too large.
-fn exponent(text: &str) -> Result<i32, QuantityError> {
+/// `e3`, `E+3`, `e-3`.
+fn exponent(text: &str) -> Result<i64, QuantityError> {
     let digits = text
         .strip_prefix(['e', 'E'])
         .ok_or(QuantityError::UnknownSuffix)?;
@@ -121,43 +124,53 @@ fn exponent(text: &str) -> Result<i32, QuantityError> {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(QuantityError::UnknownSuffix);
     }
-    Ok(sign * digits.parse::<i32>().map_or(1000, |value| value.min(1000)))
+    // Larger ones mean the same: too fine or too large.
+    Ok(sign
+        * digits
+            .parse()
+            .unwrap_or(LARGEST_EXPONENT)
+            .min(LARGEST_EXPONENT))
 }
 
 /// `whole.fraction` times the suffix, in billionths.
 fn scale(whole: &str, fraction: &str, suffix: Suffix) -> Result<i128, QuantityError> {
     let digits: String = [whole, fraction].concat();
-    let digits = digits.trim_start_matches('0');
-    if digits.is_empty() {
+    let significant = digits.trim_end_matches('0');
+    let zeros = length(&digits) - length(significant);
+    let significant = significant.trim_start_matches('0');
+    if significant.is_empty() {
         return Ok(0);
     }
-    // Past this many digits the value cannot be both within the limit and exact to a billionth, except
-    // with trailing zeros, which were cut from the fraction and which the limit cuts from the whole.
-    if digits.len() > 36 {
-        return Err(QuantityError::TooLarge);
+    let (exponent, mut doublings) = match suffix {
+        Suffix::Binary(exponent) => (0, 10 * exponent),
+        Suffix::Decimal(exponent) => (exponent, 0),
+    };
+    let mut power = NANO_DIGITS - length(fraction) + zeros + exponent;
+    if significant.len() > MOST_DIGITS {
+        return Err(if power < 0 {
+            QuantityError::TooFine
+        } else {
+            QuantityError::TooLarge
+        });
     }
-    let mut value: i128 = digits.parse().map_err(|_| QuantityError::TooLarge)?;
-    let fraction_digits = i32::try_from(fraction.len()).map_err(|_| QuantityError::TooFine)?;
-    let mut power = NANO_DIGITS - fraction_digits;
-    match suffix {
-        Suffix::Binary(exponent) => {
-            value = value
-                .checked_mul(1024_i128.pow(exponent))
-                .ok_or(QuantityError::TooLarge)?;
-        }
-        Suffix::Decimal(exponent) => power += exponent,
-    }
+    let mut value: i128 = significant.parse().map_err(|_| QuantityError::TooLarge)?;
+    // Dividing first, and taking the twos from the suffix, keeps every value on the way small.
     while power < 0 {
-        if value % 10 != 0 {
+        let halves = doublings == 0;
+        if value % 5 != 0 || (halves && value % 2 != 0) {
             return Err(QuantityError::TooFine);
         }
-        value /= 10;
+        value /= if halves { 10 } else { 5 };
+        doublings = doublings.saturating_sub(1);
         power += 1;
     }
-    for _ in 0..power {
-        value = value.checked_mul(10).ok_or(QuantityError::TooLarge)?;
-        if value > LIMIT_NANOS {
-            return Err(QuantityError::TooLarge);
+    while value <= LIMIT_NANOS && (doublings > 0 || power > 0) {
+        if doublings > 0 {
+            doublings -= 1;
+            value *= 2;
+        } else {
+            power -= 1;
+            value *= 10;
         }
     }
     if value > LIMIT_NANOS {
@@ -165,6 +178,10 @@ fn scale(whole: &str, fraction: &str, suffix: Suffix) -> Result<i128, QuantityEr
     } else {
         Ok(value)
     }
+}
+
+fn length(text: &str) -> i64 {
+    i64::try_from(text.len()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -206,6 +223,9 @@ mod tests {
             ("5.", 5),
             ("2.000", 2),
             ("9223372036854775807", i64::MAX as u64),
+            ("1000000000000000000000000000000000000000000e-42", 1),
+            ("0.00000000000000088817841970012523233890533447265625Pi", 1),
+            ("0.0000000009094947017729282379150390625Ti", 1_000),
         ];
         for (text, expected) in table {
             assert_eq!(count(text), Ok(expected), "{text}");
@@ -231,6 +251,14 @@ mod tests {
             ("100m", QuantityError::Fraction),
             ("1n", QuantityError::Fraction),
             ("0.1n", QuantityError::TooFine),
+            (
+                "0.792883200000000000000000000000025Ti",
+                QuantityError::TooFine,
+            ),
+            (
+                "1.0000000000000000000000000000000000000000001",
+                QuantityError::TooFine,
+            ),
             ("9223372036854775808", QuantityError::TooLarge),
             ("8Ei", QuantityError::TooLarge),
             ("16Ei", QuantityError::TooLarge),

@@ -108,14 +108,20 @@ fn containers(spec: &slim::PodSpec) -> Vec<ContainerView<'_>> {
         .collect()
 }
 
-/// The cards that a node's agents published, of all classes; nothing when they have published none.
+/// The cards that a node's agents published, of all classes; nothing when they have published none. A
+/// card that two of them claim would be booked twice, so it is an error.
 pub fn cards(node: &slim::Node, classes: &Classes) -> Result<Option<Vec<Card>>, InventoryError> {
-    let mut cards = None;
+    let mut cards: Option<Vec<Card>> = None;
     for (name, text) in node.metadata.annotations.iter().flatten() {
         let suffix = name.strip_prefix(names::CARDS);
         if suffix.is_some_and(|suffix| suffix.is_empty() || suffix.starts_with('.')) {
-            let found = inventory::decode(classes, text)?;
-            cards.get_or_insert_with(Vec::new).extend(found);
+            let cards = cards.get_or_insert_default();
+            for card in inventory::decode(classes, text)? {
+                if cards.iter().any(|other| other.id == card.id) {
+                    return Err(InventoryError::Twice(card.id));
+                }
+                cards.push(card);
+            }
         }
     }
     Ok(cards)

@@ -11,6 +11,7 @@ mod arguments;
 mod clients;
 mod events;
 mod failures;
+mod hardware_file;
 mod listing;
 mod pynvml;
 mod smi;

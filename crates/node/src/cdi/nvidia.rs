@@ -21,6 +21,13 @@ pub struct DriverSpecs {
     pub directories: Vec<PathBuf>,
 }
 
+/// How a spec is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Json,
+    Yaml,
+}
+
 /// What a container needs to use some cards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriverEdits {
@@ -54,11 +61,11 @@ impl DriverSpecs {
         &self,
         cards: &(impl Iterator<Item = &'a CardId> + Clone),
     ) -> Option<DriverEdits> {
-        let specs = self
+        let mut specs = self
             .directories
             .iter()
             .flat_map(|directory| read_specs(directory));
-        specs.into_iter().find_map(|spec| spec.edits(cards.clone()))
+        specs.find_map(|(format, text)| DriverEdits::of_spec(format, &text, cards.clone()))
     }
 }
 
@@ -80,6 +87,24 @@ impl Spec {
 }
 
 impl DriverEdits {
+    /// The edits for these cards; nothing unless the text is the driver's spec and has every one of them
+    /// under its UUID.
+    pub fn of_spec<'a>(
+        format: Format,
+        text: &str,
+        cards: impl Iterator<Item = &'a CardId>,
+    ) -> Option<Self> {
+        // Spares parsing everybody's specs.
+        if !text.contains(KIND) {
+            return None;
+        }
+        let spec: Spec = match format {
+            Format::Json => serde_json::from_str(text).ok()?,
+            Format::Yaml => serde_saphyr::from_str(text).ok()?,
+        };
+        (spec.kind == KIND).then(|| spec.edits(cards))?
+    }
+
     /// The driver's edits with ours on top: a variable that we set is not taken from the driver.
     ///
     /// Their `NVIDIA_VISIBLE_DEVICES=void` must go in particular: applications read the card from it.
@@ -130,9 +155,9 @@ fn later<'a>(one: &'a str, other: &'a str) -> &'a str {
     }
 }
 
-/// The driver's specs in a directory, in the order of their names. A file that cannot be read is left
-/// to the runtime to complain about.
-fn read_specs(directory: &Path) -> Vec<Spec> {
+/// Specs in a directory, of whomever, in the order of their names. A file that cannot be read is left to
+/// the runtime to complain about.
+fn read_specs(directory: &Path) -> Vec<(Format, String)> {
     let Ok(entries) = fs::read_dir(directory) else {
         return Vec::new();
     };
@@ -141,27 +166,17 @@ fn read_specs(directory: &Path) -> Vec<Spec> {
     paths.iter().filter_map(|path| read_spec(path)).collect()
 }
 
-fn read_spec(path: &Path) -> Option<Spec> {
+fn read_spec(path: &Path) -> Option<(Format, String)> {
     let name = path.file_name()?.to_str()?;
     if name.starts_with(super::directory::PREFIX) {
         return None;
     }
-    let json = match path.extension()?.to_str()? {
-        "json" => true,
-        "yaml" | "yml" => false,
+    let format = match path.extension()?.to_str()? {
+        "json" => Format::Json,
+        "yaml" | "yml" => Format::Yaml,
         _ => return None,
     };
-    let text = fs::read_to_string(path).ok()?;
-    // Spares parsing everybody's specs.
-    if !text.contains(KIND) {
-        return None;
-    }
-    let spec: Spec = if json {
-        serde_json::from_str(&text).ok()?
-    } else {
-        serde_saphyr::from_str(&text).ok()?
-    };
-    (spec.kind == KIND).then_some(spec)
+    Some((format, fs::read_to_string(path).ok()?))
 }
 
 #[cfg(test)]

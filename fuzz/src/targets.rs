@@ -1,0 +1,33 @@
+//! The targets, one module for each format, and what several of them need.
+
+pub(crate) mod bind;
+pub(crate) mod checkpoint;
+pub(crate) mod driver_spec;
+pub(crate) mod extender;
+pub(crate) mod inventory;
+pub(crate) mod node;
+pub(crate) mod pod;
+pub(crate) mod podresources;
+pub(crate) mod quantity;
+pub(crate) mod record;
+pub(crate) mod request;
+pub(crate) mod slot;
+pub(crate) mod trace;
+mod world;
+
+use crate::Verdict;
+
+impl Verdict {
+    fn of<T, E>(result: &Result<T, E>) -> Self {
+        if result.is_ok() {
+            Self::Accepted
+        } else {
+            Self::Refused
+        }
+    }
+}
+
+/// Runs the check on text; bytes that are none are refused before any parser of ours sees them.
+fn on_text(data: &[u8], check: impl FnOnce(&str) -> Verdict) -> Verdict {
+    std::str::from_utf8(data).map_or(Verdict::Refused, check)
+}

@@ -1,0 +1,101 @@
+//! A small cluster in memory, and the extender that knows it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use gpushare_control::config::Config;
+use gpushare_control::extender::Extender;
+use gpushare_core::card::Card;
+use gpushare_core::gpu::{self, AliyunUnit};
+use gpushare_core::{Amounts, inventory, names};
+use gpushare_daemon::Tasks;
+use gpushare_daemon::logging::Format;
+use http_body_util::BodyExt;
+use kube::Client;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
+use tower::ServiceExt;
+
+thread_local! {
+    static RUNTIME: Runtime = Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime");
+}
+
+pub(super) fn block_on<T>(work: impl Future<Output = T>) -> T {
+    RUNTIME.with(|runtime| runtime.block_on(work))
+}
+
+/// The routes of an extender that knows two nodes and one waiting pod. Call it within [`block_on`].
+pub(super) fn extender(client: Client) -> Router {
+    let config = Config {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        admin_listen: None,
+        tls: None,
+        aliyun_unit: AliyunUnit::GiB,
+        hami: true,
+        kubeconfig: None,
+        bind_timeout: Duration::from_secs(2),
+        max_body: 1024 * 1024,
+        log_format: Format::Text,
+        log_filter: "off".to_owned(),
+    };
+    let extender = Extender::new(config, client, Tasks::new());
+    let nodes = [node("fake-1", &[16, 24]), node("fake-2", &[8])];
+    let waiting = pod("team", "a");
+    extender.load(&nodes.map(parse), &[parse(waiting)]);
+    extender.router()
+}
+
+/// A pod that waits for a node and asks for 2 GiB.
+pub(super) fn pod(namespace: &str, name: &str) -> Value {
+    json!({
+        "metadata": {"namespace": namespace, "name": name, "uid": "uid-a"},
+        "spec": {"containers": [
+            {"name": "c", "resources": {"limits": {names::ALIYUN_GPU_MEM: "2"}}}]},
+        "status": {"phase": "Pending"},
+    })
+}
+
+fn node(name: &str, cards: &[u64]) -> Value {
+    let cards: Vec<Card> = (0..)
+        .zip(cards)
+        .map(|(index, gib)| Card {
+            id: format!("GPU-{name}-{index}").as_str().into(),
+            class: gpu::CLASS.into(),
+            index,
+            model: "Test T4".into(),
+            capacity: Amounts::of(gpu::MEMORY, gib * 1024).with(gpu::CORE, gpu::WHOLE_CORE),
+            healthy: true,
+        })
+        .collect();
+    let inventory = inventory::encode(&gpu::classes(), &cards);
+    json!({"metadata": {"name": name, "annotations": {names::CARDS: inventory}}})
+}
+
+fn parse<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).expect("an object that we wrote")
+}
+
+/// Sends one request of the scheduler.
+pub(super) async fn post(extender: Router, verb: &str, body: &[u8]) -> (StatusCode, Vec<u8>) {
+    let request = Request::post(format!("/gpushare-scheduler/{verb}"))
+        .body(Body::from(body.to_vec()))
+        .expect("a request");
+    let Ok(response) = extender.oneshot(request).await;
+    let status = response.status();
+    let body = response.into_body().collect().await.expect("a body");
+    (status, body.to_bytes().to_vec())
+}
+
+/// An answer that must be an object with an Error, as every refusal is.
+pub(super) fn error_in(answer: &[u8]) -> String {
+    let answer: Value = serde_json::from_slice(answer).expect("an answer in JSON");
+    let error = answer.get("Error").and_then(Value::as_str);
+    error.expect("an answer with an Error").to_owned()
+}
