@@ -115,7 +115,8 @@ impl World {
     pub fn start_extender_with(&mut self, kubeconfig: &Path) {
         let mut command = self.enter(&binary("gpushare-control"));
         command
-            .args(["extender", "--listen", EXTENDER, "--kubeconfig"])
+            .args(["extender", "--listen", EXTENDER, "--leader-elect=false"])
+            .arg("--kubeconfig")
             .arg(kubeconfig);
         let log = self.rig.logs().join("gpushare-extender.log");
         self.extender = Some(Process::start("extender", command, &log));

@@ -4,11 +4,17 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 use gpushare_core::gpu::{AliyunUnit, Reading};
+use gpushare_core::lease::{Timing, TimingError};
 use gpushare_daemon::logging;
 use gpushare_daemon::tls::TlsFiles;
+use gpushare_kube::bind::surely_over;
+use rustix::system::uname;
 use thiserror::Error;
+use uuid::Uuid;
+
+use crate::leader::election::Election;
 
 const MIB: usize = 1024 * 1024;
 const LONGEST_BIND_TIMEOUT: Duration = Duration::from_secs(30);
@@ -58,6 +64,41 @@ pub struct RawConfig {
     #[arg(long, env = "GPUSHARE_BIND_TIMEOUT", default_value = "2s", value_parser = duration)]
     pub bind_timeout: Duration,
 
+    /// Act only while this replica holds the lease; give =false only if no other extender can run
+    #[arg(
+        long, env = "GPUSHARE_LEADER_ELECT", default_value_t = true, action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true"
+    )]
+    pub leader_elect: bool,
+
+    /// Namespace of the lease
+    #[arg(
+        long,
+        env = "GPUSHARE_LEASE_NAMESPACE",
+        default_value = "gpushare-system"
+    )]
+    pub lease_namespace: String,
+
+    /// Name of the lease; the same for all replicas of one extender
+    #[arg(long, env = "GPUSHARE_LEASE_NAME", default_value = "gpushare-extender")]
+    pub lease_name: String,
+
+    /// How long a lease that is not renewed keeps the other replicas away, in whole seconds
+    #[arg(long, env = "GPUSHARE_LEASE_DURATION", default_value = "15s", value_parser = duration)]
+    pub lease_duration: Duration,
+
+    /// How long after its last renewal a leader goes on to act
+    #[arg(long, env = "GPUSHARE_LEASE_RENEW_DEADLINE", default_value = "10s", value_parser = duration)]
+    pub lease_renew_deadline: Duration,
+
+    /// Pause between two attempts to take or to renew the lease
+    #[arg(long, env = "GPUSHARE_LEASE_RETRY", default_value = "2s", value_parser = duration)]
+    pub lease_retry: Duration,
+
+    /// What this replica is called in the lease, before a random part; without it the host's name
+    #[arg(long, env = "POD_NAME")]
+    pub replica_name: Option<String>,
+
     /// Largest accepted request body in MiB
     #[arg(long, env = "GPUSHARE_MAX_BODY_MIB", default_value_t = 64)]
     pub max_body_mib: usize,
@@ -81,6 +122,8 @@ pub struct Config {
     pub hami: bool,
     pub kubeconfig: Option<PathBuf>,
     pub bind_timeout: Duration,
+    /// Nothing when this is the only extender.
+    pub election: Option<Election>,
     pub max_body: usize,
     pub log_format: logging::Format,
     pub log_filter: String,
@@ -95,6 +138,12 @@ pub enum ConfigError {
     Exposed(SocketAddr),
     #[error("--bind-timeout {0:?} is not between 100ms and {LONGEST_BIND_TIMEOUT:?}")]
     BindTimeout(Duration),
+    #[error(
+        "--lease-duration, --lease-renew-deadline, --lease-retry and --bind-timeout do not go together: {0}"
+    )]
+    Lease(#[from] TimingError),
+    #[error("--lease-namespace and --lease-name must not be empty")]
+    LeaseName,
     #[error("--max-body-mib {0} is not between 1 and 1024")]
     MaxBody(usize),
 }
@@ -103,14 +152,7 @@ impl TryFrom<RawConfig> for Config {
     type Error = ConfigError;
 
     fn try_from(raw: RawConfig) -> Result<Self, ConfigError> {
-        let tls = raw
-            .tls_cert
-            .zip(raw.tls_key)
-            .map(|(certificate, key)| TlsFiles {
-                certificate,
-                key,
-                client_ca: raw.client_ca,
-            });
+        let tls = raw.tls();
         let checked = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
         if !(raw.listen.ip().is_loopback() || checked || raw.insecure_listen) {
             return Err(ConfigError::Exposed(raw.listen));
@@ -118,6 +160,7 @@ impl TryFrom<RawConfig> for Config {
         if !(Duration::from_millis(100)..=LONGEST_BIND_TIMEOUT).contains(&raw.bind_timeout) {
             return Err(ConfigError::BindTimeout(raw.bind_timeout));
         }
+        let election = raw.leader_elect.then(|| raw.election()).transpose()?;
         if !(1..=1024).contains(&raw.max_body_mib) {
             return Err(ConfigError::MaxBody(raw.max_body_mib));
         }
@@ -129,6 +172,7 @@ impl TryFrom<RawConfig> for Config {
             hami: raw.hami,
             kubeconfig: raw.kubeconfig,
             bind_timeout: raw.bind_timeout,
+            election,
             max_body: raw.max_body_mib * MIB,
             log_format: raw.log_format,
             log_filter: raw.log,
@@ -143,6 +187,37 @@ impl Config {
             aliyun: self.aliyun_unit,
             hami: self.hami,
         }
+    }
+}
+
+impl RawConfig {
+    fn tls(&self) -> Option<TlsFiles> {
+        Some(TlsFiles {
+            certificate: self.tls_cert.clone()?,
+            key: self.tls_key.clone()?,
+            client_ca: self.client_ca.clone(),
+        })
+    }
+
+    fn election(&self) -> Result<Election, ConfigError> {
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let timing = Timing {
+            duration: millis(self.lease_duration),
+            renew_deadline: millis(self.lease_renew_deadline),
+            retry: millis(self.lease_retry),
+        };
+        timing.check(millis(surely_over(self.bind_timeout)))?;
+        if self.lease_namespace.is_empty() || self.lease_name.is_empty() {
+            return Err(ConfigError::LeaseName);
+        }
+        let host = || uname().nodename().to_string_lossy().into_owned();
+        let name = self.replica_name.clone().unwrap_or_else(host);
+        Ok(Election {
+            namespace: self.lease_namespace.clone(),
+            name: self.lease_name.clone(),
+            identity: format!("{name}_{}", Uuid::new_v4().simple()),
+            timing,
+        })
     }
 }
 
@@ -186,6 +261,32 @@ mod tests {
         assert!(config(&tls).is_err());
         assert!(config(&[&tls[..], &["--client-ca", "ca"]].concat()).is_ok());
         assert!(config(&[&open[..], &["--insecure-listen"]].concat()).is_ok());
+    }
+
+    #[test]
+    fn replicas_elect_a_leader_unless_told_otherwise() {
+        let election = |flags: &[&str]| config(flags).unwrap().election;
+        let first = election(&["--replica-name", "extender-0"]).unwrap();
+        assert_eq!(first.namespace, "gpushare-system");
+        assert_eq!(first.timing, Timing::default());
+        assert!(first.identity.starts_with("extender-0_"), "{first:?}");
+        let restarted = election(&["--replica-name", "extender-0"]).unwrap();
+        assert_ne!(first.identity, restarted.identity);
+        assert!(election(&["--leader-elect"]).is_some());
+        assert_eq!(election(&["--leader-elect=false"]), None);
+    }
+
+    #[test]
+    fn a_lease_too_short_for_the_leaders_last_bind_is_refused() {
+        let long_bind = ["--bind-timeout", "10s"];
+        let error = config(&long_bind).unwrap_err().to_string();
+        assert!(error.contains("must be at least 22106 ms"), "{error}");
+        let longer = ["--lease-duration", "23s"];
+        assert!(config(&[long_bind, longer].concat()).is_ok());
+        let alone = ["--leader-elect=false"];
+        assert!(config(&[&long_bind[..], &alone].concat()).is_ok());
+        assert!(config(&["--lease-retry", "4s"]).is_err());
+        assert!(config(&["--lease-name", ""]).is_err());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The control plane of gpushare: one library and one binary, a role per subcommand.
 //!
-//! [`extender`] decides where pods go. Configuration is read once, at start, in [`config`].
+//! [`extender`] decides where pods go; [`leader`] decides which replica does it. Configuration is read once, at start, in [`config`].
 
 pub mod config;
 pub mod extender;
+pub mod leader;

@@ -69,51 +69,98 @@ fn without_an_api_server_to_talk_to_it_says_what_to_give() {
     assert!(error.contains("/nonexistent/config"), "{error}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_becomes_ready_and_ends_with_success_on_sigterm() {
-    let server = Server::start().await.unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let kubeconfig = directory.path().join("config");
-    std::fs::write(&kubeconfig, server.kubeconfig()).unwrap();
-    let work = tokio::task::spawn_blocking(move || {
-        let kubeconfig = kubeconfig.to_str().unwrap();
-        let flags = ["--listen", "127.0.0.1:0", "--kubeconfig", kubeconfig];
-        let json_logs = ["--log-format", "json"];
-        let mut running = Running(
-            extender(&[&flags[..], &json_logs].concat())
-                .spawn()
-                .unwrap(),
-        );
+/// A running extender and where it listens.
+struct Extender {
+    running: Running,
+    address: String,
+    logs: std::thread::JoinHandle<usize>,
+}
+
+impl Extender {
+    fn start(flags: &[&str]) -> Self {
+        let common = ["--listen", "127.0.0.1:0", "--log-format", "json"];
+        let mut running = Running(extender(&[&common[..], flags].concat()).spawn().unwrap());
         let mut logs = BufReader::new(running.0.stderr.take().unwrap()).lines();
         let address = logs
             .by_ref()
             .map(|line| serde_json::from_str::<serde_json::Value>(&line.unwrap()).unwrap())
             .find_map(|line| line.get("listen")?.as_str().map(str::to_owned))
-            .expect("the address is logged");
+            .unwrap();
         // Read on, or the process would wait for a full pipe.
-        let rest = std::thread::spawn(move || logs.map_while(Result::ok).count());
+        let logs = std::thread::spawn(move || logs.map_while(Result::ok).count());
+        Self {
+            running,
+            address,
+            logs,
+        }
+    }
 
+    fn is(&self, path: &str, code: u16) -> bool {
+        let status = status_of(&self.address, path);
+        status.is_some_and(|line| line.starts_with(&format!("HTTP/1.1 {code}")))
+    }
+
+    fn until_ready(&self) {
         let deadline = Instant::now() + PATIENCE;
-        while status_of(&address, "/readyz").as_deref() != Some("HTTP/1.1 200 OK") {
+        while !self.is("/readyz", 200) {
             assert!(Instant::now() < deadline, "not ready in time");
             std::thread::sleep(Duration::from_millis(20));
         }
-        assert_eq!(
-            status_of(&address, "/healthz").as_deref(),
-            Some("HTTP/1.1 200 OK")
-        );
-        let pid = running.0.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-TERM", &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
-        let ended = running.0.wait().unwrap();
-        rest.join().unwrap();
+    }
+
+    fn terminate(mut self) {
+        let pid = self.running.0.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(sent.unwrap().success());
+        let ended = self.running.0.wait().unwrap();
+        self.logs.join().unwrap();
         assert!(ended.success(), "{ended}");
-    });
+    }
+}
+
+async fn on_an_api_server(test: impl FnOnce(&str) + Send + 'static) {
+    let server = Server::start().await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let kubeconfig = directory.path().join("config");
+    std::fs::write(&kubeconfig, server.kubeconfig()).unwrap();
+    let work = tokio::task::spawn_blocking(move || test(kubeconfig.to_str().unwrap()));
     work.await.unwrap();
     server.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_becomes_ready_and_ends_with_success_on_sigterm() {
+    on_an_api_server(|kubeconfig| {
+        let flags = ["--kubeconfig", kubeconfig, "--leader-elect=false"];
+        let extender = Extender::start(&flags);
+        extender.until_ready();
+        assert!(extender.is("/healthz", 200));
+        extender.terminate();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_replicas_one_is_ready_and_the_other_takes_over_when_it_ends() {
+    on_an_api_server(|kubeconfig| {
+        let flags = [
+            ["--kubeconfig", kubeconfig],
+            ["--lease-namespace", "kube-system"],
+            ["--lease-duration", "4s"],
+            ["--lease-renew-deadline", "2s"],
+            ["--lease-retry", "200ms"],
+            ["--bind-timeout", "100ms"],
+        ]
+        .concat();
+        let first = Extender::start(&flags);
+        first.until_ready();
+        let second = Extender::start(&flags);
+        assert!(second.is("/healthz", 200));
+        assert!(second.is("/readyz", 503));
+        assert!(first.is("/readyz", 200));
+        first.terminate();
+        second.until_ready();
+        second.terminate();
+    })
+    .await;
 }

@@ -3,22 +3,93 @@
 //! The rule is the one client-go proved: a candidate never compares the times written in the lease with
 //! its own clock. It measures, on its own steady clock, how long the lease has not changed. A follower
 //! takes over when that has lasted longer than the lease's duration; a leader stops leading
-//! `renew_deadline` after it *began* its last successful write. As that deadline is shorter than the
-//! duration and the follower saw the write later than it began, the two never overlap, as long as the
-//! clocks run at nearly the same speed. Every write carries the version it was based on, so of two
-//! candidates one loses.
+//! `renew_deadline` after it *began* its last successful write. Every write carries the version it was
+//! based on, so of two candidates one loses.
+//!
+//! ```text
+//! leader    writes ─────── leads ───────┤ stops; what it began last has ended ┤
+//!                                 renew_deadline                        + longest_write
+//! follower    sees the write ───────────────── unchanged for the duration ─────────────┤ leads
+//! ```
+//!
+//! [`Timing::check`] keeps the second line shorter than the third. So whoever begins to lead knows that
+//! everything an earlier leader had begun is over, without having to ask. Nothing shortens that wait
+//! but a lease given back, which a leader does when it has nothing under way any more. A lease that
+//! was deleted, or whose holder someone has removed by hand, says nothing about its last leader: it is
+//! created without a holder, and waited for like any other.
+
+use thiserror::Error;
 
 /// Milliseconds on a steady clock of this process; only differences mean anything.
 pub type Millis = u64;
+
+/// Of the lease's duration, one part in so many is left for clocks that differ in speed.
+const CLOCK_PARTS: Millis = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// How long an unchanged lease keeps others away.
     pub duration: Millis,
-    /// How long after its last renewal a leader still acts as one. Must be shorter than `duration`.
+    /// How long after its last renewal a leader still acts as one.
     pub renew_deadline: Millis,
     /// Pause between two attempts.
     pub retry: Millis,
+}
+
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum TimingError {
+    #[error("the lease's duration must be a whole number of seconds, not {0} ms")]
+    Fraction(Millis),
+    #[error(
+        "the retry of {retry} ms must be above zero and at most a third of the renew deadline \
+         of {renew_deadline} ms, so that one failed renewal does not end the leadership"
+    )]
+    Retry {
+        retry: Millis,
+        renew_deadline: Millis,
+    },
+    #[error(
+        "a leader acts for {renew_deadline} ms after a renewal, and what it began last may take \
+         {longest_write} ms more: the lease's duration of {duration} ms must be at least {needed} ms"
+    )]
+    TooShort {
+        duration: Millis,
+        renew_deadline: Millis,
+        longest_write: Millis,
+        needed: Millis,
+    },
+}
+
+impl Timing {
+    /// Whether a leader's last act is over before anybody else can lead. `longest_write` is how long
+    /// after it was begun an act of the leader can still take effect.
+    pub fn check(&self, longest_write: Millis) -> Result<(), TimingError> {
+        let Self {
+            duration,
+            renew_deadline,
+            retry,
+        } = *self;
+        if duration == 0 || !duration.is_multiple_of(1000) {
+            return Err(TimingError::Fraction(duration));
+        }
+        if retry == 0 || retry.saturating_mul(3) > renew_deadline {
+            return Err(TimingError::Retry {
+                retry,
+                renew_deadline,
+            });
+        }
+        let acts = renew_deadline.saturating_add(longest_write);
+        let needed = acts.saturating_add(acts / (CLOCK_PARTS - 1) + 1);
+        if duration < needed {
+            return Err(TimingError::TooShort {
+                duration,
+                renew_deadline,
+                longest_write,
+                needed,
+            });
+        }
+        Ok(())
+    }
 }
 
 impl Default for Timing {
@@ -34,14 +105,15 @@ impl Default for Timing {
 /// What the shared object says, as far as it matters here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Empty when it was given back.
+    /// Empty when nobody holds it.
     pub holder: String,
     /// Changes with every write, even by the same holder.
     pub renewals: String,
-    /// How often the holder has changed: the epoch that fences durable writes.
+    /// How often leadership has begun anew, as far as anybody remembers: a deleted lease forgets it.
     pub transitions: u64,
-    /// The holder's own duration, which followers respect.
-    pub duration: Millis,
+    /// How long it keeps others away while it does not change, by its holder's own count. Nothing when
+    /// it was given back.
+    pub duration: Option<Millis>,
 }
 
 /// The next thing to do.
@@ -49,10 +121,19 @@ pub struct Lease {
 pub enum Step {
     /// Look again after this pause.
     Wait(Millis),
-    /// No lease exists: create it with this number of transitions.
-    Create { transitions: u64 },
+    /// No lease exists: create it, held by nobody, and look again.
+    Create,
     /// Write ourselves as its holder, on condition that it is still as it was read.
     Take { transitions: u64 },
+}
+
+/// The right to act as the leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// Which of this candidate's terms it is, counted from one.
+    pub number: u64,
+    /// The right ends at this moment unless it is renewed.
+    pub until: Millis,
 }
 
 #[derive(Clone, Debug)]
@@ -61,15 +142,21 @@ pub struct Candidate {
     timing: Timing,
     seen: Option<(Lease, Millis)>,
     renewed_at: Option<Millis>,
+    terms: u64,
+    /// Our name in the lease was written by this candidate, not by another of the same name before it.
+    asked: bool,
 }
 
 impl Candidate {
+    /// A candidate of a name that no other living candidate has.
     pub fn new(identity: impl Into<String>, timing: Timing) -> Self {
         Self {
             identity: identity.into(),
             timing,
             seen: None,
             renewed_at: None,
+            terms: 0,
+            asked: false,
         }
     }
 
@@ -78,54 +165,67 @@ impl Candidate {
         let Some(lease) = read else {
             self.seen = None;
             self.renewed_at = None;
-            return Step::Create { transitions: 0 };
+            return Step::Create;
         };
         let unchanged_since = match &self.seen {
             Some((before, since)) if *before == lease => *since,
             _ => now,
         };
-        let ours = lease.holder == self.identity;
         let age = now.saturating_sub(unchanged_since);
-        let duration = lease.duration.max(self.timing.duration);
+        let duration = lease.duration.map(|own| own.max(self.timing.duration));
+        let ours = self.asked && lease.holder == self.identity;
         let transitions = lease.transitions;
-        let free = lease.holder.is_empty() || age > duration;
         self.seen = Some((lease, unchanged_since));
-        if !ours {
+        // A term that has lapsed is over, even if nobody else has taken the lease.
+        if !ours || !self.leads(now) {
             self.renewed_at = None;
         }
-        match (ours, free) {
-            // A name that survived a restart is not a term that did: it counts as a new one.
-            (true, _) if self.renewed_at.is_none() => Step::Take {
-                transitions: transitions.saturating_add(1),
-            },
-            (true, _) => Step::Take { transitions },
-            (false, true) => Step::Take {
-                transitions: transitions.saturating_add(1),
-            },
-            (false, false) => Step::Wait(self.timing.retry.min((duration - age).saturating_add(1))),
-        }
+        let new_term = Step::Take {
+            transitions: transitions.saturating_add(1),
+        };
+        let step = match duration {
+            _ if ours && self.renewed_at.is_some() => Step::Take { transitions },
+            _ if ours => new_term,
+            Some(duration) if age <= duration => {
+                let rest = (duration - age).saturating_add(1);
+                Step::Wait(self.timing.retry.min(rest))
+            }
+            _ => new_term,
+        };
+        self.asked |= matches!(step, Step::Take { .. });
+        step
     }
 
     /// The write that [`Self::step`] asked for succeeded; `began` is when it was sent, not answered.
     pub fn wrote(&mut self, began: Millis, written: Lease) {
-        self.renewed_at = Some(began);
+        if self.renewed_at.replace(began).is_none() {
+            self.terms = self.terms.saturating_add(1);
+        }
         self.seen = Some((written, began));
+    }
+
+    /// Leads no more, as of now. To be called before the lease is given back.
+    pub fn resign(&mut self) {
+        self.renewed_at = None;
+        self.asked = false;
     }
 
     /// Whether this candidate may act as the leader at this moment.
     pub fn leads(&self, now: Millis) -> bool {
-        self.leads_until().is_some_and(|until| now < until)
+        self.term().is_some_and(|term| now < term.until)
     }
 
-    /// The moment at which leadership ends unless it is renewed.
-    pub fn leads_until(&self) -> Option<Millis> {
-        self.renewed_at
-            .map(|at| at.saturating_add(self.timing.renew_deadline))
+    /// The last term, which may have lapsed.
+    pub fn term(&self) -> Option<Term> {
+        let renewed_at = self.renewed_at?;
+        Some(Term {
+            number: self.terms,
+            until: renewed_at.saturating_add(self.timing.renew_deadline),
+        })
     }
 
-    /// The fencing epoch of the current term.
-    pub fn epoch(&self) -> Option<u64> {
-        self.renewed_at?;
-        self.seen.as_ref().map(|(lease, _)| lease.transitions)
+    /// Who held the lease when it was last seen; empty for nobody.
+    pub fn holder(&self) -> Option<&str> {
+        self.seen.as_ref().map(|(lease, _)| lease.holder.as_str())
     }
 }

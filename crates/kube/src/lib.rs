@@ -4,6 +4,7 @@
 
 pub mod bind;
 pub mod convert;
+pub mod lease;
 pub mod notice;
 pub mod slim;
 pub mod watch;

@@ -6,7 +6,6 @@
 
 use std::fmt::Debug;
 use std::pin::pin;
-use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use kube::runtime::WatchStreamExt;
@@ -51,27 +50,35 @@ where
     feed(&mut events, index, Until::TheEnd).await;
 }
 
-/// As [`follow`] of all objects, but lists everything a second time after `pause`.
+/// As [`follow`] of all objects, but lists everything anew for each order.
 ///
-/// The second list shows what requests of other writers, under way during the first one, have done in
-/// the meantime. `listed_again` is called once the index has it.
-pub async fn follow_listing_twice<K, I>(
+/// Such a list shows what requests of other writers, under way before the order, have done in the
+/// meantime. `listed` is called with the order once the index has it; an order that comes before that
+/// takes its place.
+pub async fn follow_relisting<K, I, O>(
     api: Api<K>,
     index: &I,
-    pause: Duration,
-    listed_again: impl FnOnce(),
+    mut orders: impl Stream<Item = O> + Unpin,
+    mut listed: impl FnMut(O),
 ) where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
     I: Index<K>,
 {
-    {
-        let mut first = pin!(events(api.clone(), Which::All));
-        let _elapsed = tokio::time::timeout(pause, feed(&mut first, index, Until::TheEnd)).await;
+    let mut order = None;
+    loop {
+        let mut events = pin!(events(api.clone(), Which::All));
+        let following = async {
+            feed(&mut events, index, Until::Listed).await;
+            if let Some(order) = order.take() {
+                listed(order);
+            }
+            feed(&mut events, index, Until::TheEnd).await;
+        };
+        order = tokio::select! {
+            Some(next) = orders.next() => Some(next),
+            () = following => None,
+        };
     }
-    let mut second = pin!(events(api, Which::All));
-    feed(&mut second, index, Until::Listed).await;
-    listed_again();
-    feed(&mut second, index, Until::TheEnd).await;
 }
 
 fn events<K>(

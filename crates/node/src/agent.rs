@@ -115,8 +115,8 @@ pub fn start(config: &Config, client: Option<Client>, tasks: &Tasks) -> Result<A
         listener,
         None,
         admin.router(),
-    )
-    .map_err(AgentError::Serve)?;
+        serve::Connections::default(),
+    );
     Ok(Agent {
         state,
         cards,

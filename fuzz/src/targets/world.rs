@@ -41,6 +41,7 @@ pub(super) fn extender(client: Client) -> Router {
         hami: true,
         kubeconfig: None,
         bind_timeout: Duration::from_secs(2),
+        election: None,
         max_body: 1024 * 1024,
         log_format: Format::Text,
         log_filter: "off".to_owned(),

@@ -40,6 +40,7 @@ impl Running {
             hami: false,
             kubeconfig: None,
             bind_timeout: Duration::from_secs(2),
+            election: None,
             max_body: 1024 * 1024,
             log_format: Format::Text,
             log_filter: "warn".to_owned(),

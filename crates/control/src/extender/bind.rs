@@ -51,9 +51,7 @@ impl Extender {
     /// Binds a pod. Runs to its end once started, also if the caller has gone.
     pub(super) async fn bind(&self, args: BindingArgs) -> Result<(), BindError> {
         let Self(shared) = self;
-        let shutdown = shared.tasks.shutdown();
-        shutdown.run_until_cancelled(shared.binds_open.wait()).await;
-        self.ready().map_err(BindError::NotReady)?;
+        let term = self.open_term().await.map_err(BindError::NotReady)?;
         let pod = PodRef {
             uid: args.pod.clone(),
             namespace: args.namespace.clone(),
@@ -64,8 +62,8 @@ impl Extender {
             return Err(BindError::NoNode(args.node.to_string()));
         }
         match ask {
-            Some(ask) => self.bind_to_card(pod, &args, &ask).await,
-            None => self.bind_plainly(&args).await,
+            Some(ask) => self.bind_to_card(pod, &args, &ask, term).await,
+            None => self.bind_plainly(&args, term).await,
         }
     }
 
@@ -86,6 +84,7 @@ impl Extender {
         pod: PodRef,
         args: &BindingArgs,
         ask: &PodAsk,
+        term: u64,
     ) -> Result<(), BindError> {
         let Self(shared) = self;
         let now = jiff::Timestamp::now().as_nanosecond();
@@ -93,7 +92,7 @@ impl Extender {
         let reserved = shared
             .state
             .write()
-            .reserve(&args.pod, ask, &args.node, unit, now);
+            .reserve(&args.pod, ask, &args.node, term, unit, now);
         let Reservation {
             placement,
             record,
@@ -101,7 +100,7 @@ impl Extender {
         } = reserved.map_err(BindError::Why)?;
         let mut annotations = compatible;
         annotations.insert(names::ALLOCATION.to_owned(), record);
-        let outcome = self.post(args, annotations).await;
+        let outcome = self.post(args, annotations, term).await;
 
         let (followup, result) = {
             let mut state = shared.state.write();
@@ -137,8 +136,8 @@ impl Extender {
     }
 
     /// A pod that reaches us without asking for a card needs no record.
-    async fn bind_plainly(&self, args: &BindingArgs) -> Result<(), BindError> {
-        match self.post(args, BTreeMap::new()).await {
+    async fn bind_plainly(&self, args: &BindingArgs, term: u64) -> Result<(), BindError> {
+        match self.post(args, BTreeMap::new(), term).await {
             Outcome::Bound => Ok(()),
             Outcome::Refused(message) => Err(BindError::Refused(message)),
             Outcome::Overtaken(message) => Err(BindError::Overtaken(message)),
@@ -146,7 +145,15 @@ impl Extender {
         }
     }
 
-    async fn post(&self, args: &BindingArgs, annotations: BTreeMap<String, String>) -> Outcome {
+    async fn post(
+        &self,
+        args: &BindingArgs,
+        annotations: BTreeMap<String, String>,
+        term: u64,
+    ) -> Outcome {
+        if let Err(reason) = self.still_leads(term) {
+            return Outcome::Refused(reason);
+        }
         let request = Bind {
             pod: args.pod.clone(),
             namespace: args.namespace.clone(),

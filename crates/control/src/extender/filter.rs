@@ -34,7 +34,7 @@ pub(super) fn filter<'a>(
     candidates: &'a Candidates<'a>,
 ) -> Filtered<'a> {
     if let Err(missing) = state.ready() {
-        return error(missing, Refusal::NotReady);
+        return not_ready(missing);
     }
     let ask = match &pod.ask {
         Ok(Some(ask)) => ask,
@@ -87,6 +87,11 @@ impl Refusal {
             Self::Held => "held",
         }
     }
+}
+
+/// No answer can be given now; the scheduler asks again soon.
+pub(super) fn not_ready<'a>(reason: &str) -> Filtered<'a> {
+    error(reason, Refusal::NotReady)
 }
 
 fn error<'a>(reason: &str, refusal: Refusal) -> Filtered<'a> {

@@ -18,6 +18,7 @@ use prometheus_client::registry::Registry;
 
 use super::filter::Refusal;
 use super::state::State;
+use crate::leader::Leadership;
 
 #[derive(Clone)]
 pub(super) struct Metrics {
@@ -56,7 +57,7 @@ struct Resource {
 }
 
 impl Metrics {
-    pub(super) fn new(state: Arc<RwLock<State>>) -> Self {
+    pub(super) fn new(state: Arc<RwLock<State>>, leadership: &Leadership) -> Self {
         let mut registry = Registry::with_prefix("gpushare_extender");
         let requests = Family::default();
         registry.register(
@@ -77,6 +78,7 @@ impl Metrics {
         let interruptions = Family::default();
         let help = "Watches that broke and were taken up again";
         registry.register("watch_interruptions", help, interruptions.clone());
+        leadership.register(&mut registry);
         registry.register_collector(Box::new(Books(state)));
         Self {
             registry: Arc::new(registry),

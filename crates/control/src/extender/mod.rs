@@ -7,13 +7,14 @@
 //!              └── one POST to the API server, never under the lock
 //! ```
 //!
-//! Filter and prioritize touch memory only. Nothing is kept on disk: the records on the pods are the
+//! Filter and prioritize touch memory only. Of several replicas one leads and answers; see `leading`. Nothing is kept on disk: the records on the pods are the
 //! truth, and a restart reads them again.
 
 mod bind;
 mod body;
 mod filter;
 mod inspect;
+mod leading;
 mod metrics;
 mod notices;
 mod prioritize;
@@ -29,15 +30,18 @@ use std::sync::Arc;
 use gpushare_core::dialect::Dialects;
 use gpushare_core::gpu;
 use gpushare_daemon::Tasks;
+use gpushare_daemon::serve::Connections;
 use gpushare_kube::notice::Notice;
 use gpushare_kube::slim;
 use gpushare_kube::watch::Index;
 use kube::Client;
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::SetOnce;
 use tokio::sync::mpsc::{Receiver, Sender};
+use tokio::sync::watch as watched;
+use tokio_util::task::TaskTracker;
 
 use crate::config::Config;
+use crate::leader::Leadership;
 use body::BodyRoom;
 use metrics::Metrics;
 use state::State;
@@ -57,8 +61,13 @@ struct Shared {
     tasks: Tasks,
     metrics: Metrics,
     body_room: BodyRoom,
-    /// Set when binds may begin, see [`Extender::follow_pods`].
-    binds_open: SetOnce<()>,
+    leadership: Leadership,
+    /// The last term in which binds were opened.
+    binds_open: watched::Sender<Option<u64>>,
+    /// Binds under way.
+    binds: TaskTracker,
+    /// Those of the scheduler.
+    connections: Connections,
     notices: Sender<Notice>,
     /// Taken by whoever posts them.
     waiting_notices: Mutex<Option<Receiver<Notice>>>,
@@ -78,15 +87,22 @@ impl Extender {
         let dialects = Arc::new(gpu::read(config.reading()));
         let (notices, waiting) = notices::queue();
         let state = Arc::new(RwLock::new(State::new(dialects.classes.clone())));
+        let leadership = match config.election {
+            Some(_) => Leadership::following(),
+            None => Leadership::alone(),
+        };
         Self(Arc::new(Shared {
-            metrics: Metrics::new(state.clone()),
+            metrics: Metrics::new(state.clone(), &leadership),
             body_room: BodyRoom::new(config.max_body),
             config,
             dialects,
             state,
             client,
             tasks,
-            binds_open: SetOnce::new(),
+            leadership,
+            binds_open: watched::Sender::new(None),
+            binds: TaskTracker::new(),
+            connections: Connections::default(),
             notices,
             waiting_notices: Mutex::new(Some(waiting)),
         }))
@@ -99,7 +115,9 @@ impl Extender {
         index.replace(nodes.iter().map(|node| index.reduce(node)).collect());
         let index = Pods(self);
         index.replace(pods.iter().map(|pod| index.reduce(pod)).collect());
-        self.open_binds();
+        if let Some(term) = self.0.leadership.term() {
+            self.open_binds(term);
+        }
     }
 
     /// Why no answers can be given now.
@@ -107,10 +125,7 @@ impl Extender {
         if self.0.tasks.shutdown().is_cancelled() {
             return Err("shutting down".to_owned());
         }
+        self.leads()?;
         self.0.state.read().ready().map_err(str::to_owned)
-    }
-
-    fn open_binds(&self) {
-        let _already_open = self.0.binds_open.set(());
     }
 }

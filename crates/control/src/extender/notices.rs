@@ -24,8 +24,12 @@ pub(super) fn queue() -> (Sender<Notice>, Receiver<Notice>) {
 }
 
 impl Extender {
-    /// Never blocks: it is called from the watch.
+    /// Never blocks: it is called from the watch. Only the leader speaks; whoever comes to lead lists
+    /// all pods, and sees again what nobody has said yet.
     pub(super) fn notify(&self, notice: Notice) {
+        if self.0.leadership.term().is_none() {
+            return;
+        }
         if self.0.notices.try_send(notice).is_err() {
             tracing::debug!("too many notices wait; one was dropped");
         }

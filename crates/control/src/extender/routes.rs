@@ -49,6 +49,11 @@ impl Extender {
     }
 
     fn answer_filter(&self, body: &[u8]) -> Result<Response, BodyError> {
+        if let Err(reason) = self.may_answer() {
+            let refused = filter::not_ready(&reason);
+            self.0.metrics.refused(&refused.refusals);
+            return Ok(json(StatusCode::OK, &refused.result));
+        }
         let args = Args::parse(body)?;
         let pod = PodFacts::new(&args.pod, &self.0.dialects);
         let filtered = filter::filter(&self.0.state.read(), &pod, &args.candidates);
@@ -68,8 +73,9 @@ impl Extender {
 
     fn answer_prioritize(&self, body: &[u8]) -> Result<Response, BodyError> {
         let args = Args::parse(body)?;
+        let leads = self.may_answer();
         let state = self.0.state.read();
-        if let Err(missing) = state.ready() {
+        if let Err(missing) = leads.and_then(|_| state.ready().map_err(str::to_owned)) {
             let message = format!("gpushare: {missing}");
             return Ok(error_response(StatusCode::SERVICE_UNAVAILABLE, message));
         }
@@ -146,13 +152,13 @@ async fn answer_bind(extender: Extender, headers: HeaderMap, body: Body) -> Resp
     // A task of its own: were the scheduler's connection to break, the bind must still end in a known
     // state.
     let tasks = extender.0.tasks.clone();
-    let bound = tasks.job(async move {
+    let bind = extender.0.binds.clone().track_future(async move {
         let bound = extender.bind(args).await;
         let outcome = bound.as_ref().map_or_else(BindError::label, |()| "bound");
         extender.0.metrics.bound(outcome);
         bound
     });
-    match bound.await {
+    match tasks.job(bind).await {
         Ok(Ok(())) => json(StatusCode::OK, &ErrorResult::default()),
         Ok(Err(error)) => error_response(StatusCode::OK, format!("gpushare: {error}")),
         Err(error) => internal_error(&error),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gpushare_daemon::Tasks;
-use gpushare_daemon::serve::{self, ListenError};
+use gpushare_daemon::serve::{self, Connections, ListenError};
 use gpushare_daemon::tls::{Tls, TlsError};
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use super::Extender;
 use crate::config::Config;
+use crate::leader::election::Election;
 
 #[derive(Debug, Error)]
 pub enum StartError {
@@ -44,24 +45,40 @@ pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {
         aliyun_memory_unit = config.aliyun_unit.name(), bind_timeout = ?config.bind_timeout,
         "the extender starts"
     );
+    if let Some(Election {
+        namespace,
+        name,
+        identity,
+        timing,
+    }) = &config.election
+    {
+        let lease = format_args!("{namespace}/{name}");
+        tracing::info!(%lease, identity, ?timing, "replicas elect a leader");
+    } else {
+        tracing::info!("no leader election: no other extender may run beside this one");
+    }
     let extender = Extender::new(config, client, tasks.clone());
     extender.follow(tasks);
     if let Some(listener) = admin {
-        let router = extender.admin_router();
-        serve::spawn(tasks, "the admin server", listener, None, router)?;
+        let (router, connections) = (extender.admin_router(), Connections::default());
+        let name = "the admin server";
+        serve::spawn(tasks, name, listener, None, router, connections);
     }
-    serve::spawn(tasks, "the server", listener, tls, extender.router())?;
+    let (router, connections) = (extender.router(), extender.0.connections.clone());
+    serve::spawn(tasks, "the server", listener, tls, router, connections);
     Ok(())
 }
 
 impl Extender {
-    /// Follows nodes and pods as services of the process, and tells owners of invalid pods.
+    /// Follows nodes and pods as services of the process, takes part in the election, and tells owners
+    /// of invalid pods.
     pub fn follow(&self, tasks: &Tasks) {
         if let Some(waiting) = self.0.waiting_notices.lock().take() {
             tasks.service("the notices", self.clone().post_notices(waiting));
         }
         tasks.service("the watch of nodes", self.clone().follow_nodes());
         tasks.service("the watch of pods", self.clone().follow_pods());
+        self.stand_for_election(tasks);
     }
 }
 

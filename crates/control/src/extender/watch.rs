@@ -4,11 +4,11 @@ use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use gpushare_core::{NodeName, PodUid};
-use gpushare_kube::bind::{ReadError, read_pod, surely_over};
+use gpushare_kube::bind::{ReadError, read_pod};
 use gpushare_kube::convert::{self, PodFacts};
 use gpushare_kube::notice::Notice;
 use gpushare_kube::slim;
-use gpushare_kube::watch::{Index, Which, follow, follow_listing_twice};
+use gpushare_kube::watch::{Index, Which, follow, follow_relisting};
 use kube::Api;
 use kube::runtime::watcher;
 
@@ -141,20 +141,13 @@ impl Extender {
         Ok(())
     }
 
-    /// Follows the pods, and opens binds when it is safe to book.
+    /// Follows the pods, and opens binds in each term when the list shows what was done before it.
     ///
-    /// A predecessor that was killed may have a bind under way: sent, but not yet carried out when the
-    /// pods are listed for the first time. Until the API server has surely given it up, a booking of
-    /// ours could take the same room. So binds wait that long, and for a list made after it. Filter and
-    /// prioritize do not wait: what they promise too much, bind refuses.
+    /// Filter and prioritize do not wait for that: what they promise too much, bind refuses.
     pub(super) async fn follow_pods(self) -> Result<(), Infallible> {
         let pods: Api<slim::Pod> = Api::all(self.0.client.clone());
-        let pause = surely_over(self.0.config.bind_timeout);
         let index = Pods(&self);
-        let following = follow_listing_twice(pods, &index, pause, || {
-            tracing::info!("binds are open");
-            self.open_binds();
-        });
+        let following = follow_relisting(pods, &index, self.terms(), |term| self.open_binds(term));
         let shutdown = self.0.tasks.shutdown();
         shutdown.run_until_cancelled(following).await;
         Ok(())

@@ -32,6 +32,7 @@ pub(crate) fn config() -> Config {
         hami: false,
         kubeconfig: None,
         bind_timeout: Duration::from_secs(2),
+        election: None,
         max_body: 1024 * 1024,
         log_format: Format::Text,
         log_filter: "info".to_owned(),

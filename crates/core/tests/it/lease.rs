@@ -1,10 +1,10 @@
-//! At most one candidate leads at any moment, whatever the network does.
+//! One candidate and what it sees, case by case. What holds for several in any order is in
+//! `lease_model`.
 
-use gpushare_core::lease::{Candidate, Lease, Millis, Step, Timing};
-use proptest::prelude::*;
+use gpushare_core::lease::{Candidate, Lease, Millis, Step, Term, Timing, TimingError};
 
 const TIMING: Timing = Timing {
-    duration: 1_500,
+    duration: 2_000,
     renew_deadline: 1_000,
     retry: 200,
 };
@@ -14,33 +14,64 @@ fn lease(holder: &str, renewals: u64, transitions: u64) -> Lease {
         holder: holder.to_owned(),
         renewals: renewals.to_string(),
         transitions,
-        duration: TIMING.duration,
+        duration: Some(TIMING.duration),
     }
 }
 
-#[test]
-fn the_first_candidate_creates_the_lease_and_leads() {
+fn given_back(renewals: u64, transitions: u64) -> Lease {
+    Lease {
+        duration: None,
+        ..lease("", renewals, transitions)
+    }
+}
+
+/// A candidate that took the lease at this moment.
+fn leader(now: Millis) -> Candidate {
     let mut candidate = Candidate::new("a", TIMING);
-    assert_eq!(candidate.step(0, None), Step::Create { transitions: 0 });
-    assert!(!candidate.leads(0));
-    candidate.wrote(5, lease("a", 1, 0));
-    assert!(candidate.leads(6));
-    assert_eq!(candidate.epoch(), Some(0));
+    candidate.step(now, Some(given_back(1, 4)));
+    candidate.wrote(now, lease("a", 2, 5));
+    candidate
+}
+
+#[test]
+fn a_lease_that_does_not_exist_is_created_for_nobody_and_then_waited_for() {
+    let mut candidate = Candidate::new("a", TIMING);
+    assert_eq!(candidate.step(0, None), Step::Create);
+    let created = lease("", 1, 0);
+    assert_eq!(
+        candidate.step(10, Some(created.clone())),
+        Step::Wait(TIMING.retry)
+    );
+    assert!(!candidate.leads(10));
+    assert_eq!(
+        candidate.step(2_011, Some(created)),
+        Step::Take { transitions: 1 }
+    );
 }
 
 #[test]
 fn a_held_lease_is_respected_for_its_duration_as_this_clock_saw_it() {
     let mut candidate = Candidate::new("b", TIMING);
+    let held = || Some(lease("a", 1, 3));
+    assert_eq!(candidate.step(10_000, held()), Step::Wait(200));
+    assert_eq!(candidate.step(12_000, held()), Step::Wait(1));
     assert_eq!(
-        candidate.step(10_000, Some(lease("a", 1, 3))),
-        Step::Wait(200)
+        candidate.step(12_001, held()),
+        Step::Take { transitions: 4 }
     );
+}
+
+#[test]
+fn a_holder_that_asks_for_longer_gets_longer() {
+    let mut candidate = Candidate::new("b", TIMING);
+    let held = Lease {
+        duration: Some(9_000),
+        ..lease("a", 1, 3)
+    };
+    candidate.step(0, Some(held.clone()));
+    assert_eq!(candidate.step(9_000, Some(held.clone())), Step::Wait(1));
     assert_eq!(
-        candidate.step(11_500, Some(lease("a", 1, 3))),
-        Step::Wait(1)
-    );
-    assert_eq!(
-        candidate.step(11_501, Some(lease("a", 1, 3))),
+        candidate.step(9_001, Some(held)),
         Step::Take { transitions: 4 }
     );
 }
@@ -49,9 +80,9 @@ fn a_held_lease_is_respected_for_its_duration_as_this_clock_saw_it() {
 fn a_renewal_starts_the_wait_again() {
     let mut candidate = Candidate::new("b", TIMING);
     candidate.step(0, Some(lease("a", 1, 0)));
-    candidate.step(1_400, Some(lease("a", 2, 0)));
+    candidate.step(1_900, Some(lease("a", 2, 0)));
     assert_eq!(
-        candidate.step(1_600, Some(lease("a", 2, 0))),
+        candidate.step(2_100, Some(lease("a", 2, 0))),
         Step::Wait(200)
     );
 }
@@ -59,102 +90,124 @@ fn a_renewal_starts_the_wait_again() {
 #[test]
 fn a_lease_given_back_is_taken_at_once() {
     let mut candidate = Candidate::new("b", TIMING);
-    assert_eq!(
-        candidate.step(0, Some(lease("", 9, 2))),
-        Step::Take { transitions: 3 }
-    );
+    let step = candidate.step(0, Some(given_back(9, 2)));
+    assert_eq!(step, Step::Take { transitions: 3 });
+}
+
+#[test]
+fn a_lease_whose_holder_someone_removed_is_waited_for() {
+    let mut candidate = Candidate::new("b", TIMING);
+    assert_eq!(candidate.step(0, Some(lease("", 9, 2))), Step::Wait(200));
 }
 
 #[test]
 fn a_leader_that_cannot_renew_stops_by_itself() {
-    let mut candidate = Candidate::new("a", TIMING);
-    candidate.step(0, None);
-    candidate.wrote(0, lease("a", 1, 0));
+    let candidate = leader(0);
     assert!(candidate.leads(999));
     assert!(!candidate.leads(1_000));
 }
 
 #[test]
-fn a_restarted_leader_with_the_same_name_begins_a_new_term() {
-    let mut candidate = Candidate::new("a", TIMING);
+fn a_renewal_prolongs_the_same_term_from_the_moment_it_was_sent() {
+    let mut candidate = leader(0);
     assert_eq!(
-        candidate.step(0, Some(lease("a", 1, 4))),
+        candidate.term(),
+        Some(Term {
+            number: 1,
+            until: 1_000
+        })
+    );
+    let step = candidate.step(500, Some(lease("a", 2, 5)));
+    assert_eq!(step, Step::Take { transitions: 5 });
+    candidate.wrote(510, lease("a", 3, 5));
+    assert_eq!(
+        candidate.term(),
+        Some(Term {
+            number: 1,
+            until: 1_510
+        })
+    );
+}
+
+#[test]
+fn a_leader_that_lapsed_begins_a_new_term_though_nobody_else_led() {
+    let mut candidate = leader(0);
+    let step = candidate.step(1_200, Some(lease("a", 2, 5)));
+    assert_eq!(step, Step::Take { transitions: 6 });
+    candidate.wrote(1_210, lease("a", 3, 6));
+    assert_eq!(
+        candidate.term(),
+        Some(Term {
+            number: 2,
+            until: 2_210
+        })
+    );
+}
+
+#[test]
+fn a_leader_whose_first_write_was_not_answered_finds_itself_in_the_lease() {
+    let mut candidate = Candidate::new("a", TIMING);
+    candidate.step(0, Some(given_back(1, 4)));
+    assert!(!candidate.leads(300), "it cannot know yet");
+    let step = candidate.step(300, Some(lease("a", 2, 5)));
+    assert_eq!(step, Step::Take { transitions: 6 });
+}
+
+#[test]
+fn a_restarted_leader_of_the_same_name_waits_like_any_other() {
+    let mut candidate = Candidate::new("a", TIMING);
+    assert_eq!(candidate.step(0, Some(lease("a", 1, 4))), Step::Wait(200));
+    assert!(!candidate.leads(0));
+    assert_eq!(
+        candidate.step(2_001, Some(lease("a", 1, 4))),
         Step::Take { transitions: 5 }
     );
 }
 
 #[test]
-fn a_leader_that_sees_another_holder_stops_at_once() {
-    let mut candidate = Candidate::new("a", TIMING);
-    candidate.step(0, None);
-    candidate.wrote(0, lease("a", 1, 0));
-    candidate.step(10, Some(lease("b", 2, 1)));
-    assert!(!candidate.leads(11));
-}
-
-/// What happens at one tick of true time.
-#[derive(Clone, Debug)]
-struct Tick {
-    /// How much true time passes.
-    pause: Millis,
-    who: usize,
-    /// How long the read and the write take.
-    read: Millis,
-    write: Millis,
-    /// The answer to the write is lost.
-    lost: bool,
-}
-
-fn tick() -> impl Strategy<Value = Tick> {
-    let lost = prop::bool::weighted(0.1);
-    (0..700_u64, 0..3_usize, 0..300_u64, 0..1_200_u64, lost).prop_map(
-        |(pause, who, read, write, lost)| Tick {
-            pause,
-            who,
-            read,
-            write,
-            lost,
-        },
-    )
-}
-
-proptest! {
-    /// Candidates whose clocks differ by up to a tenth in speed and by anything in their start.
-    #[test]
-    fn never_two_leaders(
-        ticks in prop::collection::vec(tick(), 1..200),
-        speeds in prop::array::uniform3(95..=105_u64),
-    ) {
-        let clock = |who: usize, truth: Millis| (truth + 7_919 * who as u64) * speeds[who] / 100;
-        let mut candidates = ["a", "b", "c"].map(|name| Candidate::new(name, TIMING));
-        let mut stored: Option<(Lease, u64)> = None;
-        let (mut now, mut version, mut epochs) = (0, 0_u64, Vec::new());
-        for tick in ticks {
-            now += tick.pause;
-            let who = tick.who;
-            let read = stored.clone();
-            let based_on = read.as_ref().map(|(_, version)| *version);
-            let read_done = now + tick.read;
-            let step = candidates[who].step(clock(who, read_done), read.map(|(lease, _)| lease));
-            let (Step::Create { transitions } | Step::Take { transitions }) = step else { continue };
-            let began = clock(who, read_done);
-            // Others may write while this one is on its way; here the store is single-threaded, so
-            // the version decides.
-            if stored.as_ref().map(|(_, version)| *version) == based_on {
-                version += 1;
-                let name = ["a", "b", "c"][who];
-                let written = lease(name, version, transitions);
-                stored = Some((written.clone(), version));
-                if !tick.lost {
-                    candidates[who].wrote(began, written);
-                }
-            }
-            now = read_done + tick.write.min(50);
-            let leaders: Vec<usize> =
-                (0..3).filter(|who| candidates[*who].leads(clock(*who, now))).collect();
-            prop_assert!(leaders.len() <= 1, "{leaders:?} at {now}");
-            epochs.extend(leaders.iter().filter_map(|who| candidates[*who].epoch()));
-            prop_assert!(epochs.is_sorted(), "an epoch went back: {epochs:?}");
-        }
+fn a_leader_that_sees_another_holder_or_no_lease_stops_at_once() {
+    for seen in [Some(lease("b", 3, 6)), Some(lease("", 3, 5)), None] {
+        let mut candidate = leader(0);
+        candidate.step(10, seen.clone());
+        assert!(!candidate.leads(11), "{seen:?}");
     }
+}
+
+#[test]
+fn a_leader_that_resigned_leads_no_more_and_does_not_know_its_name_again() {
+    let mut candidate = leader(0);
+    candidate.resign();
+    assert!(!candidate.leads(1));
+    assert_eq!(candidate.step(2, Some(lease("a", 2, 5))), Step::Wait(200));
+}
+
+#[test]
+fn a_lease_that_ends_before_its_leaders_last_act_is_refused() {
+    let usual = Timing::default();
+    assert_eq!(usual.check(3_000), Ok(()), "the default bind");
+    assert!(matches!(
+        usual.check(5_000),
+        Err(TimingError::TooShort { needed: 15_790, .. })
+    ));
+    assert!(matches!(
+        Timing {
+            retry: 6_000,
+            ..usual
+        }
+        .check(0),
+        Err(TimingError::Retry { .. })
+    ));
+    assert!(matches!(
+        Timing { retry: 0, ..usual }.check(0),
+        Err(TimingError::Retry { .. })
+    ));
+    for duration in [0, 14_500] {
+        let timing = Timing { duration, ..usual };
+        assert_eq!(timing.check(0), Err(TimingError::Fraction(duration)));
+    }
+    let endless = Timing {
+        renew_deadline: Millis::MAX,
+        ..usual
+    };
+    assert!(endless.check(Millis::MAX).is_err());
 }

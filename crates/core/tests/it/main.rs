@@ -8,6 +8,7 @@
 
 mod common;
 mod lease;
+mod lease_model;
 mod ledger;
 mod props;
 mod search;

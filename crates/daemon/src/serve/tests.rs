@@ -109,11 +109,9 @@ async fn each_response_on_a_kept_connection_is_one_write() {
     let (listener, address) = on_loopback();
     let writes = Arc::new(AtomicUsize::new(0));
     let tasks = Tasks::new();
-    let server = axum_server::from_tcp(listener)
-        .unwrap()
-        .handle(drained_handle(&tasks))
-        .acceptor(CountWrites(writes.clone()));
-    tasks.service("server", server.serve(router().into_make_service()));
+    let acceptor = CountWrites(writes.clone());
+    let serving = serve(&tasks, listener, acceptor, router(), Connections::default());
+    tasks.service("server", serving);
     blocking(move || {
         let mut connection = TcpStream::connect(address).unwrap();
         for _ in 0..3 {
@@ -122,6 +120,60 @@ async fn each_response_on_a_kept_connection_is_one_write() {
     })
     .await;
     assert_eq!(writes.load(Ordering::SeqCst), 3);
+    tasks.shutdown().cancel();
+    tasks.finished(DRAIN).await.unwrap();
+}
+
+/// As the connections that kube-scheduler keeps open to an extender.
+#[tokio::test]
+async fn a_client_that_keeps_its_connection_is_made_to_connect_anew() {
+    let (listener, address) = on_loopback();
+    let (tasks, connections) = (Tasks::new(), Connections::default());
+    let kept = connections.clone();
+    spawn(&tasks, "server", listener, None, router(), kept);
+    for _ in 0..2 {
+        let mut connection = TcpStream::connect(address).unwrap();
+        connection = blocking(move || {
+            ask(&mut connection).unwrap();
+            connection
+        })
+        .await;
+        connections.hang_up();
+        // Only the end of the connection ends this.
+        let left = blocking(move || connection.read(&mut [0]).unwrap()).await;
+        assert_eq!(left, 0);
+    }
+    tasks.shutdown().cancel();
+    tasks.finished(DRAIN).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_request_under_way_is_answered_before_its_connection_ends() {
+    let (listener, address) = on_loopback();
+    let (tasks, connections) = (Tasks::new(), Connections::default());
+    let (arrived, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let router = {
+        let (arrived, go) = (arrived.clone(), go.clone());
+        let slow = async move || {
+            arrived.notify_one();
+            go.notified().await;
+            "hello from the test"
+        };
+        Router::new().route("/", get(slow))
+    };
+    let kept = connections.clone();
+    spawn(&tasks, "server", listener, None, router, kept);
+    let asking = tokio::task::spawn_blocking(move || {
+        let mut connection = TcpStream::connect(address).unwrap();
+        let answer = ask(&mut connection);
+        (answer, connection.read(&mut [0]))
+    });
+    arrived.notified().await;
+    connections.hang_up();
+    go.notify_one();
+    let (answer, rest) = asking.await.unwrap();
+    assert!(answer.unwrap().starts_with("HTTP/1.1 200"));
+    assert_eq!(rest.unwrap(), 0);
     tasks.shutdown().cancel();
     tasks.finished(DRAIN).await.unwrap();
 }
@@ -216,7 +268,8 @@ async fn with_a_client_ca_only_clients_it_signed_are_served() {
     let authority = Authority::new();
     let tasks = Tasks::new();
     let tls = Tls::load(authority.files(true)).unwrap();
-    spawn(&tasks, "server", listener, Some(tls), router()).unwrap();
+    let connections = Connections::default();
+    spawn(&tasks, "server", listener, Some(tls), router(), connections);
 
     let known = authority.client(Some(authority.signed()));
     let unknown = authority.client(None);
@@ -243,11 +296,8 @@ async fn a_renewed_certificate_is_served_and_a_broken_one_is_not() {
     let tasks = Tasks::new();
     let tls = Tls::load(authority.files(false)).unwrap();
     let acceptor = RustlsAcceptor::new(tls.config.clone());
-    let server = axum_server::from_tcp(listener)
-        .unwrap()
-        .handle(drained_handle(&tasks))
-        .acceptor(acceptor);
-    tasks.service("server", server.serve(router().into_make_service()));
+    let serving = serve(&tasks, listener, acceptor, router(), Connections::default());
+    tasks.service("server", serving);
     let poll = Duration::from_millis(5);
     tasks.service("reload", tls.follow(poll, tasks.shutdown().clone()));
 

@@ -15,6 +15,8 @@ use super::{PodRef, State};
 /// Binds of one pod, from the first reservation until the outcome of all is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Attempts {
+    /// The term of leadership in which the last one was begun.
+    pub(super) term: u64,
     /// Some request may take effect until then, and only a read after it can tell.
     pub(super) doubtful_until: Option<Instant>,
     /// A list without this booking came while a bind was under way.
@@ -40,16 +42,25 @@ pub(crate) enum Followup {
 
 impl State {
     /// Decides the pod's cards on the node and books them.
+    ///
+    /// A bind in doubt may be tried again with the same cards, but only in its own term: in between
+    /// another leader may have given the room away.
     pub(crate) fn reserve(
         &mut self,
         pod: &PodUid,
         ask: &PodAsk,
         node: &NodeName,
+        term: u64,
         unit: AliyunUnit,
         now_nanos: i128,
     ) -> Result<Reservation, Why> {
+        let earlier = self.attempts.get(pod).filter(|all| all.term != term);
+        if let (Some(_), Some(booking)) = (earlier, self.ledger.booking(pod.as_str())) {
+            let node = booking.node.clone();
+            return Err(Why::BindInProgress { node });
+        }
         let placement = self.ledger.reserve(pod, node, ask)?;
-        self.attempts.entry(pod.clone()).or_default();
+        self.attempts.entry(pod.clone()).or_default().term = term;
         let record = Record::new(pod.clone(), node.clone(), self.ledger.classes(), &placement);
         let view = self.ledger.node(node.as_str());
         let card = |id: &CardId| Some(view?.card(id.as_str())?.card);
@@ -111,6 +122,12 @@ impl State {
         let until = self.attempts.get(pod)?.doubtful_until?;
         let in_doubt = self.booked(pod) == Some(Booked::InDoubt);
         (in_doubt && until <= now).then(|| self.reference(pod))?
+    }
+
+    /// The last moment at which a bind in doubt may take effect.
+    pub(crate) fn doubtful_until(&self) -> Option<Instant> {
+        let attempts = self.attempts.values();
+        attempts.filter_map(|all| all.doubtful_until).max()
     }
 
     pub(crate) fn reference(&self, pod: &PodUid) -> Option<PodRef> {

@@ -14,6 +14,7 @@ use super::*;
 const CARD: &str = "GPU-a";
 const NODE: &str = "n1";
 const GIB: u64 = 1024;
+const TERM: u64 = 1;
 
 /// A state that knows one node with cards of the given GiB, and no pods.
 fn state(cards: &[(&str, u64)]) -> State {
@@ -65,7 +66,7 @@ fn reserve(state: &mut State, uid: &str, gib: u64) -> Result<Reservation, String
     let facts = pending(uid, gib);
     let ask = facts.ask.clone().unwrap().unwrap();
     state.apply_pod(facts);
-    let reserved = state.reserve(&uid.into(), &ask, &NODE.into(), AliyunUnit::GiB, 1);
+    let reserved = state.reserve(&uid.into(), &ask, &NODE.into(), TERM, AliyunUnit::GiB, 1);
     reserved.map_err(|why| why.to_string())
 }
 
