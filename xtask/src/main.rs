@@ -1,6 +1,7 @@
 //! The commands of this repository: everything a person or CI runs, with nothing to install
 //! first. One module per command.
 
+mod bench;
 mod cargo;
 mod cluster;
 mod e2e;
@@ -35,6 +36,7 @@ enum Command {
     E2e(e2e::Arguments),
     Soak(soak::Arguments),
     Fuzz(fuzz::Arguments),
+    Bench(bench::Arguments),
     Cluster(cluster::Arguments),
     Packing(packing::Arguments),
     Tidy(tidy::Arguments),
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Command::E2e(arguments) => e2e::run(&arguments),
         Command::Soak(arguments) => soak::run(&arguments),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Cluster(arguments) => cluster::run(&arguments),
         Command::Packing(arguments) => packing::run(&arguments),
         Command::Tidy(arguments) => tidy::run(&arguments),

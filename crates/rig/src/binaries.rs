@@ -42,6 +42,12 @@ impl Binaries {
         Ok(binaries)
     }
 
+    /// Whether everything is in the cache, so that a cluster starts in seconds.
+    pub fn in_cache() -> Result<bool> {
+        let root = cache::root()?.join("cluster");
+        Ok(Self { root }.missing().is_empty())
+    }
+
     /// The directory with everything in it, as bound into the rig.
     pub(crate) fn root(&self) -> &Path {
         &self.root

@@ -1,0 +1,81 @@
+//! The least HTTP client: blocking, one connection, so that what is measured is the server.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+/// Far longer than any answer takes; a server that hangs must not hang the run.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A connection that is kept open.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: BufReader<TcpStream>,
+    answer: Vec<u8>,
+}
+
+/// A request as it goes over the wire, made once and sent many times.
+#[derive(Clone, Debug)]
+pub(crate) struct Request(Vec<u8>);
+
+impl Request {
+    pub(crate) fn get(path: &str) -> Self {
+        Self(format!("GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n").into_bytes())
+    }
+
+    /// `headers` are whole lines, each with its line end.
+    pub(crate) fn post(path: &str, headers: &str, body: &[u8]) -> Self {
+        let length = body.len();
+        let mut text = format!(
+            "POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\n{headers}\r\n"
+        )
+        .into_bytes();
+        text.extend_from_slice(body);
+        Self(text)
+    }
+}
+
+impl Connection {
+    pub(crate) fn open(address: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect_timeout(&address, TIMEOUT)
+            .with_context(|| format!("cannot connect to {address}"))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
+        Ok(Self {
+            stream: BufReader::with_capacity(64 * 1024, stream),
+            answer: Vec::new(),
+        })
+    }
+
+    /// Sends a request and reads the whole answer, which must be 200.
+    pub(crate) fn send(&mut self, request: &Request) -> Result<&[u8]> {
+        self.stream.get_mut().write_all(&request.0)?;
+        let mut line = String::new();
+        self.stream.read_line(&mut line)?;
+        let good = line.split(' ').nth(1) == Some("200");
+        let status = line.trim().to_owned();
+        let mut length = 0;
+        loop {
+            line.clear();
+            ensure!(
+                self.stream.read_line(&mut line)? > 0,
+                "the answer ends in its head"
+            );
+            let line = line.trim().to_ascii_lowercase();
+            if line.is_empty() {
+                break;
+            }
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().context("the answer's length")?;
+            }
+        }
+        self.answer.resize(length, 0);
+        self.stream.read_exact(&mut self.answer)?;
+        ensure!(good, "{status}: {}", String::from_utf8_lossy(&self.answer));
+        Ok(&self.answer)
+    }
+}

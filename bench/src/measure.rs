@@ -1,0 +1,78 @@
+//! Taking two times in turns, so that whatever else the machine does falls on both.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+/// How long one pair of figures may take.
+const BUDGET: Duration = Duration::from_secs(8);
+const WARM_UP: usize = 30;
+const MOST: usize = 3000;
+
+/// The medians of two kinds of work, done in turns until the budget is used up.
+pub(crate) fn in_turns(
+    mut first: impl FnMut() -> Result<()>,
+    mut second: impl FnMut() -> Result<()>,
+) -> Result<(Duration, Duration)> {
+    for _ in 0..WARM_UP {
+        first()?;
+        second()?;
+    }
+    let (mut firsts, mut seconds) = (Vec::new(), Vec::new());
+    let began = Instant::now();
+    for round in 0..MOST {
+        // Neither always comes right after the other.
+        if round % 2 == 0 {
+            firsts.push(time(&mut first)?);
+            seconds.push(time(&mut second)?);
+        } else {
+            seconds.push(time(&mut second)?);
+            firsts.push(time(&mut first)?);
+        }
+        if began.elapsed() > BUDGET {
+            break;
+        }
+    }
+    Ok((median(firsts)?, median(seconds)?))
+}
+
+pub(crate) fn time(work: &mut impl FnMut() -> Result<()>) -> Result<Duration> {
+    let began = Instant::now();
+    work()?;
+    Ok(began.elapsed())
+}
+
+pub(crate) fn median<T: PartialOrd + Copy>(mut values: Vec<T>) -> Result<T> {
+    values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+    let middle = values.get(values.len() / 2);
+    middle.copied().context("nothing was measured")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_whatever_the_order() {
+        assert_eq!(median(vec![9, 1, 5]).unwrap(), 5);
+        assert!(median(Vec::<u8>::new()).is_err());
+    }
+
+    #[test]
+    fn both_kinds_of_work_are_done_equally_often() {
+        let (mut first, mut second) = (0, 0);
+        in_turns(
+            || {
+                first += 1;
+                Ok(())
+            },
+            || {
+                second += 1;
+                Ok(())
+            },
+        )
+        .unwrap();
+        assert_eq!(first, second);
+        assert!(first > WARM_UP);
+    }
+}

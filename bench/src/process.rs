@@ -1,0 +1,220 @@
+//! Processes that are measured, and helpers. Each ends with its value.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::client::{Connection, Request};
+
+/// Generous: nothing that is waited for takes a tenth of it.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Extenders started so far.
+static STARTED: AtomicUsize = AtomicUsize::new(0);
+
+/// Killed with the value.
+#[derive(Debug)]
+pub(crate) struct Process(Child);
+
+impl Process {
+    pub(crate) fn start(command: &mut Command) -> Result<Self> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let child = command.spawn();
+        child
+            .map(Self)
+            .with_context(|| format!("cannot start {program}"))
+    }
+
+    /// A field of the kernel's account of the process, in MB.
+    fn megabytes(&self, field: &str) -> Result<f64> {
+        let path = format!("/proc/{}/status", self.0.id());
+        let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
+        let kib = line.and_then(|line| {
+            line.trim()
+                .trim_end_matches("kB")
+                .trim()
+                .parse::<f64>()
+                .ok()
+        });
+        kib.map(|kib| kib * 1024.0 / 1e6)
+            .with_context(|| format!("{path} has no {field}"))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _already_ended = self.0.kill();
+        let _ended = self.0.wait();
+    }
+}
+
+/// This program as a server, see [`crate::helper`].
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    _process: Process,
+}
+
+impl Server {
+    pub(crate) fn start(arguments: &[&str]) -> Result<Self> {
+        let mut process = Process::start(itself()?.args(arguments).stdout(Stdio::piped()))?;
+        let stdout = process.0.stdout.take().context("a helper has no output")?;
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        let address = line.trim().parse();
+        Ok(Self {
+            address: address.context("a helper ended before it listened")?,
+            _process: process,
+        })
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+pub(crate) fn itself() -> Result<Command> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    Ok(Command::new(program))
+}
+
+/// The extender, as users start it.
+#[derive(Debug)]
+pub(crate) struct Extender {
+    process: Process,
+    log: PathBuf,
+    _directory: TempDir,
+    began: Instant,
+}
+
+impl Extender {
+    /// Starts the extender against the API server at `url`.
+    pub(crate) fn start(url: &str) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let kubeconfig = directory.path().join("kubeconfig");
+        let config = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "stub",
+            "clusters": [{"name": "stub", "cluster": {"server": url}}],
+            "users": [{"name": "stub", "user": {}}],
+            "contexts": [{"name": "stub", "context": {"cluster": "stub", "user": "stub"}}],
+        });
+        fs::write(&kubeconfig, config.to_string())?;
+        let command = Command::new(program("gpushare-control")?);
+        Self::run(command, &kubeconfig, "127.0.0.1:0", directory)
+    }
+
+    /// Starts it with a command of one's own, such as one that enters a network first.
+    pub(crate) fn run(
+        mut command: Command,
+        kubeconfig: &Path,
+        listen: &str,
+        directory: TempDir,
+    ) -> Result<Self> {
+        let log = directory.path().join("log");
+        let output = File::create(&log)?;
+        let began = Instant::now();
+        // A lease of its own, or it would wait for the one that its killed predecessor held.
+        let lease = format!("bench-{}", STARTED.fetch_add(1, Ordering::Relaxed));
+        command
+            .args(["extender", "--listen", listen, "--log-format", "json"])
+            .args(["--lease-namespace", "default", "--lease-name", &lease])
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output);
+        Ok(Self {
+            process: Process::start(&mut command)?,
+            log,
+            _directory: directory,
+            began,
+        })
+    }
+
+    pub(crate) fn address(&mut self) -> Result<SocketAddr> {
+        let address = self.logged(|line| line.get("listen")?.as_str()?.parse().ok())?;
+        Ok(address)
+    }
+
+    /// Waits until the extender answers, and says how long after its start that was.
+    pub(crate) fn ready(&mut self) -> Result<Duration> {
+        let mut connection = Connection::open(self.address()?)?;
+        let ask = Request::get("/readyz");
+        while connection.send(&ask).is_err() {
+            self.give_up_late()?;
+            thread::sleep(Duration::from_millis(2));
+        }
+        Ok(self.began.elapsed())
+    }
+
+    /// Waits until binds are accepted, which is a while after the start.
+    pub(crate) fn binds_open(&mut self) -> Result<()> {
+        self.logged(|line| {
+            let message = line
+                .get("message")
+                .or_else(|| line.get("fields")?.get("message"))?;
+            (message == "binds are open").then_some(())
+        })
+    }
+
+    pub(crate) fn resident_megabytes(&self) -> Result<f64> {
+        self.process.megabytes("VmRSS:")
+    }
+
+    pub(crate) fn peak_megabytes(&self) -> Result<f64> {
+        self.process.megabytes("VmHWM:")
+    }
+
+    /// Waits for a line of the log.
+    fn logged<T>(&mut self, wanted: impl Fn(&Value) -> Option<T>) -> Result<T> {
+        loop {
+            let log = fs::read_to_string(&self.log)?;
+            let lines = log
+                .lines()
+                .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            if let Some(found) = lines.into_iter().find_map(|line| wanted(&line)) {
+                return Ok(found);
+            }
+            self.give_up_late()?;
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn give_up_late(&mut self) -> Result<()> {
+        if let Some(ended) = self.process.0.try_wait()? {
+            let log = fs::read_to_string(&self.log).unwrap_or_default();
+            bail!(
+                "the extender ended with {ended}: {}",
+                log.lines().last().unwrap_or_default()
+            );
+        }
+        ensure!(
+            self.began.elapsed() < PATIENCE,
+            "the extender was not ready within {PATIENCE:?}"
+        );
+        Ok(())
+    }
+}
+
+/// A program that was built beside this one.
+pub(crate) fn program(name: &str) -> Result<PathBuf> {
+    let program = std::env::current_exe()?.with_file_name(name);
+    ensure!(
+        program.exists(),
+        "{} is not built: run `cargo xtask bench`",
+        program.display()
+    );
+    Ok(program)
+}

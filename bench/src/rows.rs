@@ -1,0 +1,31 @@
+//! The figures, one file for each kind. To add one: write a `BENCH` in a file here and name it in
+//! [`ALL`].
+
+mod bind;
+mod filter;
+mod prioritize;
+mod scheduler;
+mod start;
+
+use anyhow::Result;
+
+use crate::lab::Lab;
+use crate::report::Row;
+
+/// Something that is measured, and yields one or more rows.
+pub(crate) struct Bench {
+    /// What a filter on the command line is looked for in.
+    pub(crate) name: &'static str,
+    /// What is done, for whoever waits for it.
+    pub(crate) about: &'static str,
+    pub(crate) run: fn(&mut Lab) -> Result<Vec<Row>>,
+}
+
+pub(crate) const ALL: &[Bench] = &[
+    filter::BENCH,
+    filter::DURING_BINDS,
+    prioritize::BENCH,
+    bind::BENCH,
+    start::BENCH,
+    scheduler::BENCH,
+];
