@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use axum::Router;
 use clap::Subcommand;
 use futures::TryStreamExt;
+use gpushare_daemon::serve::Connections;
 use gpushare_daemon::{Tasks, serve};
 use gpushare_kube::slim;
 use kube::api::ListParams;
@@ -75,7 +76,8 @@ async fn serve_until_told(router: Router) -> Result<()> {
     tasks.stop_on_signals()?;
     let listener = serve::listen(SocketAddr::from(([127, 0, 0, 1], 0)))?;
     let address = listener.local_addr()?;
-    serve::spawn(&tasks, "the server", listener, None, router)?;
+    let connections = Connections::default();
+    serve::spawn(&tasks, "the server", listener, None, router, connections);
     println!("{address}");
     std::io::stdout().flush()?;
     Ok(tasks.finished(GRACE).await?)

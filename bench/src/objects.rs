@@ -135,7 +135,7 @@ pub(crate) fn node(number: usize) -> Value {
             "annotations": {
                 "node.alpha.kubernetes.io/ttl": "15",
                 "volumes.kubernetes.io/controller-managed-attach-detach": "true",
-                names::CARDS: inventory::encode(&gpu::class(), &cards),
+                names::CARDS: inventory::encode(&gpu::classes(), &cards),
             },
             "managedFields": managed_fields(&["kubelet", "gpushare-node", "kube-controller-manager"]),
         },
@@ -242,7 +242,7 @@ fn record(pod: &Value, node: &str, card: &str) -> Result<String> {
     let facts = PodFacts::new(&slim, &gpu::dialects(AliyunUnit::GiB));
     let ask = facts.ask?.context("the pod asks for no card")?;
     let placement = Placement::on_one_card(&ask, &card.into());
-    Ok(Record::new(facts.uid, node.into(), &gpu::class(), &placement).encode())
+    Ok(Record::new(facts.uid, node.into(), &gpu::classes(), &placement).encode())
 }
 
 /// Who wrote which field: what the API server keeps and nobody reads.
@@ -283,7 +283,7 @@ mod tests {
         for number in [0, 1, 4_999, 5_000, PODS - 1] {
             let pod: slim::Pod = serde_json::from_value(running_pod(number).unwrap()).unwrap();
             let facts = PodFacts::new(&pod, &gpu::dialects(AliyunUnit::GiB));
-            assert!(facts.bound(&gpu::class()).unwrap().is_ok(), "{number}");
+            assert!(facts.bound(&gpu::classes()).unwrap().is_ok(), "{number}");
         }
     }
 

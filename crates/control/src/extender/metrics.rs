@@ -16,7 +16,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use super::filter::Refusal;
+use super::answer::Refusal;
 use super::state::State;
 use crate::leader::Leadership;
 
@@ -105,10 +105,13 @@ impl Metrics {
             .observe(took.as_secs_f64());
     }
 
-    pub(super) fn refused(&self, refusals: &[Refusal]) {
-        for refusal in refusals {
+    /// Counts nodes that were not offered.
+    pub(super) fn refused(&self, refusals: impl Iterator<Item = (Refusal, u64)>) {
+        for (refusal, nodes) in refusals {
             let reason = refusal.label();
-            self.refusals.get_or_create(&Reason { reason }).inc();
+            self.refusals
+                .get_or_create(&Reason { reason })
+                .inc_by(nodes);
         }
     }
 

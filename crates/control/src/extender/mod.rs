@@ -10,6 +10,7 @@
 //! Filter and prioritize touch memory only. Of several replicas one leads and answers; see `leading`. Nothing is kept on disk: the records on the pods are the
 //! truth, and a restart reads them again.
 
+mod answer;
 mod bind;
 mod body;
 mod filter;

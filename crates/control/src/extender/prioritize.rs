@@ -20,12 +20,12 @@ pub(super) fn prioritize<'a>(
     pod: &PodFacts,
     candidates: &'a Candidates<'a>,
 ) -> Vec<HostPriority<'a>> {
-    let names = candidates.names();
     let mut ranked: Vec<(Amounts, &str)> = match &pod.ask {
         Ok(Some(ask)) => {
             let search = state.ledger().search(ask);
-            let left = |name: &&'a str| state.ledger().left(name, &pod.uid, &search);
-            let fitting = names.iter().filter_map(|name| Some((left(name)?, *name)));
+            let left = |name: &str| state.ledger().left(name, &pod.uid, &search);
+            let names = candidates.names();
+            let fitting = names.filter_map(|name| Some((left(name)?, name)));
             fitting.collect()
         }
         _ => Vec::new(),
@@ -37,8 +37,8 @@ pub(super) fn prioritize<'a>(
         .map(|(_, name)| name)
         .zip(ranks)
         .collect();
-    names
-        .into_iter()
+    candidates
+        .names()
         .map(|host| HostPriority {
             host,
             score: scores.get(host).copied().unwrap_or(0),

@@ -49,26 +49,26 @@ impl Extender {
     }
 
     fn answer_filter(&self, body: &[u8]) -> Result<Response, BodyError> {
-        if let Err(reason) = self.may_answer() {
-            let refused = filter::not_ready(&reason);
-            self.0.metrics.refused(&refused.refusals);
-            return Ok(json(StatusCode::OK, &refused.result));
-        }
         let args = Args::parse(body)?;
-        let pod = PodFacts::new(&args.pod, &self.0.dialects);
-        let filtered = filter::filter(&self.0.state.read(), &pod, &args.candidates);
-        self.0.metrics.refused(&filtered.refusals);
-        let name = format_args!("{}/{}", pod.namespace, pod.name);
-        let asked = args.candidates.names().len();
-        let refused = filtered.result.failed_and_unresolvable_nodes.len();
-        if filtered.result.error.is_empty() && refused < asked {
-            tracing::debug!(pod = %name, uid = %pod.uid, asked, refused, "filtered");
-        } else {
-            let mut reasons = filtered.result.failed_and_unresolvable_nodes.values();
-            let reason = reasons.next().unwrap_or(&filtered.result.error);
-            tracing::info!(pod = %name, uid = %pod.uid, asked, reason, "fits no node now");
+        if let Err(reason) = self.may_answer() {
+            let answer = filter::not_ready(&args.candidates, &reason);
+            self.0.metrics.refused(answer.refusals());
+            return Ok(written(StatusCode::OK, answer.write()));
         }
-        Ok(json(StatusCode::OK, &filtered.result))
+        let pod = PodFacts::new(&args.pod, &self.0.dialects);
+        let answer = filter::filter(&self.0.state.read(), &pod, &args.candidates);
+        self.0.metrics.refused(answer.refusals());
+        let (name, asked) = (
+            format_args!("{}/{}", pod.namespace, pod.name),
+            answer.asked(),
+        );
+        if let Some(reason) = answer.why_none() {
+            tracing::info!(pod = %name, uid = %pod.uid, asked, reason, "fits no node now");
+        } else {
+            let refused = answer.refused();
+            tracing::debug!(pod = %name, uid = %pod.uid, asked, refused, "filtered");
+        }
+        Ok(written(StatusCode::OK, answer.write()))
     }
 
     fn answer_prioritize(&self, body: &[u8]) -> Result<Response, BodyError> {
@@ -195,7 +195,11 @@ pub(super) fn error_response(status: StatusCode, error: String) -> Response {
 }
 
 fn json(status: StatusCode, value: &impl Serialize) -> Response {
-    match serde_json::to_vec(value) {
+    written(status, serde_json::to_vec(value))
+}
+
+fn written(status: StatusCode, body: serde_json::Result<Vec<u8>>) -> Response {
+    match body {
         Ok(body) => (status, [(header::CONTENT_TYPE, "application/json")], body).into_response(),
         Err(error) => {
             let message = format!("gpushare: the answer cannot be written: {error}");

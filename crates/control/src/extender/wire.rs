@@ -5,7 +5,6 @@
 //! in.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use gpushare_core::{NodeName, PodUid};
 use gpushare_kube::slim;
@@ -20,25 +19,41 @@ pub(crate) struct Args<'a> {
     pub candidates: Candidates<'a>,
 }
 
-/// The nodes in question, by name or whole.
+/// The nodes in question, in the order in which they came.
 #[derive(Debug)]
-pub(crate) enum Candidates<'a> {
-    Names(Vec<String>),
-    Nodes(Vec<WholeNode<'a>>),
+pub(crate) struct Candidates<'a> {
+    names: Vec<Name<'a>>,
+    /// The nodes themselves, where they came whole.
+    whole: Option<Vec<&'a RawValue>>,
 }
 
-#[derive(Debug)]
-pub(crate) struct WholeNode<'a> {
-    pub name: Cow<'a, str>,
-    pub text: &'a RawValue,
-}
+/// A name, borrowed from the body unless JSON had to escape it.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl Candidates<'_> {
-    pub(crate) fn names(&self) -> Vec<&str> {
-        match self {
-            Self::Names(names) => names.iter().map(String::as_str).collect(),
-            Self::Nodes(nodes) => nodes.iter().map(|node| &*node.name).collect(),
-        }
+impl<'a> Candidates<'a> {
+    pub(crate) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|name| &*name.0)
+    }
+
+    pub(crate) fn all_names(&self) -> &[Name<'a>] {
+        &self.names
+    }
+
+    pub(crate) fn whole(&self) -> Option<&[&'a RawValue]> {
+        self.whole.as_deref()
+    }
+
+    /// About how long they are when written.
+    pub(crate) fn written_size(&self) -> usize {
+        let names: usize = self.names().map(|name| name.len() + 3).sum();
+        let whole = self.whole.iter().flatten();
+        names + whole.map(|node| node.get().len() + 1).sum::<usize>()
     }
 }
 
@@ -65,8 +80,8 @@ struct RawArgs<'a> {
     pod: Option<slim::Pod>,
     #[serde(borrow, alias = "nodes")]
     nodes: Option<RawNodeList<'a>>,
-    #[serde(alias = "nodeNames", alias = "nodenames")]
-    node_names: Option<Vec<String>>,
+    #[serde(borrow, alias = "nodeNames", alias = "nodenames")]
+    node_names: Option<Vec<Name<'a>>>,
 }
 
 #[derive(Deserialize)]
@@ -84,7 +99,7 @@ struct Named<'a> {
 #[derive(Deserialize)]
 struct NamedMetadata<'a> {
     #[serde(borrow)]
-    name: Cow<'a, str>,
+    name: Name<'a>,
 }
 
 impl<'a> Args<'a> {
@@ -95,47 +110,25 @@ impl<'a> Args<'a> {
             return Err(BodyError::Missing("Pod.metadata.uid"));
         }
         let candidates = match (raw.node_names, raw.nodes) {
-            (Some(names), _) => Candidates::Names(names),
-            (None, Some(list)) => Candidates::Nodes(
-                list.items
-                    .unwrap_or_default()
-                    .into_iter()
-                    .map(WholeNode::parse)
-                    .collect::<Result<_, _>>()?,
-            ),
+            (Some(names), _) => Candidates { names, whole: None },
+            (None, Some(list)) => Candidates::of_whole(list.items.unwrap_or_default())?,
             (None, None) => return Err(BodyError::Missing("NodeNames or Nodes")),
         };
         Ok(Self { pod, candidates })
     }
 }
 
-impl<'a> WholeNode<'a> {
-    fn parse(text: &'a RawValue) -> Result<Self, BodyError> {
-        let node: Named<'a> = json("a Node", text.get().as_bytes())?;
+impl<'a> Candidates<'a> {
+    fn of_whole(nodes: Vec<&'a RawValue>) -> Result<Self, BodyError> {
+        let name = |node: &&'a RawValue| {
+            let named: Named<'a> = json("a Node", node.get().as_bytes())?;
+            Ok(named.metadata.name)
+        };
         Ok(Self {
-            name: node.metadata.name,
-            text,
+            names: nodes.iter().map(name).collect::<Result<_, _>>()?,
+            whole: Some(nodes),
         })
     }
-}
-
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub(crate) struct FilterResult<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub nodes: Option<NodeList<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node_names: Option<Vec<&'a str>>,
-    /// Always empty: the scheduler would try to preempt there, which cannot help.
-    pub failed_nodes: BTreeMap<&'a str, String>,
-    pub failed_and_unresolvable_nodes: BTreeMap<&'a str, String>,
-    pub error: String,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct NodeList<'a> {
-    pub metadata: BTreeMap<&'a str, &'a str>,
-    pub items: Vec<&'a RawValue>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -232,7 +225,7 @@ mod tests {
             r#"{"pod":{"metadata":{"uid":"u"}},"nodes":{"items":[{"metadata":{"name":"a"}}]}}"#,
         ] {
             let args = Args::parse(body.as_bytes()).unwrap();
-            assert_eq!(args.candidates.names(), ["a"], "{body}");
+            assert!(args.candidates.names().eq(["a"]), "{body}");
         }
         let body = r#"{"podName":"p","podNamespace":"ns","podUID":"u","node":"n"}"#;
         assert_eq!(BindingArgs::parse(body.as_bytes()).unwrap().name, "p");
