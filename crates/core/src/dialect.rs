@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::amounts::{Classes, DeviceClass};
+use crate::amounts::{Amounts, Classes, DeviceClass};
 
 /// One family of resource names for cards of one class.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +96,17 @@ pub struct Dialects {
     pub policies: Vec<Arc<str>>,
 }
 
+impl PartRule {
+    /// How many of the users' units a card of this capacity has. What is left over is too small for one
+    /// more, and a unit never lies on two cards.
+    pub fn units_of(&self, capacity: &Amounts) -> u64 {
+        match &self.scale {
+            Scale::Units { each, .. } => capacity.get(self.dimension) / (*each).max(1),
+            Scale::Percent | Scale::Hundreds => 100,
+        }
+    }
+}
+
 impl Dialect {
     /// Every resource name of the dialect.
     pub fn resources(&self) -> impl Iterator<Item = &Arc<str>> {
@@ -114,5 +125,31 @@ impl Dialects {
 
     pub fn class(&self, name: &str) -> Option<&DeviceClass> {
         self.classes.get(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_has_only_whole_units_and_always_a_hundred_percent() {
+        let units = |scale| {
+            let rule = PartRule {
+                resource: "test.io/part".into(),
+                dimension: 0,
+                scale,
+                absent: Absent::Nothing,
+            };
+            rule.units_of(&Amounts::of(0, 15_109))
+        };
+        let blocks = Scale::Units {
+            unit: "blocks".into(),
+            each: 256,
+            most: u64::MAX,
+        };
+        assert_eq!(units(blocks), 59);
+        assert_eq!(units(Scale::Percent), 100);
+        assert_eq!(units(Scale::Hundreds), 100);
     }
 }

@@ -91,7 +91,8 @@ impl Record {
     }
 
     /// The placement, if the record agrees with the pod in everything: uid, node, containers, classes,
-    /// number of cards and amounts.
+    /// number of cards and amounts. What it says of classes that are not configured here, as the node
+    /// agents of other classes have them, is not ours to judge and is left out.
     pub fn verify(
         &self,
         pod: &PodUid,
@@ -108,8 +109,10 @@ impl Record {
                 pod: node.clone(),
             });
         }
-        let extra =
-            |record: &&ContainerRecord| ask.container(&record.class, &record.name).is_none();
+        let extra = |record: &&ContainerRecord| {
+            classes.get(&record.class).is_some()
+                && ask.container(&record.class, &record.name).is_none()
+        };
         if let Some(extra) = self.containers.iter().find(extra) {
             return Err(RecordError::OtherRequest(extra.name.clone()));
         }

@@ -3,8 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use gpushare_core::dialect::Dialects;
-use gpushare_core::{gpu, names};
+use gpushare_core::names;
 use gpushare_daemon::Tasks;
 use gpushare_daemon::admin::Admin;
 use gpushare_daemon::serve::{self, ListenError};
@@ -21,8 +20,8 @@ use crate::cdi::nvidia::DriverSpecs;
 use crate::config::Config;
 use crate::identity::podresources::lister;
 use crate::metrics::Metrics;
+use crate::offer::Offer;
 use crate::plugin::Plugin;
-use crate::plugin::devices::Division;
 use crate::start::{PodLookup, Starter};
 use crate::state::NodeState;
 use crate::{nvml, publish, sweep, watch as pods};
@@ -53,13 +52,13 @@ pub fn start(config: &Config, client: Option<Client>, tasks: &Tasks) -> Result<A
     let address = listener.local_addr().map_err(AgentError::Serve)?;
     let (files, earlier) = SlotFiles::open(&config.cdi_dir)?;
     let files = Arc::new(files);
-    let dialects = gpu::dialects(config.aliyun_unit);
-    let state = Arc::new(NodeState::new(dialects.classes.clone(), earlier));
+    let offer = Offer::new(config.reading, config.slots);
+    let state = Arc::new(NodeState::new(offer.dialects.classes.clone(), earlier));
     let mut registry = Registry::default();
     let metrics = Metrics::new(&mut registry);
 
     let cards = read_cards(config, tasks);
-    let published = talk_to_the_api(config, client.clone(), &dialects, &state, &cards, tasks);
+    let published = talk_to_the_api(config, client.clone(), &offer, &state, &cards, tasks);
     let (lister, worker) = lister(&config.pod_resources_socket);
     forever(
         tasks,
@@ -86,12 +85,11 @@ pub fn start(config: &Config, client: Option<Client>, tasks: &Tasks) -> Result<A
         driver: DriverSpecs {
             directories: vec![config.driver_cdi_dir.clone(), config.cdi_dir.clone()],
         },
-        dialects,
-        unit: config.aliyun_unit,
+        dialects: offer.dialects,
+        unit: config.reading.aliyun,
         pods: client.map(PodLookup),
     });
-    let slots = Division::Slots(config.slots_per_card);
-    for division in [slots, Division::Memory(config.aliyun_unit)] {
+    for division in offer.divisions {
         let plugin = Plugin {
             division,
             directory: config.device_plugin_dir.clone(),
@@ -146,7 +144,7 @@ fn read_cards(config: &Config, tasks: &Tasks) -> watch::Receiver<Cards> {
 fn talk_to_the_api(
     config: &Config,
     client: Option<Client>,
-    dialects: &Dialects,
+    offer: &Offer,
     state: &Arc<NodeState>,
     cards: &watch::Receiver<Cards>,
     tasks: &Tasks,
@@ -155,15 +153,15 @@ fn talk_to_the_api(
         return watch::channel(true).1;
     };
     let (tell, published) = watch::channel(false);
-    let (node, classes) = (config.node.clone(), dialects.classes.clone());
+    let node = config.node.clone();
     let following = pods::follow_pods(
         client.clone(),
         node.clone(),
-        dialects.clone(),
+        offer.dialects.clone(),
         state.clone(),
     );
     forever(tasks, "the watch of pods", following);
-    let publishing = publish::publish_for_ever(client, node, classes, cards.clone(), tell);
+    let publishing = publish::publish_for_ever(client, node, offer.clone(), cards.clone(), tell);
     forever(tasks, "the publishing of cards", publishing);
     published
 }

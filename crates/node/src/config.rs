@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use gpushare_core::NodeName;
-use gpushare_core::gpu::AliyunUnit;
+use gpushare_core::gpu::{AliyunUnit, Reading};
 use gpushare_daemon::logging::Format;
 use thiserror::Error;
 
@@ -67,6 +67,15 @@ pub struct RawConfig {
     #[arg(long, env = "GPUSHARE_SLOTS_PER_CARD", default_value_t = 100)]
     slots_per_card: u32,
 
+    /// Also serve HAMi's nvidia.com/gpu, gpumem, gpumem-percentage and gpucores. Only where no other plugin
+    /// serves nvidia.com/gpu; the same value as the extender's
+    #[arg(long, env = "GPUSHARE_HAMI")]
+    hami: bool,
+
+    /// How many containers can share a card through nvidia.com/gpu
+    #[arg(long, env = "GPUSHARE_HAMI_SLOTS_PER_CARD", default_value_t = 10)]
+    hami_slots_per_card: u32,
+
     /// Address for /healthz, /readyz, /metrics and /version
     #[arg(long, env = "GPUSHARE_LISTEN", default_value = "127.0.0.1:12346")]
     listen: SocketAddr,
@@ -90,19 +99,26 @@ pub struct Config {
     pub cdi_dir: PathBuf,
     pub driver_cdi_dir: PathBuf,
     pub driver: Driver,
-    pub aliyun_unit: AliyunUnit,
-    pub slots_per_card: u32,
+    pub reading: Reading,
+    pub slots: SlotsPerCard,
     pub listen: SocketAddr,
     pub log_format: Format,
     pub log_filter: String,
+}
+
+/// How many containers can share a card, in the dialects that count cards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotsPerCard {
+    pub gpushare: u32,
+    pub hami: u32,
 }
 
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ConfigError {
     #[error("the node's name is empty: set --node-name, or NODE_NAME from the field spec.nodeName")]
     NoNode,
-    #[error("--slots-per-card is {0}: write a number from 1 to {MOST_SLOTS}")]
-    Slots(u32),
+    #[error("{flag} is {slots}: write a number from 1 to {MOST_SLOTS}")]
+    Slots { flag: &'static str, slots: u32 },
     #[error("--rescan-seconds is 0: write at least 1")]
     Rescan,
 }
@@ -117,8 +133,13 @@ impl TryFrom<RawConfig> for Config {
         if raw.node_name.is_empty() {
             return Err(ConfigError::NoNode);
         }
-        if !(1..=MOST_SLOTS).contains(&raw.slots_per_card) {
-            return Err(ConfigError::Slots(raw.slots_per_card));
+        for (flag, slots) in [
+            ("--slots-per-card", raw.slots_per_card),
+            ("--hami-slots-per-card", raw.hami_slots_per_card),
+        ] {
+            if !(1..=MOST_SLOTS).contains(&slots) {
+                return Err(ConfigError::Slots { flag, slots });
+            }
         }
         if raw.rescan_seconds == 0 {
             return Err(ConfigError::Rescan);
@@ -134,8 +155,14 @@ impl TryFrom<RawConfig> for Config {
                 library: raw.nvml_library,
                 rescan: Duration::from_secs(raw.rescan_seconds),
             },
-            aliyun_unit: raw.aliyun_memory_unit,
-            slots_per_card: raw.slots_per_card,
+            reading: Reading {
+                aliyun: raw.aliyun_memory_unit,
+                hami: raw.hami,
+            },
+            slots: SlotsPerCard {
+                gpushare: raw.slots_per_card,
+                hami: raw.hami_slots_per_card,
+            },
             listen: raw.listen,
             log_format: raw.log_format,
             log_filter: raw.log,
@@ -165,7 +192,8 @@ mod tests {
         let config = config(&[]).unwrap();
         assert_eq!(config.cdi_dir, PathBuf::from("/var/run/cdi"));
         assert_eq!(config.driver.library, PathBuf::from("libnvidia-ml.so.1"));
-        assert_eq!(config.aliyun_unit, AliyunUnit::GiB);
+        assert_eq!(config.reading, Reading::default());
+        assert_eq!(config.slots.hami, 10);
         assert!(config.listen.ip().is_loopback());
     }
 
@@ -174,6 +202,7 @@ mod tests {
         for flags in [
             ["--slots-per-card", "0"],
             ["--slots-per-card", "1001"],
+            ["--hami-slots-per-card", "0"],
             ["--rescan-seconds", "0"],
         ] {
             let error = config(&flags).unwrap_err();

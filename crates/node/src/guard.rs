@@ -41,6 +41,16 @@ pub enum GuardRefusal {
     )]
     Sick { index: u32, card: CardId },
     #[error(
+        "the allocation record books less of card {index} ({card}) than container {container:?} asks for; the \
+         record was not made by the gpushare scheduler, or the card has changed: delete the pod so that it \
+         is placed again"
+    )]
+    Less {
+        index: u32,
+        card: CardId,
+        container: Box<str>,
+    },
+    #[error(
         "card {index} ({card}) has {free} {unit} of {dimension} free and the allocation record takes {needed}; \
          the record was not made by the gpushare scheduler, or something else uses the card: delete the pod \
          so that it is placed again"
@@ -77,6 +87,7 @@ impl Tally {
                 .find(|card| card.id == *id)
                 .ok_or_else(|| GuardRefusal::NoSuchCard(id.clone()))?;
             if !again {
+                check_shares(bound, card)?;
                 self.check_room(classes, card, needed)?;
             }
         }
@@ -153,6 +164,26 @@ impl Tally {
     pub fn forget(&mut self, pod: &PodUid) {
         self.admitted.remove(pod);
     }
+}
+
+/// A record alone cannot show what a percent of the card is; with the card it can be told.
+fn check_shares(bound: &Bound, card: &Card) -> Result<(), GuardRefusal> {
+    for placed in bound.placement.of_class(gpu::CLASS).containers {
+        let ask = bound.ask.container(gpu::CLASS, &placed.container);
+        let needed = ask.map(|ask| ask.want.on(&card.capacity));
+        let here = placed.shares.iter().find(|share| share.card == card.id);
+        let held = here.map(|share| share.hold.on(&card.capacity));
+        if let (Some(needed), Some(held)) = (needed, held)
+            && !needed.fits_in(&held)
+        {
+            return Err(GuardRefusal::Less {
+                index: card.index,
+                card: card.id.clone(),
+                container: placed.container,
+            });
+        }
+    }
+    Ok(())
 }
 
 /// What the pod holds on the cards that this agent serves.

@@ -2,7 +2,7 @@
 //!
 //! The kubelet names no pod when it starts a container. It left the answer in two places, its
 //! checkpoint and its PodResources service; both must tell the same, and any doubt is a refusal.
-//! Nothing here looks at requests or cards.
+//! Nothing here looks at cards.
 
 pub mod checkpoint;
 pub mod podresources;
@@ -15,6 +15,7 @@ use gpushare_kube::convert::PodFacts;
 use thiserror::Error;
 
 use crate::cdi::SlotName;
+use crate::plugin::devices::Division;
 use checkpoint::Holder;
 use podresources::Listed;
 
@@ -26,6 +27,8 @@ pub struct Identity {
     pub containers: Vec<Container>,
     /// Namespace and name, if PodResources knows the pod.
     pub name: Option<(String, String)>,
+    /// How many ids there are.
+    held: u64,
     listed: BTreeSet<String>,
 }
 
@@ -57,10 +60,20 @@ pub enum Doubt {
         "container {0:?} holds these devices by the kubelet's checkpoint, but PodResources does not show it"
     )]
     NotListed(String),
+    #[error(
+        "container {container:?} holds {held} of {resource} by the kubelet's checkpoint, but asks for {asked}; \
+         delete the pod, so that it is allocated again"
+    )]
+    OtherNumber {
+        container: String,
+        resource: &'static str,
+        held: u64,
+        asked: u64,
+    },
 }
 
-/// Joins what the two sources say.
-pub fn identify(holders: Vec<Holder>, listed: &[Listed]) -> Result<Identity, Doubt> {
+/// Joins what the two sources say about so many ids.
+pub fn identify(held: usize, holders: Vec<Holder>, listed: &[Listed]) -> Result<Identity, Doubt> {
     let pod = match holders.as_slice() {
         [] => return Err(Doubt::Nobody),
         [first, rest @ ..] => match rest.iter().find(|other| other.pod != first.pod) {
@@ -100,6 +113,7 @@ pub fn identify(holders: Vec<Holder>, listed: &[Listed]) -> Result<Identity, Dou
             })
             .collect(),
         name,
+        held: held as u64,
         listed: listed
             .iter()
             .map(|listed| listed.container.clone())
@@ -108,9 +122,10 @@ pub fn identify(holders: Vec<Holder>, listed: &[Listed]) -> Result<Identity, Dou
 }
 
 impl Identity {
-    /// Checks what could not be checked before the pod itself was known: its name, and that only
-    /// ordinary init containers are missing from PodResources, which never shows those.
-    pub fn check(&self, pod: &PodFacts) -> Result<(), Doubt> {
+    /// Checks what could not be checked before the pod itself was known: its name, that only ordinary
+    /// init containers are missing from PodResources, which never shows those, and that each container
+    /// asks for as many devices as it holds.
+    pub fn check(&self, pod: &PodFacts, division: Division) -> Result<(), Doubt> {
         if let Some((namespace, name)) = &self.name
             && (namespace, name) != (&pod.namespace, &pod.name)
         {
@@ -120,18 +135,27 @@ impl Identity {
             });
         }
         let ask = pod.ask.as_ref().ok().and_then(Option::as_ref);
-        let is_init = |name: &str| {
-            let container = ask.and_then(|ask| ask.container(gpu::CLASS, name));
-            container.is_some_and(|container| container.role == Role::Init)
-        };
+        let asking = |name: &str| ask.and_then(|ask| ask.container(gpu::CLASS, name));
+        let is_init = |name: &str| asking(name).is_some_and(|ask| ask.role == Role::Init);
         let missing = self
             .containers
             .iter()
             .find(|container| !self.listed.contains(&container.name) && !is_init(&container.name));
-        match missing {
-            Some(container) => Err(Doubt::NotListed(container.name.clone())),
-            None => Ok(()),
+        if let Some(container) = missing {
+            return Err(Doubt::NotListed(container.name.clone()));
         }
+        for Container { name, .. } in &self.containers {
+            let asked = asking(name).map_or(0, |ask| division.asked(ask));
+            if asked != self.held {
+                return Err(Doubt::OtherNumber {
+                    container: name.clone(),
+                    resource: division.resource(),
+                    held: self.held,
+                    asked,
+                });
+            }
+        }
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 //! starts with exactly the card that was decided for its pod, or not at all.
 //!
 //! ```text
-//!  NVML ─► nvml ─► cards ─┬─► publish ─► the Node object
+//!  NVML ─► nvml ─► cards ─┬─► publish: offer ─► the Node object
 //!                         ├─► plugin::devices ─► ListAndWatch
 //!  kubelet ─ Allocate ────┼─► plugin::service: a CDI name never used before
 //!  kubelet ─ PreStart ────┴─► start: identity ─► record ─► guard ─► cdi ─► the runtime
@@ -26,6 +26,7 @@ pub mod guard;
 pub mod identity;
 pub mod metrics;
 pub mod nvml;
+pub mod offer;
 pub mod plugin;
 pub mod publish;
 mod socket;

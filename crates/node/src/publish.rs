@@ -4,12 +4,12 @@
 //! Follows the own Node, so that a Node that was made anew, or values that somebody changed, are put
 //! right. Writes only what differs.
 
-use std::collections::BTreeMap;
+mod totals;
+
 use std::time::Duration;
 
 use futures::StreamExt;
-use gpushare_core::gpu::MEMORY;
-use gpushare_core::{Card, Classes, NodeName, Quantity, inventory, names};
+use gpushare_core::{Card, Classes, NodeName, inventory, names};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::WatchStreamExt;
@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::cards::{Cards, sick};
+use crate::offer::Offer;
 
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -34,7 +35,7 @@ struct Changes {
 pub async fn publish_for_ever(
     client: Client,
     name: NodeName,
-    classes: Classes,
+    offer: Offer,
     mut cards: watch::Receiver<Cards>,
     published: watch::Sender<bool>,
 ) {
@@ -56,7 +57,7 @@ pub async fn publish_for_ever(
             () = sleep(RETRY), if retry => seen.written = None,
         }
         let Some(node) = seen.current() else { continue };
-        let changes = changes(node, &cards.borrow_and_update(), &classes);
+        let changes = changes(node, &cards.borrow_and_update(), &offer);
         match write(&nodes, &name, &changes).await {
             Ok(None) => {
                 let known = cards.borrow().known().is_some();
@@ -114,7 +115,10 @@ async fn write(
     name: &NodeName,
     changes: &Changes,
 ) -> Result<Option<Node>, kube::Error> {
-    let params = PatchParams::default();
+    let params = PatchParams {
+        field_manager: Some(totals::MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
     let mut written = None;
     if let Some(patch) = &changes.annotation {
         written = Some(
@@ -130,7 +134,8 @@ async fn write(
     Ok(written)
 }
 
-fn changes(node: &Node, cards: &Cards, classes: &Classes) -> Changes {
+fn changes(node: &Node, cards: &Cards, offer: &Offer) -> Changes {
+    let classes = &offer.dialects.classes;
     match cards {
         Cards::Unknown => Changes::default(),
         Cards::Unreadable => Changes {
@@ -139,7 +144,8 @@ fn changes(node: &Node, cards: &Cards, classes: &Classes) -> Changes {
         },
         Cards::Known(cards) => Changes {
             annotation: annotate(node, &inventory::encode(classes, cards)),
-            status: totals(node, cards),
+            // Sick cards too: the kubelet makes allocatable of capacity by itself.
+            status: totals::patch(node, &offer.totals(cards)),
         },
     }
 }
@@ -158,34 +164,6 @@ fn close(node: &Node, classes: &Classes) -> Option<Value> {
     let published = inventory::decode(classes, annotation(node)?).ok()?;
     let closed: Vec<Card> = published.iter().map(sick).collect();
     annotate(node, &inventory::encode(classes, &closed))
-}
-
-/// The totals of all cards, sick ones too: the kubelet makes allocatable of capacity by itself.
-fn totals(node: &Node, cards: &[Card]) -> Option<Value> {
-    let memory = cards.iter().fold(0_u64, |sum, card| {
-        sum.saturating_add(card.capacity.get(MEMORY))
-    });
-    let wanted = BTreeMap::from([
-        (names::GPU_MEM, memory),
-        (names::ALIYUN_GPU_COUNT, cards.len() as u64),
-    ]);
-    let status = node.status.as_ref();
-    let lists = [
-        status.and_then(|status| status.capacity.as_ref()),
-        status.and_then(|status| status.allocatable.as_ref()),
-    ];
-    // By value: the API server writes 16000 as 16k.
-    let current = lists.into_iter().all(|list| {
-        wanted.iter().all(|(name, amount)| {
-            let text = list.and_then(|list| list.get(*name));
-            text.and_then(|text| Quantity::parse(&text.0).ok()?.count().ok()) == Some(*amount)
-        })
-    });
-    let wanted: BTreeMap<&str, String> = wanted
-        .into_iter()
-        .map(|(name, amount)| (name, amount.to_string()))
-        .collect();
-    (!current).then(|| json!({"status": {"capacity": wanted, "allocatable": wanted}}))
 }
 
 #[cfg(test)]

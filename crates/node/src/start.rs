@@ -28,6 +28,7 @@ use crate::cdi::{Owner, SlotFiles};
 use crate::identity::checkpoint::{self, CheckpointError};
 use crate::identity::podresources::{self, ListError, Lister};
 use crate::identity::{Identity, identify};
+use crate::plugin::devices::Division;
 use crate::state::NodeState;
 
 pub use refusal::Refusal;
@@ -65,16 +66,16 @@ impl std::fmt::Debug for PodLookup {
 
 impl Starter {
     /// Prepares the start of whichever container holds these ids of this resource.
-    pub async fn prepare(&self, resource: &str, ids: &[String]) -> Result<(), Refusal> {
-        timeout(BUDGET, self.prepare_unhurried(resource, ids))
+    pub async fn prepare(&self, division: Division, ids: &[String]) -> Result<(), Refusal> {
+        timeout(BUDGET, self.prepare_unhurried(division, ids))
             .await
             .unwrap_or(Err(Refusal::TooSlow))
     }
 
-    async fn prepare_unhurried(&self, resource: &str, ids: &[String]) -> Result<(), Refusal> {
-        let identity = self.identify(resource, ids).await?;
+    async fn prepare_unhurried(&self, division: Division, ids: &[String]) -> Result<(), Refusal> {
+        let identity = self.identify(division.resource(), ids).await?;
         let pod = self.find_pod(&identity).await?;
-        self.prepare_pod(&identity, &pod)
+        self.prepare_pod(division, &identity, &pod)
             .await
             .map_err(|refusal| refusal.of_pod(&pod))
     }
@@ -92,7 +93,7 @@ impl Starter {
         let list = list.unwrap_or(Err(ListError::TooSlow))?;
         let holders = checkpoint::holders(&file, resource, &ids)?;
         let listed = podresources::holders(&list, resource, &ids);
-        Ok(identify(holders, &listed)?)
+        Ok(identify(ids.len(), holders, &listed)?)
     }
 
     /// The pod by its uid: from the watch, or else by one GET.
@@ -118,11 +119,16 @@ impl Starter {
             .ok_or_else(unknown)
     }
 
-    async fn prepare_pod(&self, identity: &Identity, pod: &Arc<PodFacts>) -> Result<(), Refusal> {
+    async fn prepare_pod(
+        &self,
+        division: Division,
+        identity: &Identity,
+        pod: &Arc<PodFacts>,
+    ) -> Result<(), Refusal> {
         if let Err(violations) = &pod.ask {
             return Err(Refusal::Invalid(violations.clone()));
         }
-        identity.check(pod)?;
+        identity.check(pod, division)?;
         if pod.ended {
             return Err(Refusal::Ended);
         }

@@ -94,6 +94,24 @@ fn a_record_forged_for_another_pod_node_or_amount_is_not_believed() {
 }
 
 #[test]
+fn what_a_record_says_of_classes_unknown_here_is_left_out_and_the_rest_is_believed() {
+    let mut value = pod(&json!({"aliyun.com/gpu-mem": "3", "rdma/hca": "1"}));
+    let gpu = json!({"name": "c", "class": "gpu", "cards": [{"id": "GPU-1", "amounts": {"memory": 3072}}]});
+    let rdma = json!({"name": "c", "class": "rdma", "cards": [{"id": "mlx5_0"}]});
+    let mut record = json!({"version": 2, "pod": "u-1", "node": "n1", "containers": [gpu, rdma]});
+    value["metadata"]["annotations"][names::ALLOCATION] = json!(record.to_string());
+    value["spec"]["nodeName"] = json!("n1");
+    let bound = facts(value.clone()).bound(&gpu::classes());
+    let placement = bound.unwrap().unwrap().placement;
+    assert_eq!(placement.cards(), [&CardId::new("GPU-1")]);
+
+    record["containers"][1]["class"] = json!("gpu");
+    value["metadata"]["annotations"][names::ALLOCATION] = json!(record.to_string());
+    let twice = facts(value).bound(&gpu::classes()).unwrap();
+    assert_eq!(twice.unwrap_err(), RecordError::OtherRequest("c".into()));
+}
+
+#[test]
 fn a_malformed_record_is_an_error_and_not_a_panic() {
     for text in [
         "",

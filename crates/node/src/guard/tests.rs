@@ -1,4 +1,4 @@
-use gpushare_core::gpu;
+use gpushare_core::{gpu, names};
 
 use super::*;
 use crate::testing::{PodMaker, card};
@@ -102,4 +102,92 @@ fn an_init_container_counts_only_while_it_needs_more_than_the_apps() {
     let bound = PodMaker::new("a").init(6).app(5).on("GPU-0").bound();
     admit(&mut tally, &bound, &cards).unwrap();
     assert_eq!(tally.used(&cards[0]).get(gpu::MEMORY), 6 * GIB);
+}
+
+/// Asks for this many whole cards.
+fn whole(uid: &str, count: u64, cards: &[&Card]) -> Bound {
+    let maker = PodMaker::new(uid).asking("app", &[(names::GPU, count)]);
+    maker.on_all(cards).bound()
+}
+
+#[test]
+fn a_whole_card_is_refused_where_shares_run_and_let_on_where_none_do() {
+    let cards = [card(0, 8 * GIB), card(1, 8 * GIB)];
+    let mut tally = Tally::default();
+    admit(&mut tally, &pod("share", 1), &cards).unwrap();
+    let refusal = admit(&mut tally, &whole("whole", 1, &[&cards[0]]), &cards).unwrap_err();
+    let message = refusal.to_string();
+    assert!(
+        message.contains("has 7168 MiB of memory free and the allocation record takes 8192"),
+        "{message}"
+    );
+    let both = whole("both", 2, &[&cards[0], &cards[1]]);
+    admit(&mut tally, &both, &cards).unwrap_err();
+    admit(&mut tally, &whole("whole", 1, &[&cards[1]]), &cards).unwrap();
+}
+
+#[test]
+fn a_share_of_a_card_that_somebody_has_whole_is_refused_even_where_the_use_is_limited() {
+    let cards = [card(0, 8 * GIB)];
+    let mut tally = Tally::default();
+    let limits = [(names::tencent::CORE, 100), (names::tencent::MEMORY, 4)];
+    let limited = PodMaker::new("limited").asking("app", &limits).on("GPU-0");
+    admit(&mut tally, &limited.bound(), &cards).unwrap();
+    assert_eq!(tally.used(&cards[0]).get(gpu::MEMORY), 8 * GIB);
+    let refusal = admit(&mut tally, &pod("share", 1), &cards).unwrap_err();
+    assert!(refusal.to_string().contains("has 0 MiB"), "{refusal}");
+    tally.end(&"limited".into());
+    admit(&mut tally, &pod("share", 1), &cards).unwrap();
+}
+
+#[test]
+fn compute_runs_out_as_memory_does() {
+    let cards = [card(0, 8 * GIB)];
+    let mut tally = Tally::default();
+    let part = |uid: &str, percent| {
+        let limits = [(names::tencent::CORE, percent), (names::tencent::MEMORY, 4)];
+        PodMaker::new(uid)
+            .asking("app", &limits)
+            .on("GPU-0")
+            .bound()
+    };
+    admit(&mut tally, &part("a", 60), &cards).unwrap();
+    let message = admit(&mut tally, &part("b", 50), &cards)
+        .unwrap_err()
+        .to_string();
+    assert!(message.contains("has 40 % of core free"), "{message}");
+    admit(&mut tally, &part("c", 40), &cards).unwrap();
+}
+
+#[test]
+fn one_full_card_of_several_refuses_the_pod_and_it_holds_nothing_of_the_others() {
+    let cards = [card(0, 8 * GIB), card(1, 8 * GIB)];
+    let mut tally = Tally::default();
+    admit(&mut tally, &pod("a", 6), &cards).unwrap();
+    let limits = [(names::GPU, 2), (names::GPU_MEM, 3 * GIB)];
+    let two = PodMaker::new("b").asking("app", &limits);
+    let refusal = admit(
+        &mut tally,
+        &two.on_all(&[&cards[1], &cards[0]]).bound(),
+        &cards,
+    )
+    .unwrap_err();
+    assert!(refusal.to_string().contains("GPU-0"), "{refusal}");
+    assert!(tally.used(&cards[1]).is_zero());
+}
+
+#[test]
+fn a_record_that_books_less_than_the_percent_asked_for_is_refused() {
+    let (small, large) = (card(0, 8 * GIB), card(1, 16 * GIB));
+    let limits = [(names::hami::GPU, 1), (names::hami::MEMORY_PERCENT, 50)];
+    let asking = PodMaker::new("a").asking("app", &limits);
+    let mut tally = Tally::default();
+    // Half of the small card, claimed on the large one.
+    let mut forged = asking.clone().on_all(&[&small]).bound();
+    forged.placement.containers[0].shares[0].card = large.id.clone();
+    let refusal = admit(&mut tally, &forged, std::slice::from_ref(&large)).unwrap_err();
+    assert!(matches!(refusal, GuardRefusal::Less { .. }), "{refusal}");
+    let good = asking.on_all(&[&large]).bound();
+    admit(&mut tally, &good, std::slice::from_ref(&large)).unwrap();
+    assert_eq!(tally.used(&large).get(gpu::MEMORY), 8 * GIB);
 }

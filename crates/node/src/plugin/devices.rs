@@ -5,8 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use gpushare_core::gpu::{AliyunUnit, MEMORY};
-use gpushare_core::{Card, names};
+use gpushare_core::gpu::{self, AliyunUnit, CORE, MEMORY, WHOLE_CORE};
+use gpushare_core::request::{ContainerAsk, Want};
+use gpushare_core::{Amounts, Card, names};
 use gpushare_kubelet_api::deviceplugin::{
     Device, HEALTHY, LARGEST_MESSAGE, ListAndWatchResponse, UNHEALTHY,
 };
@@ -19,13 +20,17 @@ const SHORTEST_PREFIX: usize = 6;
 /// A device in the list takes at least this many bytes, so longer lists need not be built.
 const LEAST_DEVICE_BYTES: u64 = 20;
 
-/// A resource that the kubelet hands out for us.
+/// A resource that the kubelet hands out for us. Through it we learn of a container's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Division {
     /// `gpushare.io/gpu`: this many containers can share a card.
     Slots(u32),
     /// `aliyun.com/gpu-mem`: one device for each whole unit of a card's memory.
-    Memory(AliyunUnit),
+    AliyunMemory(AliyunUnit),
+    /// `tencent.com/vcuda-core`: one device for each percent of a card.
+    TencentCore,
+    /// `nvidia.com/gpu`: this many containers can share a card.
+    HamiSlots(u32),
 }
 
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -45,7 +50,9 @@ impl Division {
     pub fn resource(self) -> &'static str {
         match self {
             Self::Slots(_) => names::GPU,
-            Self::Memory(_) => names::ALIYUN_GPU_MEM,
+            Self::AliyunMemory(_) => names::ALIYUN_GPU_MEM,
+            Self::TencentCore => names::tencent::CORE,
+            Self::HamiSlots(_) => names::hami::GPU,
         }
     }
 
@@ -53,21 +60,40 @@ impl Division {
     pub fn short_name(self) -> &'static str {
         match self {
             Self::Slots(_) => "gpu",
-            Self::Memory(_) => "aliyun-mem",
+            Self::AliyunMemory(_) => "aliyun-mem",
+            Self::TencentCore => "tencent-core",
+            Self::HamiSlots(_) => "hami-gpu",
         }
     }
 
     fn unit(self) -> &'static str {
         match self {
-            Self::Slots(_) => "slots",
-            Self::Memory(unit) => unit.name(),
+            Self::Slots(_) | Self::HamiSlots(_) => "slots",
+            Self::AliyunMemory(unit) => unit.name(),
+            Self::TencentCore => "percents",
         }
     }
 
     fn count(self, card: &Card) -> u64 {
         match self {
-            Self::Slots(slots) => slots.into(),
-            Self::Memory(unit) => card.capacity.get(MEMORY) / unit.mib(),
+            Self::Slots(slots) | Self::HamiSlots(slots) => slots.into(),
+            Self::AliyunMemory(unit) => card.capacity.get(MEMORY) / unit.mib(),
+            Self::TencentCore => WHOLE_CORE,
+        }
+    }
+
+    /// How many of these devices the kubelet must have given a container with this request.
+    pub fn asked(self, ask: &ContainerAsk) -> u64 {
+        let cards = u64::from(ask.cards);
+        let fixed = |dimension| ask.want.on(&Amounts::ZERO).get(dimension);
+        match (self, &*ask.dialect) {
+            (Self::Slots(_), gpu::OURS) | (Self::HamiSlots(_), gpu::HAMI) => cards,
+            (Self::AliyunMemory(unit), gpu::ALIYUN) => fixed(MEMORY) / unit.mib(),
+            (Self::TencentCore, gpu::TENCENT) => match ask.want {
+                Want::Whole => cards.saturating_mul(WHOLE_CORE),
+                Want::Share(_) => fixed(CORE),
+            },
+            _ => 0,
         }
     }
 
@@ -134,9 +160,8 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use gpushare_core::Amounts;
-
     use super::*;
+    use crate::testing::PodMaker;
 
     fn card(id: &str, mib: u64) -> Card {
         Card {
@@ -156,10 +181,50 @@ mod tests {
     #[test]
     fn every_whole_unit_of_each_card_is_one_device() {
         let cards = [card("GPU-a", 15_109), card("GPU-b", 2_048)];
-        let list = Division::Memory(AliyunUnit::GiB).devices(&cards).unwrap();
+        let list = Division::AliyunMemory(AliyunUnit::GiB)
+            .devices(&cards)
+            .unwrap();
         assert_eq!(ids(&list).len(), 14 + 2);
-        let list = Division::Slots(100).devices(&cards).unwrap();
-        assert_eq!(ids(&list).len(), 200);
+        for division in [Division::Slots(100), Division::TencentCore] {
+            let list = division.devices(&cards).unwrap();
+            assert_eq!(ids(&list).len(), 200);
+        }
+        let list = Division::HamiSlots(10).devices(&cards).unwrap();
+        assert_eq!(ids(&list).len(), 20);
+    }
+
+    #[test]
+    fn the_devices_that_a_container_must_hold_follow_from_its_request() {
+        let divisions = [
+            Division::Slots(100),
+            Division::AliyunMemory(AliyunUnit::GiB),
+            Division::TencentCore,
+            Division::HamiSlots(10),
+        ];
+        let table: [(&[(&str, u64)], [u64; 4]); 8] = [
+            (&[(names::GPU, 1)], [1, 0, 0, 0]),
+            (&[(names::GPU, 4), (names::GPU_MEM, 3072)], [4, 0, 0, 0]),
+            (&[(names::ALIYUN_GPU_MEM, 3)], [0, 3, 0, 0]),
+            (
+                &[(names::ALIYUN_GPU_MEM, 3), (names::ALIYUN_GPU_COUNT, 2)],
+                [0, 3, 0, 0],
+            ),
+            (
+                &[(names::tencent::CORE, 30), (names::tencent::MEMORY, 10)],
+                [0, 0, 30, 0],
+            ),
+            (&[(names::tencent::CORE, 200)], [0, 0, 200, 0]),
+            (&[(names::hami::GPU, 2)], [0, 0, 0, 2]),
+            (
+                &[(names::hami::GPU, 2), (names::hami::MEMORY_PERCENT, 50)],
+                [0, 0, 0, 2],
+            ),
+        ];
+        for (limits, expected) in table {
+            let ask = PodMaker::new("a").asking("app", limits).ask();
+            let asked = divisions.map(|division| division.asked(&ask.containers[0]));
+            assert_eq!(asked, expected, "{limits:?}");
+        }
     }
 
     #[test]
@@ -183,7 +248,9 @@ mod tests {
     #[test]
     fn a_list_in_mib_is_given_while_the_kubelet_can_take_it() {
         let small = [card("GPU-a", 40_960), card("GPU-b", 40_960)];
-        let list = Division::Memory(AliyunUnit::MiB).devices(&small).unwrap();
+        let list = Division::AliyunMemory(AliyunUnit::MiB)
+            .devices(&small)
+            .unwrap();
         assert!(list.encoded_len() <= LARGEST_MESSAGE);
         assert_eq!(list.devices.len(), 81_920);
     }
@@ -194,7 +261,7 @@ mod tests {
             let cards: Vec<Card> = (0..count)
                 .map(|n| card(&format!("GPU-{n}"), 81_920))
                 .collect();
-            let refused = Division::Memory(AliyunUnit::MiB)
+            let refused = Division::AliyunMemory(AliyunUnit::MiB)
                 .devices(&cards)
                 .unwrap_err();
             let message = refused.to_string();

@@ -113,10 +113,10 @@ impl DevicePlugin for Service {
             tasks,
             ..
         } = &self.plugin;
-        let resource = division.resource();
+        let (division, resource) = (*division, division.resource());
         let starter = starter.clone();
         // To its end even if the kubelet gives up: half a start would leave a pod admitted without files.
-        let prepared = tasks.job(async move { starter.prepare(resource, &ids).await });
+        let prepared = tasks.job(async move { starter.prepare(division, &ids).await });
         let outcome = prepared
             .await
             .map_err(|error| Status::internal(format!("gpushare: {error}")))?;

@@ -1,7 +1,5 @@
-use gpushare_core::gpu;
-
 use super::*;
-use crate::testing::card;
+use crate::testing::{card, offer};
 
 fn node(value: Value) -> Node {
     serde_json::from_value(value).unwrap()
@@ -12,7 +10,7 @@ fn known(cards: &[Card]) -> Cards {
 }
 
 fn check(node: &Node, cards: &Cards) -> Changes {
-    changes(node, cards, &gpu::classes())
+    changes(node, cards, &offer(false))
 }
 
 /// The Node after the changes were written.
@@ -26,7 +24,10 @@ fn written(changes: &Changes) -> Node {
 fn a_new_node_gets_inventory_and_totals_and_then_nothing_more() {
     let cards = known(&[card(0, 8000), card(1, 8000)]);
     let changes = check(&node(json!({})), &cards);
-    let totals = json!({"gpushare.io/gpu-mem": "16000", "aliyun.com/gpu-count": "2"});
+    let totals = json!({
+        "gpushare.io/gpu-mem": "16000", "gpushare.io/gpu-core": "200",
+        "aliyun.com/gpu-count": "2", "tencent.com/vcuda-memory": "62",
+    });
     let status = json!({"status": {"capacity": totals, "allocatable": totals}});
     assert_eq!(changes.status, Some(status));
     assert_eq!(check(&written(&changes), &cards), Changes::default());
@@ -86,4 +87,31 @@ fn cards_published_before_and_unreadable_now_take_no_new_pods() {
 #[test]
 fn nothing_is_written_before_the_cards_are_known() {
     assert_eq!(check(&node(json!({})), &Cards::Unknown), Changes::default());
+}
+
+#[test]
+fn what_was_written_and_is_not_offered_any_more_goes_and_what_others_wrote_stays() {
+    let cards = known(&[card(0, 8000)]);
+    let mut node = written(&changes(&node(json!({})), &cards, &offer(true)));
+    let ours = json!({"manager": totals::MANAGER, "fieldsV1": {"f:status": {
+        "f:capacity": {"f:gpushare.io/gpu-mem": {}, "f:nvidia.com/gpumem": {}},
+        "f:allocatable": {"f:nvidia.com/gpucores": {}},
+    }}});
+    let others = json!({"manager": "kubelet", "fieldsV1": {"f:status": {
+        "f:capacity": {"f:cpu": {}, "f:nvidia.com/gpumem-percentage": {}},
+    }}});
+    node.metadata.managed_fields = serde_json::from_value(json!([ours, others])).unwrap();
+    assert_eq!(changes(&node, &cards, &offer(true)), Changes::default());
+
+    let status = check(&node, &cards).status.unwrap();
+    for list in ["capacity", "allocatable"] {
+        let gone: Vec<&String> = status["status"][list]
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(_, amount)| amount.is_null())
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(gone, ["nvidia.com/gpucores", "nvidia.com/gpumem"]);
+    }
 }

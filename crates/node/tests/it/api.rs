@@ -1,5 +1,7 @@
 //! The agent and the API server: what it publishes on its Node, and how it learns of pods.
 
+use std::collections::BTreeMap;
+
 use gpushare_apiserver::{On, Server, Verb};
 use gpushare_core::gpu::{self, AliyunUnit};
 use gpushare_core::placement::Placement;
@@ -8,6 +10,7 @@ use gpushare_core::{inventory, names};
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -88,6 +91,66 @@ async fn the_cards_stand_on_the_node_also_when_it_is_edited_or_made_anew() {
     world.change_hardware(|hardware| hardware.card_mut(&card).unwrap().lost = true);
     let sick = (vec![world.card(0)], "24576".to_owned(), "2".to_owned());
     until_published(&server, &sick).await;
+    world.end().await;
+    server.shutdown().await;
+}
+
+/// The totals of the Node's status, by name.
+async fn totals(server: &Server) -> BTreeMap<String, String> {
+    let nodes: Api<Node> = Api::all(server.client());
+    let status = nodes.get(NODE).await.unwrap().status.unwrap();
+    let capacity = status.capacity.unwrap_or_default();
+    assert_eq!(capacity, status.allocatable.unwrap_or_default());
+    let text = |(name, amount): (String, Quantity)| (name, amount.0);
+    capacity.into_iter().map(text).collect()
+}
+
+async fn until_totals(server: &Server, expected: &[(&str, &str)]) {
+    let expected: BTreeMap<String, String> = expected
+        .iter()
+        .map(|(name, amount)| ((*name).to_owned(), (*amount).to_owned()))
+        .collect();
+    wait::until_async("the totals", async || {
+        let found = totals(server).await;
+        (found == expected).then_some(()).ok_or(found)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_dialects_totals_stand_on_the_node_and_go_when_the_dialect_is_switched_off() {
+    let server = Server::start().await.unwrap();
+    create_node(&server).await;
+    let nodes: Api<Node> = Api::all(server.client());
+    let others = json!({"cpu": "8", "example.com/other": "3"});
+    let others = json!({"status": {"capacity": others, "allocatable": others}});
+    nodes
+        .patch_status(NODE, &PatchParams::default(), &Patch::Merge(others))
+        .await
+        .unwrap();
+    let always = [
+        ("cpu", "8"),
+        ("example.com/other", "3"),
+        ("aliyun.com/gpu-count", "2"),
+        ("gpushare.io/gpu-core", "200"),
+        ("gpushare.io/gpu-mem", "24576"),
+        ("tencent.com/vcuda-memory", "96"),
+    ];
+    let hamis = [
+        ("nvidia.com/gpucores", "200"),
+        ("nvidia.com/gpumem", "24576"),
+        ("nvidia.com/gpumem-percentage", "200"),
+    ];
+    let mut world = World::with_api_and(&[16, 8], server.client(), |config| {
+        config.reading.hami = true;
+    })
+    .await;
+    until_totals(&server, &[&always[..], &hamis].concat()).await;
+
+    world.stop_agent().await;
+    world.reconfigure(|config| config.reading.hami = false);
+    world.start_agent_unlisted();
+    until_totals(&server, &always).await;
     world.end().await;
     server.shutdown().await;
 }

@@ -16,3 +16,4 @@ mod health;
 mod identity;
 mod registration;
 mod restarts;
+mod shapes;

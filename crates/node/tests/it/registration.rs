@@ -1,19 +1,23 @@
-//! The kubelet knows both resources, also after it has forgotten everything.
+//! The kubelet knows every resource, also after it has forgotten everything.
+
+use std::collections::BTreeSet;
 
 use gpushare_core::gpu::AliyunUnit;
 
 use crate::support::pods::simple;
-use crate::support::{ALIYUN, SLOTS, World, wait};
+use crate::support::{ALIYUN, HAMI, SLOTS, TENCENT, World, wait};
 
 #[tokio::test]
-async fn both_resources_are_registered_and_want_to_be_asked_before_each_start() {
-    let world = World::with_cards(&[8, 16]).await;
+async fn all_resources_are_registered_and_want_to_be_asked_before_each_start() {
+    let world = World::with_hami(&[8, 16]).await;
     assert_eq!(world.kubelet.healthy(SLOTS), 20);
     assert_eq!(world.kubelet.healthy(ALIYUN), 24);
+    assert_eq!(world.kubelet.healthy(TENCENT), 200);
+    assert_eq!(world.kubelet.healthy(HAMI), 8);
     let registrations = world
         .kubelet
         .with_memory(|memory| memory.registrations.clone());
-    assert_eq!(registrations.len(), 2);
+    assert_eq!(registrations.len(), world.resources().len());
     for registration in registrations {
         assert_eq!(registration.version, "v1beta1");
         assert!(registration.options.unwrap().pre_start_required);
@@ -57,28 +61,47 @@ async fn a_restarted_kubelet_gets_the_resources_again_and_pods_go_on() {
 async fn a_plugin_socket_that_somebody_deletes_is_made_again() {
     let world = World::with_cards(&[8]).await;
     world.kubelet.delete_plugin_sockets();
-    wait::holds("both resources to be registered again", || {
+    let twice = 2 * world.resources().len();
+    wait::holds("all resources to be registered again", || {
         world
             .kubelet
-            .with_memory(|memory| memory.registrations.len() >= 4)
+            .with_memory(|memory| memory.registrations.len() >= twice)
     })
     .await;
     world.registered().await;
     world.end().await;
 }
 
-#[tokio::test]
-async fn a_list_too_large_for_the_kubelet_is_not_offered_and_the_other_resource_is() {
-    let gib: Vec<u64> = vec![80; 8];
-    let world = World::with(&gib, |config| config.aliyun_unit = AliyunUnit::MiB);
-    wait::holds("slots to be offered", || world.kubelet.healthy(SLOTS) == 80).await;
-    let registered: Vec<String> = world.kubelet.with_memory(|memory| {
+fn registered(world: &World) -> BTreeSet<String> {
+    world.kubelet.with_memory(|memory| {
         let requests = memory.registrations.iter();
         requests
             .map(|request| request.resource_name.clone())
             .collect()
-    });
-    assert_eq!(registered, [SLOTS]);
+    })
+}
+
+#[tokio::test]
+async fn a_list_too_large_for_the_kubelet_is_not_offered_and_the_other_resources_are() {
+    let gib: Vec<u64> = vec![80; 8];
+    let world = World::with(&gib, |config| config.reading.aliyun = AliyunUnit::MiB);
+    for (resource, devices) in [(SLOTS, 80), (TENCENT, 800)] {
+        wait::holds(&format!("{resource} to be offered"), || {
+            world.kubelet.healthy(resource) == devices
+        })
+        .await;
+    }
+    assert_eq!(
+        registered(&world),
+        [SLOTS, TENCENT].map(str::to_owned).into()
+    );
+    world.end().await;
+}
+
+#[tokio::test]
+async fn without_consent_nvidias_resource_is_left_to_others() {
+    let world = World::with_cards(&[8]).await;
+    assert!(!registered(&world).contains(HAMI));
     world.end().await;
 }
 

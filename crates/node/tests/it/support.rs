@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gpushare_core::gpu::AliyunUnit;
+use gpushare_core::gpu::{AliyunUnit, Reading};
 use gpushare_daemon::Tasks;
 use gpushare_daemon::logging::Format;
 use gpushare_fake_nvml::Hardware;
@@ -17,15 +17,18 @@ use gpushare_fake_nvml::hardware;
 use gpushare_fake_nvml::testing::{Installed, install};
 use gpushare_kube::convert::PodFacts;
 use gpushare_node::agent::{self, Agent};
-use gpushare_node::config::Config;
+use gpushare_node::config::{Config, SlotsPerCard};
 use gpushare_node::nvml::Driver;
 use kube::Client;
+use serde_json::Value;
 use tempfile::TempDir;
 
 use kubelet::Kubelet;
 
 pub(crate) const ALIYUN: &str = "aliyun.com/gpu-mem";
 pub(crate) const SLOTS: &str = "gpushare.io/gpu";
+pub(crate) const TENCENT: &str = "tencent.com/vcuda-core";
+pub(crate) const HAMI: &str = "nvidia.com/gpu";
 pub(crate) const NODE: &str = "node-1";
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -60,7 +63,16 @@ impl World {
 
     /// A node whose agent talks to this API server.
     pub(crate) async fn with_api(gib: &[u64], client: Client) -> Self {
-        let mut world = Self::without_agent(gib, |_| {});
+        Self::with_api_and(gib, client, |_| {}).await
+    }
+
+    /// As [`Self::with_api`] with other settings.
+    pub(crate) async fn with_api_and(
+        gib: &[u64],
+        client: Client,
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
+        let mut world = Self::without_agent(gib, change);
         world.client = Some(client);
         world.start_agent_unlisted();
         world.registered().await;
@@ -87,8 +99,14 @@ impl World {
                 library: installed.library.clone(),
                 rescan: Duration::from_secs(1),
             },
-            aliyun_unit: AliyunUnit::GiB,
-            slots_per_card: 10,
+            reading: Reading {
+                aliyun: AliyunUnit::GiB,
+                hami: false,
+            },
+            slots: SlotsPerCard {
+                gpushare: 10,
+                hami: 4,
+            },
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             log_format: Format::Text,
             log_filter: "info".to_owned(),
@@ -105,15 +123,34 @@ impl World {
         }
     }
 
-    /// Waits until the kubelet has devices of both resources.
+    /// A node that serves HAMi's dialect too, its agent registered.
+    pub(crate) async fn with_hami(gib: &[u64]) -> Self {
+        let world = Self::with(gib, |config| config.reading.hami = true);
+        world.registered().await;
+        world
+    }
+
+    /// The resources that the agent serves to the kubelet.
+    pub(crate) fn resources(&self) -> Vec<&'static str> {
+        let mut resources = vec![SLOTS, ALIYUN, TENCENT];
+        resources.extend(self.config.reading.hami.then_some(HAMI));
+        resources
+    }
+
+    /// Waits until the kubelet has devices of every resource.
     pub(crate) async fn registered(&self) {
-        for resource in [SLOTS, ALIYUN] {
+        for resource in self.resources() {
             wait::until(&format!("{resource} to be offered"), || {
                 let offered = self.kubelet.healthy(resource);
                 (offered > 0).then_some(()).ok_or(offered)
             })
             .await;
         }
+    }
+
+    /// UUIDs of these cards, as containers and records name them.
+    pub(crate) fn cards(&self, indexes: &[usize]) -> Vec<String> {
+        indexes.iter().map(|index| self.card(*index)).collect()
     }
 
     pub(crate) fn card(&self, index: usize) -> String {
@@ -137,6 +174,11 @@ impl World {
 
     pub(crate) fn agent(&self) -> &Agent {
         &self.agent.as_ref().expect("the agent runs").agent
+    }
+
+    /// For the next agent.
+    pub(crate) fn reconfigure(&mut self, change: impl FnOnce(&mut Config)) {
+        change(&mut self.config);
     }
 
     pub(crate) async fn stop_agent(&mut self) {
@@ -169,19 +211,24 @@ impl World {
         pod: &str,
         container: &str,
     ) -> Result<BTreeMap<String, String>, String> {
+        let edits = self.edits(pod, container)?;
+        let env = edits["env"].as_array().unwrap().iter();
+        let pairs = env.filter_map(|entry| entry.as_str()?.split_once('='));
+        Ok(pairs
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect())
+    }
+
+    /// All that the CDI device of a container changes in it.
+    pub(crate) fn edits(&self, pod: &str, container: &str) -> Result<Value, String> {
         let name = self.kubelet.cdi_name(pod, container);
         let (kind, device) = name.split_once('=').ok_or("not a CDI name")?;
         for file in self.cdi_files() {
             let text = std::fs::read_to_string(&file).map_err(|error| error.to_string())?;
-            let spec: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let spec: Value = serde_json::from_str(&text).unwrap();
             let found = &spec["devices"][0];
             if spec["kind"] == kind && found["name"] == device {
-                let env = found["containerEdits"]["env"].as_array().unwrap();
-                return Ok(env
-                    .iter()
-                    .filter_map(|entry| entry.as_str()?.split_once('='))
-                    .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                    .collect());
+                return Ok(found["containerEdits"].clone());
             }
         }
         Err(format!("unresolvable CDI devices {name}"))

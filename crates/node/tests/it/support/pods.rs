@@ -1,14 +1,20 @@
 //! Pods as the watch shows them, with the record that the scheduler would have written.
 
-use gpushare_core::gpu::{self, AliyunUnit};
-use gpushare_core::names;
-use gpushare_core::placement::Placement;
+use gpushare_core::gpu::{self, AliyunUnit, CORE, MEMORY, Reading, WHOLE_CORE};
+use gpushare_core::placement::{ContainerPlacement, Hold, Placement, Share};
 use gpushare_core::record::Record;
+use gpushare_core::request::Want;
+use gpushare_core::{Amounts, CardId, names};
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
 use serde_json::{Value, json};
 
 use super::NODE;
+
+const ALL: Reading = Reading {
+    aliyun: AliyunUnit::GiB,
+    hami: true,
+};
 
 /// A pod whose uid is `uid-NAME`.
 #[derive(Clone)]
@@ -41,23 +47,41 @@ pub(crate) fn uid(name: &str) -> String {
 impl Pod {
     /// Asks in Aliyun's dialect, where the kubelet counts one device for each GiB.
     pub(crate) fn app(self, name: &str, gib: u64) -> Self {
-        self.container("containers", name, &aliyun(gib))
+        self.container("containers", name, aliyun(gib))
     }
 
     pub(crate) fn init(self, name: &str, gib: u64) -> Self {
-        self.container("initContainers", name, &aliyun(gib))
+        self.container("initContainers", name, aliyun(gib))
     }
 
     /// Asks in our own dialect, where the kubelet counts one slot.
     pub(crate) fn app_mib(self, name: &str, mib: u64) -> Self {
-        self.container("containers", name, &ours(mib))
+        self.container("containers", name, ours(mib))
     }
 
     pub(crate) fn init_mib(self, name: &str, mib: u64) -> Self {
-        self.container("initContainers", name, &ours(mib))
+        self.container("initContainers", name, ours(mib))
     }
 
-    fn container(mut self, list: &str, name: &str, limits: &Value) -> Self {
+    /// An app container with these limits.
+    pub(crate) fn asking(self, name: &str, limits: Value) -> Self {
+        self.container("containers", name, limits)
+    }
+
+    /// An init container that runs to the pod's end.
+    pub(crate) fn sidecar(mut self, name: &str, limits: Value) -> Self {
+        self = self.container("initContainers", name, limits);
+        let containers = self.object["spec"]["initContainers"].as_array_mut();
+        let sidecar = containers.unwrap().last_mut().unwrap();
+        sidecar["restartPolicy"] = json!("Always");
+        self
+    }
+
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "callers build the limits in place"
+    )]
+    fn container(mut self, list: &str, name: &str, limits: Value) -> Self {
         let container = json!({"name": name, "resources": {"limits": limits}});
         self.object["spec"][list]
             .as_array_mut()
@@ -74,16 +98,44 @@ impl Pod {
     /// Without any record.
     pub(crate) fn facts(&self) -> PodFacts {
         let pod: slim::Pod = serde_json::from_value(self.object.clone()).unwrap();
-        PodFacts::new(&pod, &gpu::dialects(AliyunUnit::GiB))
+        PodFacts::new(&pod, &gpu::read(ALL))
     }
 
     /// With everything on one card, as the scheduler records it.
     pub(crate) fn on(&self, card: &str) -> PodFacts {
         let ask = self.facts().ask.unwrap().unwrap();
         let placement = Placement::on_one_card(&ask, &card.into());
+        self.with_record(&self.record(&placement))
+    }
+
+    /// As the scheduler records it: for each asking container, in order, its cards, all of this size.
+    pub(crate) fn on_cards(&self, gib: u64, cards: &[&[String]]) -> PodFacts {
+        let capacity = Amounts::of(MEMORY, gib * 1024).with(CORE, WHOLE_CORE);
+        let ask = self.facts().ask.unwrap().unwrap();
+        assert_eq!(ask.containers.len(), cards.len());
+        let placed = ask.containers.iter().zip(cards);
+        let containers = placed.map(|(ask, cards)| {
+            let hold = match &ask.want {
+                Want::Whole => Hold::Whole,
+                Want::Share(part) => Hold::Part(part.on(&capacity)),
+            };
+            let share = |card: &String| Share {
+                card: CardId::new(card),
+                hold,
+            };
+            ContainerPlacement {
+                container: ask.container.clone(),
+                class: ask.class.clone(),
+                shares: cards.iter().map(share).collect(),
+            }
+        });
+        let containers = containers.collect();
+        self.with_record(&self.record(&Placement { containers }))
+    }
+
+    fn record(&self, placement: &Placement) -> String {
         let pod = uid(&self.name).as_str().into();
-        let record = Record::new(pod, NODE.into(), &gpu::classes(), &placement);
-        self.with_record(&record.encode())
+        Record::new(pod, NODE.into(), &gpu::classes(), placement).encode()
     }
 
     pub(crate) fn with_record(&self, record: &str) -> PodFacts {
