@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
 use gpushare_core::gpu::{AliyunUnit, Reading};
 use gpushare_core::lease::{Timing, TimingError};
+use gpushare_core::pack::Policy;
 use gpushare_daemon::logging;
 use gpushare_daemon::tls::TlsFiles;
 use gpushare_kube::bind::surely_over;
@@ -55,6 +56,16 @@ pub struct RawConfig {
     /// serves nvidia.com/gpu
     #[arg(long, env = "GPUSHARE_HAMI")]
     pub hami: bool,
+
+    /// How to choose among nodes and cards: learned, fgd, binpack, best-fit, first-fit or spread. A pod
+    /// may ask for another one with the annotation gpushare.io/policy
+    #[arg(long, env = "GPUSHARE_POLICY", default_value = "learned")]
+    pub policy: Policy,
+
+    /// What filter offers to kube-scheduler: the best node alone, so that nothing can overrule the choice,
+    /// or all nodes that fit, to be ranked by prioritize beside the scheduler's own scores
+    #[arg(long, env = "GPUSHARE_OFFER", value_enum, default_value_t)]
+    pub offer: Offer,
 
     /// Path of a kubeconfig; without it KUBECONFIG, the default path, or the pod's service account
     #[arg(long, env = "GPUSHARE_KUBECONFIG")]
@@ -112,6 +123,14 @@ pub struct RawConfig {
     pub log: String,
 }
 
+/// Which of the nodes that fit are offered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Offer {
+    #[default]
+    Best,
+    All,
+}
+
 /// The configuration in use.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -120,6 +139,8 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     pub aliyun_unit: AliyunUnit,
     pub hami: bool,
+    pub policy: Policy,
+    pub offer: Offer,
     pub kubeconfig: Option<PathBuf>,
     pub bind_timeout: Duration,
     /// Nothing when this is the only extender.
@@ -170,6 +191,8 @@ impl TryFrom<RawConfig> for Config {
             tls,
             aliyun_unit: raw.aliyun_memory_unit,
             hami: raw.hami,
+            policy: raw.policy,
+            offer: raw.offer,
             kubeconfig: raw.kubeconfig,
             bind_timeout: raw.bind_timeout,
             election,
@@ -181,6 +204,25 @@ impl TryFrom<RawConfig> for Config {
 }
 
 impl Config {
+    /// The defaults, for a single extender on any free port: what tests and tools start from.
+    pub fn alone() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            admin_listen: None,
+            tls: None,
+            aliyun_unit: AliyunUnit::default(),
+            hami: false,
+            policy: Policy::default(),
+            offer: Offer::default(),
+            kubeconfig: None,
+            bind_timeout: Duration::from_secs(2),
+            election: None,
+            max_body: 64 * MIB,
+            log_format: logging::Format::default(),
+            log_filter: "info".to_owned(),
+        }
+    }
+
     /// How requests are read.
     pub fn reading(&self) -> Reading {
         Reading {

@@ -9,6 +9,7 @@ pub mod card;
 pub mod choice;
 pub mod dialect;
 pub mod gpu;
+pub mod host;
 pub mod ids;
 pub mod inventory;
 pub mod lease;
@@ -26,6 +27,7 @@ pub mod why;
 
 pub use amounts::{Amounts, Classes, DeviceClass};
 pub use card::Card;
+pub use host::Host;
 pub use ids::{CardId, NodeName, PodUid};
 pub use ledger::Ledger;
 pub use placement::Placement;

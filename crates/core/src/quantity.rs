@@ -73,6 +73,16 @@ impl Quantity {
     }
 }
 
+impl Quantity {
+    /// The value in units of `per_unit` to one, rounded up and kept within an `i64`: for sums where a
+    /// bound is enough. Negative is nothing.
+    pub fn rounded_up(self, per_unit: u64) -> i64 {
+        let units = self.nanos.max(0).saturating_mul(i128::from(per_unit));
+        let rounded = units.saturating_add(NANOS_PER_UNIT - 1) / NANOS_PER_UNIT;
+        i64::try_from(rounded).unwrap_or(i64::MAX)
+    }
+}
+
 impl fmt::Debug for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}n", self.nanos)
@@ -283,5 +293,14 @@ mod tests {
         fn every_count_survives_printing(value in 0..=i64::MAX as u64) {
             proptest::prop_assert_eq!(count(&value.to_string()), Ok(value));
         }
+    }
+
+    #[test]
+    fn rounding_up_never_says_less_than_there_is() {
+        let thousandths = |text| Quantity::parse(text).unwrap().rounded_up(1_000);
+        assert_eq!(thousandths("500m"), 500);
+        assert_eq!(thousandths("1.0001"), 1_001);
+        assert_eq!(thousandths("-3"), 0);
+        assert_eq!(thousandths("9E"), i64::MAX);
     }
 }

@@ -8,7 +8,7 @@ use gpushare_core::names;
 use gpushare_core::record::{Record, RecordError};
 use gpushare_core::request::{PodAsk, Role};
 use gpushare_core::validate::{ContainerView, PodView, Violations, validate};
-use gpushare_core::{Classes, NodeName, PodUid};
+use gpushare_core::{Classes, Host, NodeName, PodUid};
 
 use crate::slim;
 
@@ -23,6 +23,8 @@ pub struct PodFacts {
     pub ended: bool,
     /// What the pod asks for, nothing, or everything that is wrong with it.
     pub ask: Result<Option<PodAsk>, Violations>,
+    /// What the pod takes of its node beside cards.
+    pub host: Host,
     record: Option<String>,
 }
 
@@ -42,6 +44,7 @@ impl PodFacts {
                 .map(NodeName::new),
             ended: matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed")),
             ask: validate(dialects, &view(pod)),
+            host: host(&pod.spec),
             record: annotations
                 .and_then(|all| all.get(names::ALLOCATION))
                 .cloned(),
@@ -71,6 +74,21 @@ impl PodFacts {
     }
 }
 
+fn host(spec: &slim::PodSpec) -> Host {
+    let containers = started(spec).map(|(_, container, role)| {
+        let (cpu, memory) = container.resources.requests.text();
+        (role, cpu, memory)
+    });
+    let (cpu, memory) = spec.overhead.text();
+    Host::peak(containers, Host::read(cpu, memory))
+}
+
+/// What a node has for pods beside its cards.
+pub fn allocatable(node: &slim::Node) -> Host {
+    let (cpu, memory) = node.status.allocatable.text();
+    Host::read(cpu, memory)
+}
+
 fn view(pod: &slim::Pod) -> PodView<'_> {
     let annotations = pod.metadata.annotations.iter().flatten();
     PodView {
@@ -81,20 +99,9 @@ fn view(pod: &slim::Pod) -> PodView<'_> {
     }
 }
 
-/// A pod's containers in the order in which they start.
 fn containers(spec: &slim::PodSpec) -> Vec<ContainerView<'_>> {
-    let init = spec.init_containers.iter().map(|container| {
-        let sidecar = container.restart_policy.as_deref() == Some("Always");
-        (container, if sidecar { Role::Sidecar } else { Role::Init })
-    });
-    let apps = spec
-        .containers
-        .iter()
-        .map(|container| (container, Role::App));
-    (0..)
-        .zip(init)
-        .chain((0..).zip(apps))
-        .map(|(index, (container, role))| ContainerView {
+    started(spec)
+        .map(|(index, container, role)| ContainerView {
             name: &container.name,
             role,
             index,
@@ -106,6 +113,20 @@ fn containers(spec: &slim::PodSpec) -> Vec<ContainerView<'_>> {
                 .collect(),
         })
         .collect()
+}
+
+/// A pod's containers in the order in which they start, each with its place in its list.
+fn started(spec: &slim::PodSpec) -> impl Iterator<Item = (u32, &slim::Container, Role)> {
+    let init = spec.init_containers.iter().map(|container| {
+        let sidecar = container.restart_policy.as_deref() == Some("Always");
+        (container, if sidecar { Role::Sidecar } else { Role::Init })
+    });
+    let apps = spec
+        .containers
+        .iter()
+        .map(|container| (container, Role::App));
+    let numbered = (0..).zip(init).chain((0..).zip(apps));
+    numbered.map(|(index, (container, role))| (index, container, role))
 }
 
 /// The cards that a node's agents published, of all classes; nothing when they have published none. A

@@ -36,6 +36,9 @@ pub struct PodSpec {
     pub init_containers: Vec<Container>,
     #[serde(default, deserialize_with = "or_default")]
     pub containers: Vec<Container>,
+    /// What the runtime takes beside the containers.
+    #[serde(default, deserialize_with = "or_default")]
+    pub overhead: HostQuantities,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -53,12 +56,34 @@ pub struct Container {
 pub struct Resources {
     #[serde(default, deserialize_with = "or_default")]
     pub limits: BTreeMap<String, QuantityText>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub requests: HostQuantities,
+}
+
+/// CPU and memory out of a map of quantities.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct HostQuantities {
+    #[serde(default)]
+    pub cpu: Option<QuantityText>,
+    #[serde(default)]
+    pub memory: Option<QuantityText>,
 }
 
 /// A quantity as written: Kubernetes sends text, people also write plain numbers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "TextOrNumber")]
 pub struct QuantityText(pub String);
+
+impl HostQuantities {
+    /// CPU and memory as written.
+    pub fn text(&self) -> (Option<&str>, Option<&str>) {
+        (text(self.cpu.as_ref()), text(self.memory.as_ref()))
+    }
+}
+
+fn text(quantity: Option<&QuantityText>) -> Option<&str> {
+    quantity.map(|quantity| quantity.0.as_str())
+}
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -86,6 +111,14 @@ pub struct PodStatus {
 pub struct Node {
     #[serde(default, deserialize_with = "metadata")]
     pub metadata: ObjectMeta,
+    #[serde(default, deserialize_with = "or_default")]
+    pub status: NodeStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct NodeStatus {
+    #[serde(default, deserialize_with = "or_default")]
+    pub allocatable: HostQuantities,
 }
 
 /// The fields of metadata that are kept.

@@ -145,7 +145,7 @@ fn shape(fleet: &Fleet, pod: &Pod) -> Shape {
         memory: pod.memory,
         cards: pod.cards,
         want: if pod.milli < CARD && pod.cards > 0 {
-            Want::Share(amounts(pod.milli))
+            Want::share(amounts(pod.milli))
         } else {
             Want::Whole
         },

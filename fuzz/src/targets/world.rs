@@ -1,18 +1,14 @@
 //! A small cluster in memory, and the extender that knows it.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use gpushare_control::config::Config;
 use gpushare_control::extender::Extender;
 use gpushare_core::card::Card;
-use gpushare_core::gpu::{self, AliyunUnit};
+use gpushare_core::gpu::{self};
 use gpushare_core::{Amounts, inventory, names};
 use gpushare_daemon::Tasks;
-use gpushare_daemon::logging::Format;
 use http_body_util::BodyExt;
 use kube::Client;
 use serde::de::DeserializeOwned;
@@ -34,17 +30,9 @@ pub(super) fn block_on<T>(work: impl Future<Output = T>) -> T {
 /// The routes of an extender that knows two nodes and one waiting pod. Call it within [`block_on`].
 pub(super) fn extender(client: Client) -> Router {
     let config = Config {
-        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-        admin_listen: None,
-        tls: None,
-        aliyun_unit: AliyunUnit::GiB,
         hami: true,
-        kubeconfig: None,
-        bind_timeout: Duration::from_secs(2),
-        election: None,
         max_body: 1024 * 1024,
-        log_format: Format::Text,
-        log_filter: "off".to_owned(),
+        ..Config::alone()
     };
     let extender = Extender::new(config, client, Tasks::new());
     let nodes = [node("fake-1", &[16, 24]), node("fake-2", &[8])];

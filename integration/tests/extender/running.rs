@@ -3,18 +3,14 @@
 use anyhow::{Context, Result, ensure};
 use axum::body::Body;
 use axum::http::Request;
-use gpushare_control::config::Config;
+use gpushare_control::config::{Config, Offer};
 use gpushare_control::extender::Extender;
-use gpushare_core::gpu::AliyunUnit;
 use gpushare_daemon::Tasks;
-use gpushare_daemon::logging::Format;
 use http_body_util::BodyExt;
 
 use integration::{DEADLINE, Scope, wait_for};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
-use std::net::SocketAddr;
-use std::time::Duration;
 use tower::ServiceExt;
 
 /// Ends with the value, as a killed process does: nothing is said to anybody.
@@ -33,17 +29,8 @@ impl Running {
     /// Starts an extender and waits until it knows `node`.
     pub(crate) async fn start(test: &Scope, node: &str) -> Result<Self> {
         let config = Config {
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            admin_listen: None,
-            tls: None,
-            aliyun_unit: AliyunUnit::GiB,
-            hami: false,
-            kubeconfig: None,
-            bind_timeout: Duration::from_secs(2),
-            election: None,
-            max_body: 1024 * 1024,
-            log_format: Format::Text,
-            log_filter: "warn".to_owned(),
+            offer: Offer::All,
+            ..Config::alone()
         };
         let tasks = Tasks::new();
         let extender = Extender::new(config, test.client(), tasks.clone());

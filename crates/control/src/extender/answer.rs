@@ -36,6 +36,8 @@ pub(super) struct Answer<'a> {
     verdicts: Vec<Option<usize>>,
     reasons: Vec<Reason>,
     known: BTreeMap<Why, usize>,
+    /// The place of the one candidate that is offered, where the others are not spoken of.
+    only: Option<usize>,
     is_error: bool,
 }
 
@@ -93,6 +95,13 @@ impl<'a> Answer<'a> {
         Self::of(candidates, |_| None)
     }
 
+    /// Offers one candidate and says nothing of the others: nobody asks why, as this one will do.
+    pub(super) fn offering_only(candidates: &'a Candidates<'a>, best: &str) -> Self {
+        let mut answer = Self::empty(candidates);
+        answer.only = candidates.names().position(|name| name == best);
+        answer
+    }
+
     /// Refuses every candidate for one reason.
     pub(super) fn refusing_all(
         candidates: &'a Candidates<'a>,
@@ -137,6 +146,7 @@ impl<'a> Answer<'a> {
             verdicts: Vec::new(),
             reasons: Vec::new(),
             known: BTreeMap::new(),
+            only: None,
             is_error: false,
         }
     }
@@ -181,7 +191,11 @@ impl<'a> Answer<'a> {
             nodes.saturating_mul(reason.json.get().len() + 4)
         });
         // About right, so that a large answer is not moved while it is written.
-        let size = reasons.fold(self.candidates.written_size(), usize::saturating_add);
+        let names = match self.only {
+            Some(_) => 0,
+            None => self.candidates.written_size(),
+        };
+        let size = reasons.fold(names, usize::saturating_add);
         let mut text = Vec::with_capacity(size.saturating_add(256).min(LARGEST_RESERVATION));
         serde_json::to_writer(&mut text, self)?;
         Ok(text)
@@ -193,6 +207,7 @@ impl<'a> Answer<'a> {
             .zip(offered)
             .filter(|(_, offered)| *offered)
             .map(|(one, _)| one)
+            .chain(self.only.and_then(|at| all.get(at)))
     }
 
     fn reasons(&self) -> impl Iterator<Item = (&'a str, &RawValue)> {

@@ -2,6 +2,8 @@
 
 use gpushare_kube::convert::PodFacts;
 
+use crate::config::Offer;
+
 use super::answer::{Answer, Refusal};
 use super::state::State;
 use super::wire::Candidates;
@@ -10,9 +12,15 @@ pub(super) fn filter<'a>(
     state: &State,
     pod: &PodFacts,
     candidates: &'a Candidates<'a>,
+    offer: Offer,
 ) -> Answer<'a> {
     if let Err(missing) = state.ready() {
         return not_ready(candidates, missing);
+    }
+    if offer == Offer::Best
+        && let Some(best) = best(state, pod, candidates)
+    {
+        return Answer::offering_only(candidates, best);
     }
     let ask = match &pod.ask {
         Ok(Some(ask)) => ask,
@@ -33,6 +41,22 @@ pub(super) fn filter<'a>(
     } else {
         answer
     }
+}
+
+/// The node that packing prefers, if the ledger agrees that it fits.
+fn best<'s>(state: &'s State, pod: &PodFacts, candidates: &Candidates<'_>) -> Option<&'s str> {
+    let ask = pod.ask.as_ref().ok()?.as_ref();
+    let packing = state.packing();
+    // A pod without cards is left to the scheduler's own scores, unless it has to share a node with them.
+    if ask.is_none() && candidates.names().any(|name| !packing.has_cards(name)) {
+        return None;
+    }
+    let preferred = packing.best(ask, pod.host, candidates.names())?;
+    if let Some(ask) = ask {
+        let search = state.ledger().search(ask);
+        state.ledger().fit(preferred, &pod.uid, &search).ok()?;
+    }
+    Some(preferred)
 }
 
 /// No answer can be given now; the scheduler asks again soon.

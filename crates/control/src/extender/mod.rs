@@ -87,7 +87,10 @@ impl Extender {
     pub fn new(config: Config, client: Client, tasks: Tasks) -> Self {
         let dialects = Arc::new(gpu::read(config.reading()));
         let (notices, waiting) = notices::queue();
-        let state = Arc::new(RwLock::new(State::new(dialects.classes.clone())));
+        let state = Arc::new(RwLock::new(State::new(
+            dialects.classes.clone(),
+            config.policy,
+        )));
         let leadership = match config.election {
             Some(_) => Leadership::following(),
             None => Leadership::alone(),

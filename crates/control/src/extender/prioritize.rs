@@ -1,12 +1,8 @@
-//! Prioritize: the node whose best card keeps least free comes first, so that pods fill cards and whole
-//! cards stay whole.
+//! Prioritize: the node that the policy prefers, alone at the top.
 //!
-//! Scores are ranks, not amounts: the best node is alone at the top, and equal nodes are ranked by
-//! name. kube-scheduler chooses at random among equal scores, which would scatter equal pods.
+//! kube-scheduler chooses at random among equal scores and adds its own; only a single best node with a
+//! weight above the sum of all others makes the choice ours.
 
-use std::collections::HashMap;
-
-use gpushare_core::Amounts;
 use gpushare_kube::convert::PodFacts;
 
 use super::state::State;
@@ -20,28 +16,45 @@ pub(super) fn prioritize<'a>(
     pod: &PodFacts,
     candidates: &'a Candidates<'a>,
 ) -> Vec<HostPriority<'a>> {
-    let mut ranked: Vec<(Amounts, &str)> = match &pod.ask {
-        Ok(Some(ask)) => {
-            let search = state.ledger().search(ask);
-            let left = |name: &str| state.ledger().left(name, &pod.uid, &search);
-            let names = candidates.names();
-            let fitting = names.filter_map(|name| Some((left(name)?, name)));
-            fitting.collect()
-        }
-        _ => Vec::new(),
+    let best = best(state, pod, candidates);
+    let score = |host: &str| match &best {
+        Best::One(best) => i64::from(*best == host) * BEST,
+        Best::WithoutCards => i64::from(!state.packing().has_cards(host)) * BEST,
+        Best::Any => 0,
     };
-    ranked.sort_unstable();
-    let ranks = (0..=BEST).rev().chain(std::iter::repeat(0));
-    let scores: HashMap<&str, i64> = ranked
-        .into_iter()
-        .map(|(_, name)| name)
-        .zip(ranks)
-        .collect();
-    candidates
-        .names()
-        .map(|host| HostPriority {
-            host,
-            score: scores.get(host).copied().unwrap_or(0),
-        })
-        .collect()
+    let scored = candidates.names().map(|host| HostPriority {
+        host,
+        score: score(host),
+    });
+    scored.collect()
+}
+
+/// What packing prefers.
+enum Best<'a> {
+    One(&'a str),
+    /// The pod needs no card: it should leave nodes with cards to others.
+    WithoutCards,
+    Any,
+}
+
+fn best<'a>(state: &'a State, pod: &PodFacts, candidates: &'a Candidates<'a>) -> Best<'a> {
+    let packing = state.packing();
+    let ask = match &pod.ask {
+        Ok(ask) => ask.as_ref(),
+        Err(_) => return Best::Any,
+    };
+    if ask.is_none() && candidates.names().any(|name| !packing.has_cards(name)) {
+        return Best::WithoutCards;
+    }
+    if let Some(best) = packing.best(ask, pod.host, candidates.names()) {
+        return Best::One(best);
+    }
+    // Packing sees no room where the ledger does: its view of CPU and memory may be behind.
+    let Some(ask) = ask else {
+        return Best::Any;
+    };
+    let search = state.ledger().search(ask);
+    let left = |name: &'a str| Some((state.ledger().left(name, &pod.uid, &search)?, name));
+    let tightest = candidates.names().filter_map(left).min();
+    tightest.map_or(Best::Any, |(_, name)| Best::One(name))
 }

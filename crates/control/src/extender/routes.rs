@@ -56,7 +56,12 @@ impl Extender {
             return Ok(written(StatusCode::OK, answer.write()));
         }
         let pod = PodFacts::new(&args.pod, &self.0.dialects);
-        let answer = filter::filter(&self.0.state.read(), &pod, &args.candidates);
+        let answer = filter::filter(
+            &self.0.state.read(),
+            &pod,
+            &args.candidates,
+            self.0.config.offer,
+        );
         self.0.metrics.refused(answer.refusals());
         let (name, asked) = (
             format_args!("{}/{}", pod.namespace, pod.name),

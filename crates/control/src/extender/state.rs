@@ -6,15 +6,18 @@
 //! another one on the same node, because the containers already hold the first card.
 
 mod binds;
+mod packing;
 mod pods;
 mod reads;
 
 use std::collections::{BTreeSet, HashMap};
 
 use gpushare_core::card::Card;
-use gpushare_core::{Classes, Ledger, NodeName, PodAsk, PodUid};
+use gpushare_core::pack::Policy;
+use gpushare_core::{Classes, Host, Ledger, NodeName, PodAsk, PodUid};
 
 pub(crate) use binds::{Followup, Reservation};
+pub(crate) use packing::Packing;
 pub(crate) use reads::Verdict;
 
 /// A pod that asks for our devices and has not ended.
@@ -23,6 +26,7 @@ pub(crate) struct KnownPod {
     pub namespace: String,
     pub name: String,
     pub ask: PodAsk,
+    pub host: Host,
     pub node: Option<NodeName>,
 }
 
@@ -39,11 +43,13 @@ pub(crate) struct PodRef {
 pub(crate) struct NodeFacts {
     pub name: NodeName,
     pub cards: Vec<Card>,
+    pub allocatable: Host,
 }
 
 #[derive(Debug)]
 pub(crate) struct State {
     ledger: Ledger,
+    packing: Packing,
     pods: HashMap<PodUid, KnownPod>,
     nodes: BTreeSet<NodeName>,
     attempts: HashMap<PodUid, binds::Attempts>,
@@ -53,8 +59,10 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(classes: Classes) -> Self {
+    pub(crate) fn new(classes: Classes, policy: Policy) -> Self {
+        let class = classes.iter().next().map(|class| class.name.clone());
         Self {
+            packing: Packing::new(policy, class),
             ledger: Ledger::new(classes),
             pods: HashMap::new(),
             nodes: BTreeSet::new(),
@@ -67,6 +75,10 @@ impl State {
 
     pub(crate) fn ledger(&self) -> &Ledger {
         &self.ledger
+    }
+
+    pub(crate) fn packing(&self) -> &Packing {
+        &self.packing
     }
 
     pub(crate) fn pod(&self, uid: &str) -> Option<&KnownPod> {
@@ -88,18 +100,24 @@ impl State {
 
     pub(crate) fn apply_node(&mut self, node: NodeFacts) {
         self.ledger.set_node(&node.name, node.cards);
+        self.packing.set_allocatable(&node.name, node.allocatable);
+        self.packing.redraw(&self.ledger, &node.name);
         self.nodes.insert(node.name);
     }
 
     pub(crate) fn delete_node(&mut self, name: &str) {
         self.ledger.remove_node(name);
+        self.packing.remove_node(name);
         self.nodes.remove(name);
     }
 
-    pub(crate) fn replace_nodes(&mut self, listed: Vec<NodeFacts>) {
+    pub(crate) fn replace_nodes(&mut self, mut listed: Vec<NodeFacts>) {
+        // In the order of names packing takes over each node at its end.
+        listed.sort_by(|a, b| a.name.cmp(&b.name));
         let names: BTreeSet<NodeName> = listed.iter().map(|node| node.name.clone()).collect();
         for gone in std::mem::take(&mut self.nodes).difference(&names) {
             self.ledger.remove_node(gone.as_str());
+            self.packing.remove_node(gone.as_str());
         }
         for node in listed {
             self.apply_node(node);

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use gpushare_core::{NodeName, PodUid};
+use gpushare_core::{Host, NodeName, PodUid};
 use gpushare_kube::bind::{ReadError, read_pod};
 use gpushare_kube::convert::{self, PodFacts};
 use gpushare_kube::notice::Notice;
@@ -26,7 +26,8 @@ pub(crate) enum Seen {
     Ours(PodFacts),
     /// Waits for a node with a request that makes no sense.
     Invalid(Notice),
-    Other(PodUid),
+    /// With what it takes of its node, if it runs on one.
+    Other(PodUid, Option<(NodeName, Host)>),
 }
 
 /// The watch of pods leads here.
@@ -49,7 +50,10 @@ impl Index<slim::Pod> for Pods<'_> {
                 name: facts.name,
                 reason: INVALID,
             }),
-            _ => Seen::Other(facts.uid),
+            _ => {
+                let node = facts.node.filter(|_| !facts.ended);
+                Seen::Other(facts.uid, node.map(|node| (node, facts.host)))
+            }
         }
     }
 
@@ -61,29 +65,30 @@ impl Index<slim::Pod> for Pods<'_> {
                 state.end_pod(&notice.pod);
                 self.0.notify(notice);
             }
-            Seen::Other(uid) => state.end_pod(&uid),
+            Seen::Other(uid, takes) => state.apply_other(&uid, takes),
         }
     }
 
     fn delete(&self, pod: Seen) {
         let (Seen::Ours(PodFacts { uid, .. })
         | Seen::Invalid(Notice { pod: uid, .. })
-        | Seen::Other(uid)) = pod;
+        | Seen::Other(uid, _)) = pod;
         self.0.0.state.write().end_pod(&uid);
     }
 
     fn replace(&self, pods: Vec<Seen>) {
-        let ours = pods.into_iter().filter_map(|pod| match pod {
-            Seen::Ours(facts) => Some(facts),
-            Seen::Invalid(notice) => {
-                self.0.notify(notice);
-                None
+        let (mut ours, mut others) = (Vec::new(), Vec::new());
+        for pod in pods {
+            match pod {
+                Seen::Ours(facts) => ours.push(facts),
+                Seen::Invalid(notice) => self.0.notify(notice),
+                Seen::Other(uid, takes) => {
+                    others.extend(takes.map(|(node, host)| (uid, node, host)));
+                }
             }
-            Seen::Other(_) => None,
-        });
-        let ours: Vec<PodFacts> = ours.collect();
+        }
         tracing::info!(pods = ours.len(), "listed the pods that ask for cards");
-        let to_read = self.0.0.state.write().replace_pods(ours);
+        let to_read = self.0.0.state.write().replace_pods(ours, others);
         for pod in to_read {
             self.0.follow_up(pod, Followup::ReadNow);
         }
@@ -107,6 +112,7 @@ impl Index<slim::Node> for Nodes<'_> {
         NodeFacts {
             name: NodeName::new(name),
             cards: cards.unwrap_or_default(),
+            allocatable: convert::allocatable(node),
         }
     }
 

@@ -1,18 +1,14 @@
 //! A cluster in memory: nodes with cards, pods, and the extender that knows them.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
-use gpushare_control::config::Config;
+use gpushare_control::config::{Config, Offer};
 use gpushare_control::extender::Extender;
 use gpushare_core::card::Card;
 use gpushare_core::gpu::{self, AliyunUnit};
 use gpushare_core::request::PodAsk;
 use gpushare_core::{Amounts, Placement, Record, inventory, names};
 use gpushare_daemon::Tasks;
-use gpushare_daemon::logging::Format;
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
 use http_body_util::BodyExt;
@@ -25,17 +21,9 @@ pub(crate) const GIB: u64 = 1024;
 
 pub(crate) fn config() -> Config {
     Config {
-        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-        admin_listen: None,
-        tls: None,
-        aliyun_unit: AliyunUnit::GiB,
-        hami: false,
-        kubeconfig: None,
-        bind_timeout: Duration::from_secs(2),
-        election: None,
+        offer: Offer::All,
         max_body: 1024 * 1024,
-        log_format: Format::Text,
-        log_filter: "info".to_owned(),
+        ..Config::alone()
     }
 }
 
@@ -102,7 +90,11 @@ fn parse<T: DeserializeOwned>(value: &Value) -> T {
 
 /// An extender that knows these nodes and pods.
 pub(crate) fn extender(nodes: &[Value], pods: &[Value]) -> Extender {
-    let extender = Extender::new(config(), no_api_server(), Tasks::new());
+    extender_with(config(), nodes, pods)
+}
+
+pub(crate) fn extender_with(config: Config, nodes: &[Value], pods: &[Value]) -> Extender {
+    let extender = Extender::new(config, no_api_server(), Tasks::new());
     let nodes: Vec<slim::Node> = nodes.iter().map(parse).collect();
     let pods: Vec<slim::Pod> = pods.iter().map(parse).collect();
     extender.load(&nodes, &pods);

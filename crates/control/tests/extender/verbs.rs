@@ -1,11 +1,14 @@
 //! Filter, prioritize, inspect and the administration routes over a known cluster.
 
 use axum::http::StatusCode;
+use gpushare_control::config::{Config, Offer};
 use gpushare_control::extender::Extender;
 use gpushare_daemon::Tasks;
 use serde_json::{Value, json};
 
-use crate::cluster::{call, config, extender, get, no_api_server, node, pod, pod_of_gib, running};
+use crate::cluster::{
+    call, config, extender, extender_with, get, no_api_server, node, pod, pod_of_gib, running,
+};
 use crate::kubernetes::{ExtenderFilterResult, HostPriorityList};
 
 async fn filter(extender: &Extender, pod: &Value, nodes: &[&str]) -> ExtenderFilterResult {
@@ -118,7 +121,7 @@ async fn scores(extender: &Extender, pod: &Value, nodes: &[String]) -> Vec<(Stri
 }
 
 #[tokio::test]
-async fn the_tightest_node_wins_alone_and_equal_nodes_are_ranked_by_name() {
+async fn the_best_node_wins_alone_in_whatever_order_the_question_comes() {
     let nodes: Vec<Value> = (0..14).map(|n| node(&format!("n{n:02}"), &[16])).collect();
     let tight = running(pod_of_gib("a", 10), "n07", "GPU-n07-0");
     let extender = extender(&nodes, &[tight]);
@@ -134,23 +137,69 @@ async fn the_tightest_node_wins_alone_and_equal_nodes_are_ranked_by_name() {
         forward, backward,
         "the order of the question does not matter"
     );
-    forward.sort_by_key(|(_, score)| -score);
-    let best: Vec<_> = forward
-        .iter()
-        .take(3)
-        .map(|(name, score)| (&**name, *score))
-        .collect();
-    assert_eq!(best, [("n07", 10), ("n00", 9), ("n01", 8)]);
-    assert!(forward.iter().all(|(_, score)| (0..=10).contains(score)));
-    assert!(forward.contains(&("unknown".to_owned(), 0)));
+    let best: Vec<_> = forward.iter().filter(|(_, score)| *score > 0).collect();
+    assert_eq!(best, [&("n07".to_owned(), 10)]);
 }
 
 #[tokio::test]
-async fn a_pod_that_asks_nothing_leaves_the_order_to_the_scheduler() {
+async fn a_pod_that_needs_no_card_leaves_nodes_with_cards_to_others() {
     let extender = extender(&[node("n1", &[8])], &[]);
-    let names = ["n1".to_owned(), "n2".to_owned()];
-    let scores = scores(&extender, &pod("plain", &json!({"cpu": "1"})), &names).await;
-    assert!(scores.iter().all(|(_, score)| *score == 0), "{scores:?}");
+    let names = ["n1", "n2", "n3"].map(str::to_owned);
+    let plain = pod("plain", &json!({"cpu": "1"}));
+    let scores = scores(&extender, &plain, &names).await;
+    let scores: Vec<i64> = scores.into_iter().map(|(_, score)| score).collect();
+    assert_eq!(scores, [0, 10, 10]);
+}
+
+fn best_only() -> Config {
+    Config {
+        offer: Offer::Best,
+        ..config()
+    }
+}
+
+#[tokio::test]
+async fn filter_offers_the_best_node_alone_so_that_nothing_overrules_it() {
+    let nodes: Vec<Value> = (0..5).map(|n| node(&format!("n{n}"), &[16])).collect();
+    let tight = running(pod_of_gib("a", 10), "n3", "GPU-n3-0");
+    let extender = extender_with(best_only(), &nodes, &[tight]);
+    let names = ["n0", "n1", "n2", "n3", "n4", "unknown"];
+    let result = filter(&extender, &pod_of_gib("new", 4), &names).await;
+    assert!(result.refused().is_empty());
+    assert_eq!(result.node_names.unwrap(), ["n3"]);
+    let result = filter(&extender, &pod_of_gib("large", 20), &names).await;
+    assert_eq!(result.refused().len(), names.len(), "every node says why");
+}
+
+#[tokio::test]
+async fn a_pod_may_ask_for_another_policy_than_the_clusters() {
+    let nodes: Vec<Value> = (0..3).map(|n| node(&format!("n{n}"), &[16, 16])).collect();
+    let tight = running(pod_of_gib("a", 10), "n1", "GPU-n1-0");
+    let extender = extender_with(best_only(), &nodes, &[tight]);
+    let mut spread = pod_of_gib("new", 4);
+    spread["metadata"]["annotations"] = json!({"gpushare.io/policy": "spread"});
+    let result = filter(&extender, &spread, &["n1", "n0"]).await;
+    assert_eq!(result.node_names.unwrap(), ["n0"]);
+    spread["metadata"]["annotations"] = json!({"gpushare.io/policy": "best-fit"});
+    let result = filter(&extender, &spread, &["n1", "n0"]).await;
+    assert_eq!(result.node_names.unwrap(), ["n1"]);
+}
+
+#[tokio::test]
+async fn selectors_by_model_and_card_keep_a_pod_where_it_wants_to_be() {
+    let extender = extender_with(best_only(), &[node("n1", &[8]), node("n2", &[8])], &[]);
+    let chosen = |annotation: &str, value: &str| {
+        let mut pod = pod_of_gib("new", 4);
+        pod["metadata"]["annotations"] = json!({annotation: value});
+        pod
+    };
+    let here = chosen("gpushare.io/card-ids", "GPU-n2-0");
+    let result = filter(&extender, &here, &["n1", "n2"]).await;
+    assert_eq!(result.node_names.unwrap(), ["n2"]);
+    let nowhere = chosen("gpushare.io/card-models", "A100");
+    let refused = filter(&extender, &nowhere, &["n1"]).await.refused();
+    let reason = "gpushare: the pod's selectors exclude the cards that would do";
+    assert_eq!(refused["n1"], reason);
 }
 
 #[tokio::test]

@@ -83,7 +83,7 @@ fn request(draw: &mut Draw) -> Shape {
             let amounts = Amounts::of(0, 160 * part).with(1, part);
             Shape {
                 cpu,
-                want: Want::Share(amounts),
+                want: Want::share(amounts),
                 ..whole(1)
             }
         }
@@ -93,7 +93,7 @@ fn request(draw: &mut Draw) -> Shape {
 /// 4 GiB and a quarter of a card's compute.
 pub(crate) fn share() -> Shape {
     Shape {
-        want: Want::Share(Amounts::of(0, 4_096).with(1, 25)),
+        want: Want::share(Amounts::of(0, 4_096).with(1, 25)),
         ..whole(1)
     }
 }

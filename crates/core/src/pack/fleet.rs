@@ -228,9 +228,19 @@ impl Fleet {
         shape: &Shape,
         nodes: impl IntoIterator<Item = usize>,
     ) -> Option<Pick> {
-        let mut judge = Judge::new(self, shape);
+        self.choose_by(&self.policy, shape, nodes)
+    }
+
+    /// [`Self::choose_among`] by another policy, one that needs no lessons of its own.
+    pub fn choose_by(
+        &self,
+        policy: &Policy,
+        shape: &Shape,
+        nodes: impl IntoIterator<Item = usize>,
+    ) -> Option<Pick> {
+        let mut judge = Judge::new(self, policy, shape);
         let mut best: Option<(Key, Pick)> = None;
-        let by_order = self.policy.goes_by_order();
+        let by_order = policy.goes_by_order();
         for index in nodes {
             if by_order && best.is_some_and(|(_, best)| best.node < index) {
                 continue;
@@ -246,7 +256,7 @@ impl Fleet {
 
     /// The best placement on each of these nodes that has one, best node first.
     pub fn rank(&self, shape: &Shape, nodes: impl IntoIterator<Item = usize>) -> Vec<(Key, Pick)> {
-        let mut judge = Judge::new(self, shape);
+        let mut judge = Judge::new(self, &self.policy, shape);
         let mut ranking: Vec<(Key, Pick)> = nodes
             .into_iter()
             .filter_map(|index| {
@@ -262,7 +272,7 @@ impl Fleet {
     /// The values behind a placement, term by term: grains, unless the name says otherwise.
     pub fn explain(&self, pick: Pick, shape: &Shape) -> Vec<Term> {
         match self.nodes.get(pick.node) {
-            Some(node) => Judge::new(self, shape).explain(node, pick),
+            Some(node) => Judge::new(self, &self.policy, shape).explain(node, pick),
             None => Vec::new(),
         }
     }

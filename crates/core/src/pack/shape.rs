@@ -2,23 +2,15 @@
 
 use super::grain::{self, GRAINS};
 use super::pool::{Pool, PoolSet};
-use crate::amounts::Amounts;
 
-/// What a pod needs of each of its cards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Want {
-    /// The card alone, whatever its size.
-    Whole,
-    /// A part of it.
-    Share(Amounts),
-}
+pub use crate::request::Want;
 
 impl Want {
     /// How much of a card of this pool is taken, in grains; nothing when even an empty one is too small.
     pub fn size_on(&self, pool: &Pool) -> Option<i64> {
         match self {
             Self::Whole => Some(GRAINS),
-            Self::Share(amounts) => grain::size(amounts, &pool.capacity),
+            Self::Share(part) => grain::size(&part.on(&pool.capacity), &pool.capacity),
         }
     }
 }

@@ -90,7 +90,7 @@ impl CardRoom {
     pub fn admits(&self, want: &Want) -> bool {
         match want {
             Want::Whole => self.is_untouched(),
-            Want::Share(amounts) => amounts.fits_in(&self.free),
+            Want::Share(part) => part.on(&self.capacity).fits_in(&self.free),
         }
     }
 
@@ -98,7 +98,7 @@ impl CardRoom {
     pub(super) fn left(&self, want: &Want) -> Left {
         let free = match want {
             Want::Whole => Amounts::ZERO,
-            Want::Share(amounts) => self.free.saturating_sub(amounts),
+            Want::Share(part) => self.free.saturating_sub(&part.on(&self.capacity)),
         };
         Left {
             free,
@@ -110,7 +110,7 @@ impl CardRoom {
     pub(super) fn would_admit(&self, want: &Want, left: &Left) -> bool {
         match want {
             Want::Whole => left.free == self.capacity,
-            Want::Share(amounts) => amounts.fits_in(&left.free),
+            Want::Share(part) => part.on(&self.capacity).fits_in(&left.free),
         }
     }
 
@@ -130,8 +130,8 @@ impl CardRoom {
     fn plus(&self, want: &Want) -> Self {
         let free = match want {
             Want::Whole => self.capacity,
-            Want::Share(amounts) => {
-                let sum = self.free.saturating_add(amounts);
+            Want::Share(part) => {
+                let sum = self.free.saturating_add(&part.on(&self.capacity));
                 let excess = sum.saturating_sub(&self.capacity);
                 sum.saturating_sub(&excess)
             }
@@ -216,7 +216,7 @@ impl Space {
         shape.cpu <= self.cpu
             && shape.memory <= self.memory
             && match &shape.want {
-                Want::Share(amounts) if shape.cards > 0 => amounts.fits_in(&self.most),
+                Want::Share(part) if shape.cards > 0 => part.amounts.fits_in(&self.most),
                 _ => true,
             }
     }

@@ -42,7 +42,7 @@ fn share(cards: u32, memory: u64, core: u64) -> Shape {
         cpu: 1_000,
         memory: 1_000,
         cards,
-        want: Want::Share(amounts(memory, core)),
+        want: Want::share(amounts(memory, core)),
         pools: PoolSet::ANY,
     }
 }

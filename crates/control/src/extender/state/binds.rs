@@ -59,7 +59,17 @@ impl State {
             let node = booking.node.clone();
             return Err(Why::BindInProgress { node });
         }
-        let placement = self.ledger.reserve(pod, node, ask)?;
+        let host = self
+            .pods
+            .get(pod)
+            .map(|known| known.host)
+            .unwrap_or_default();
+        let packing = &self.packing;
+        let placement = self.ledger.reserve_with(pod, node, ask, |search, rooms| {
+            packing.place(ask, host, node, search, rooms)
+        })?;
+        self.packing.set_pod(pod, Some((node, host)));
+        self.redraw(std::slice::from_ref(node));
         self.attempts.entry(pod.clone()).or_default().term = term;
         let record = Record::new(pod.clone(), node.clone(), self.ledger.classes(), &placement);
         let view = self.ledger.node(node.as_str());
@@ -146,7 +156,10 @@ impl State {
     }
 
     pub(super) fn forget_booking(&mut self, pod: &PodUid) {
+        let mut changed: Vec<NodeName> = self.booked_node(pod).into_iter().collect();
         self.ledger.release(pod);
+        changed.extend(self.packing.set_pod(pod, None));
+        self.redraw(&changed);
         self.attempts.remove(pod);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use gpushare_core::PodUid;
 use gpushare_core::ledger::{Bound, State as Booked};
+use gpushare_core::{Host, NodeName, PodUid};
 use gpushare_kube::convert::PodFacts;
 
 use super::{KnownPod, PodRef, State};
@@ -15,19 +15,60 @@ impl State {
             self.end_pod(&facts.uid);
             return;
         }
+        let before = self.booked_node(&facts.uid);
         let bound = self.believed(&facts);
         if let Some(bound) = bound {
             self.ledger.confirm(bound);
             self.attempts.remove(&facts.uid);
         }
+        let mut changed = self.occupy(&facts.uid, facts.node.as_ref(), facts.host);
+        if self.booked_node(&facts.uid) != before {
+            changed.extend(before);
+            changed.extend(self.booked_node(&facts.uid));
+        }
+        self.redraw(&changed);
         if let Some((uid, pod)) = known(facts) {
+            if !self.pods.contains_key(&uid) {
+                self.packing.observe(&pod.ask, pod.host);
+            }
             self.pods.insert(uid, pod);
+        }
+    }
+
+    /// A pod that asks for nothing of ours, or for something invalid, with what it takes of its node.
+    pub(crate) fn apply_other(&mut self, pod: &PodUid, takes: Option<(NodeName, Host)>) {
+        self.end_pod(pod);
+        if let Some((node, host)) = takes {
+            let changed = self.occupy(pod, Some(&node), host);
+            self.redraw(&changed);
+        }
+    }
+
+    /// What the pod takes of its node beside cards. Until the watch shows where it is, the node that its
+    /// booking names counts.
+    fn occupy(&mut self, pod: &PodUid, node: Option<&NodeName>, host: Host) -> Vec<NodeName> {
+        let booked = self.booked_node(pod);
+        let node = node.or(booked.as_ref());
+        self.packing.set_pod(pod, node.map(|node| (node, host)))
+    }
+
+    pub(super) fn booked_node(&self, pod: &PodUid) -> Option<NodeName> {
+        let booking = self.ledger.booking(pod.as_str());
+        booking.map(|booking| booking.node.clone())
+    }
+
+    pub(super) fn redraw(&mut self, nodes: &[NodeName]) {
+        for node in nodes {
+            self.packing.redraw(&self.ledger, node);
         }
     }
 
     /// The pod's containers have ended, or the pod is gone.
     pub(crate) fn end_pod(&mut self, pod: &PodUid) {
-        self.pods.remove(pod);
+        let held = self.ledger.booking(pod.as_str()).is_some();
+        if let Some(known) = self.pods.remove(pod).filter(|_| held) {
+            self.packing.observe_end(&known.ask, known.host);
+        }
         self.forget_booking(pod);
         if let Some(open) = self.reads.get_mut(pod) {
             open.stale = true;
@@ -36,11 +77,21 @@ impl State {
 
     /// A complete list of pods. Returns those to be read one by one, because their booking is newer
     /// than the list or their pod is gone.
-    pub(crate) fn replace_pods(&mut self, listed: Vec<PodFacts>) -> Vec<PodRef> {
+    pub(crate) fn replace_pods(
+        &mut self,
+        listed: Vec<PodFacts>,
+        others: Vec<(PodUid, NodeName, Host)>,
+    ) -> Vec<PodRef> {
         let mut pods = HashMap::new();
         let mut bound = Vec::new();
+        self.packing.clear_pods();
+        for (uid, node, host) in others {
+            self.packing.set_pod(&uid, Some((&node, host)));
+        }
         for facts in listed.into_iter().filter(|facts| !facts.ended) {
             bound.extend(self.believed(&facts));
+            let takes = facts.node.as_ref().map(|node| (node, facts.host));
+            self.packing.set_pod(&facts.uid, takes);
             pods.extend(known(facts));
         }
         let unsure = self.ledger.rebuild(bound);
@@ -56,7 +107,15 @@ impl State {
                 _ => {}
             }
         }
+        for (uid, pod) in &pods {
+            if !self.pods.contains_key(uid) {
+                self.packing.observe(&pod.ask, pod.host);
+            }
+        }
         self.pods = pods;
+        for node in &self.nodes {
+            self.packing.redraw(&self.ledger, node);
+        }
         let ledger = &self.ledger;
         self.attempts.retain(|uid, _| {
             let booking = ledger.booking(uid.as_str());
@@ -125,6 +184,7 @@ fn known(facts: PodFacts) -> Option<(PodUid, KnownPod)> {
         namespace: facts.namespace,
         name: facts.name,
         ask,
+        host: facts.host,
         node: facts.node,
     };
     Some((facts.uid, pod))

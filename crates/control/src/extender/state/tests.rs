@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 use gpushare_core::gpu::{self, AliyunUnit, MEMORY};
 use gpushare_core::ledger::State as Booked;
 use gpushare_core::names;
+use gpushare_core::pack::Policy;
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
 use parking_lot::RwLock;
@@ -18,9 +19,9 @@ const TERM: u64 = 1;
 
 /// A state that knows one node with cards of the given GiB, and no pods.
 fn state(cards: &[(&str, u64)]) -> State {
-    let mut state = State::new(gpu::classes());
+    let mut state = State::new(gpu::classes(), Policy::default());
     state.replace_nodes(vec![node(NODE, cards)]);
-    state.replace_pods(Vec::new());
+    state.replace_pods(Vec::new(), Vec::new());
     state
 }
 
@@ -36,6 +37,7 @@ fn node(name: &str, cards: &[(&str, u64)]) -> NodeFacts {
     NodeFacts {
         name: name.into(),
         cards: cards.collect(),
+        allocatable: Host::default(),
     }
 }
 
@@ -213,7 +215,7 @@ fn an_answer_older_than_the_pods_end_does_not_book_it_again() {
     assert_eq!(used(&state, CARD), 0);
 
     state.begin_read(&uid);
-    state.replace_pods(Vec::new());
+    state.replace_pods(Vec::new(), Vec::new());
     let verdict = state.finish_read(&uid, now, Some(running("u1", 3, &record)));
     assert!(matches!(verdict, Verdict::Stale), "{verdict:?}");
 
@@ -243,7 +245,7 @@ fn a_list_ends_what_is_gone_and_asks_about_what_it_cannot_know() {
     state.settle(&"settled".into());
     reserve(&mut state, "under-way", 4).unwrap();
 
-    let to_read = state.replace_pods(vec![running("stays", 2, &stays)]);
+    let to_read = state.replace_pods(vec![running("stays", 2, &stays)], Vec::new());
     let to_read: Vec<_> = to_read.iter().map(|pod| pod.uid.as_str()).collect();
     assert_eq!(to_read, ["settled"]);
     assert_eq!(used(&state, CARD), 2 + 3 + 4);
@@ -269,7 +271,7 @@ fn a_record_changed_after_the_bind_moves_nothing() {
     ] {
         state.apply_pod(changed.clone());
         assert_eq!((used(&state, CARD), used(&state, "GPU-big")), (3, 0));
-        state.replace_pods(vec![changed]);
+        state.replace_pods(vec![changed], Vec::new());
         assert_eq!((used(&state, CARD), used(&state, "GPU-big")), (3, 0));
     }
 }
@@ -301,11 +303,11 @@ fn a_node_that_goes_and_returns_keeps_the_bookings_of_its_pods() {
 
 #[test]
 fn nothing_is_ready_before_both_lists() {
-    let mut state = State::new(gpu::classes());
+    let mut state = State::new(gpu::classes(), Policy::default());
     assert!(state.ready().unwrap_err().contains("nodes"));
     state.replace_nodes(Vec::new());
     assert!(state.ready().unwrap_err().contains("pods"));
-    state.replace_pods(Vec::new());
+    state.replace_pods(Vec::new(), Vec::new());
     assert_eq!(state.ready(), Ok(()));
 }
 

@@ -3,7 +3,7 @@
 use super::super::fgd;
 use super::super::grain::GRAINS;
 use super::super::lessons::WEIGHT;
-use super::super::policy::{Criterion, MAX_CRITERIA, Measure};
+use super::super::policy::{Criterion, MAX_CRITERIA, Measure, Policy};
 use super::super::scarcity::FULL;
 use super::super::shape::Shape;
 use super::super::space::CardSet;
@@ -57,7 +57,7 @@ impl Cost {
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(fleet: &'a Fleet, shape: &'a Shape) -> Self {
+    pub(super) fn new(fleet: &'a Fleet, policy: &Policy, shape: &'a Shape) -> Self {
         let prices = fleet.pools.iter().zip(&fleet.lessons.prices);
         let mut known: Vec<(&Amounts, i64)> = Vec::new();
         let mut least_waste = Vec::new();
@@ -73,7 +73,7 @@ impl<'a> Judge<'a> {
         Self {
             fleet,
             shape,
-            criteria: fleet.policy.criteria,
+            criteria: policy.criteria,
             least_waste,
             staying: fleet.turnover.staying(),
             cuts: Vec::new(),

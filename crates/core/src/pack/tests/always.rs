@@ -28,9 +28,9 @@ enum Event {
 fn shape() -> impl Strategy<Value = Shape> {
     let want = prop_oneof![
         Just(Want::Whole),
-        (0_u64..20_000, 0_u64..120).prop_map(|(memory, core)| Want::Share(amounts(memory, core))),
+        (0_u64..20_000, 0_u64..120).prop_map(|(memory, core)| Want::share(amounts(memory, core))),
         prop::sample::select(vec![25, 33, 50, 100])
-            .prop_map(|part| Want::Share(amounts(160 * part, part))),
+            .prop_map(|part| Want::share(amounts(160 * part, part))),
     ];
     (0_i64..20, 0_i64..20, 0_u32..4, want).prop_map(|(cpu, memory, cards, want)| Shape {
         cpu,
@@ -102,10 +102,11 @@ fn never_over(nodes: &[NodePlan], placed: &[(String, Vec<usize>, Shape)]) {
                 owners += 1;
                 match shape.want {
                     Want::Whole => exclusive = true,
-                    Want::Share(amounts) => {
+                    Want::Share(part) => {
+                        let amounts = &part.amounts;
                         used = (used.0 + amounts.get(0), used.1 + amounts.get(1));
                         // A share of nothing disturbs nobody.
-                        owners -= u32::from(amounts == Amounts::ZERO);
+                        owners -= u32::from(*amounts == Amounts::ZERO);
                     }
                 }
             }

@@ -1,0 +1,227 @@
+//! Packing: which of the nodes that can take a pod should, and on which cards.
+//!
+//! A picture of the cluster for the [policies](gpushare_core::pack), redrawn node by node as the ledger
+//! and the pods of a node change. It only advises: whether a pod fits is the ledger's to say.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use gpushare_core::amounts::Amounts;
+use gpushare_core::ledger::Ledger;
+use gpushare_core::pack::{CardRoom, Fleet, Policy, PoolSet, Shape, Space, policy};
+use gpushare_core::request::{ContainerAsk, Part, PodAsk, Role, Want, peak};
+use gpushare_core::room;
+use gpushare_core::{CardId, Host, NodeName, Placement, PodUid, Search};
+
+#[derive(Debug)]
+pub(crate) struct Packing {
+    /// The class whose cards decide; of others it is enough that they fit.
+    class: Option<Arc<str>>,
+    fleet: Fleet,
+    hosts: HashMap<NodeName, Node>,
+    /// What every pod with a node takes of it, ours or not.
+    pods: HashMap<PodUid, (NodeName, Host)>,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    allocatable: Host,
+    used: Host,
+}
+
+impl Packing {
+    pub(super) fn new(policy: Policy, class: Option<Arc<str>>) -> Self {
+        Self {
+            class,
+            fleet: Fleet::new(policy),
+            hosts: HashMap::new(),
+            pods: HashMap::new(),
+        }
+    }
+
+    pub(super) fn set_allocatable(&mut self, node: &NodeName, allocatable: Host) {
+        self.hosts.entry(node.clone()).or_default().allocatable = allocatable;
+    }
+
+    pub(super) fn remove_node(&mut self, node: &str) {
+        self.hosts.remove(node);
+        self.fleet.remove(node);
+    }
+
+    /// What a pod takes of which node, or that it takes nothing any more. Returns the nodes to redraw.
+    pub(super) fn set_pod(
+        &mut self,
+        pod: &PodUid,
+        takes: Option<(&NodeName, Host)>,
+    ) -> Vec<NodeName> {
+        let before = match &takes {
+            Some((node, host)) => self.pods.insert(pod.clone(), ((*node).clone(), *host)),
+            None => self.pods.remove(pod),
+        };
+        if takes.is_some_and(|(node, host)| {
+            before
+                .as_ref()
+                .is_some_and(|before| before.0 == *node && before.1 == host)
+        }) {
+            return Vec::new();
+        }
+        let mut changed = Vec::new();
+        if let Some((node, host)) = before {
+            let known = self.hosts.entry(node.clone()).or_default();
+            known.used = known.used.minus(host);
+            changed.push(node);
+        }
+        if let Some((node, host)) = takes {
+            let known = self.hosts.entry(node.clone()).or_default();
+            known.used = known.used.plus(host);
+            changed.push(node.clone());
+        }
+        changed
+    }
+
+    /// Forgets what all pods take: a complete list follows.
+    pub(super) fn clear_pods(&mut self) {
+        self.pods.clear();
+        for node in self.hosts.values_mut() {
+            node.used = Host::default();
+        }
+    }
+
+    /// Draws a node again, as the ledger has it now.
+    pub(super) fn redraw(&mut self, ledger: &Ledger, name: &NodeName) {
+        let cards = self.cards(ledger, name.as_str());
+        let host = self.hosts.get(name);
+        let free = host.map_or_else(Host::default, |host| host.allocatable.minus(host.used));
+        // More cards than packing can tell apart: the node is still served, only not preferred.
+        match cards.and_then(|cards| Space::new(free.cpu, free.memory, cards).ok()) {
+            Some(space) => self.fleet.set(name, space),
+            None => self.fleet.remove(name.as_str()),
+        }
+    }
+
+    fn cards(&mut self, ledger: &Ledger, name: &str) -> Option<Vec<CardRoom>> {
+        let class = self.class.as_deref()?;
+        let mut cards = Vec::new();
+        for room in ledger.node(name)?.rooms() {
+            let card = &room.card;
+            if *card.class != *class {
+                continue;
+            }
+            let pool = self.fleet.pools_mut().intern(&card.model, card.capacity);
+            let free = if card.healthy {
+                room.free()
+            } else {
+                Amounts::ZERO
+            };
+            cards.push(CardRoom::new(pool.ok()?, card.capacity, free));
+        }
+        (!cards.is_empty()).then_some(cards)
+    }
+
+    /// Learns from a request that was not seen before.
+    pub(super) fn observe(&mut self, ask: &PodAsk, host: Host) {
+        if let Some(shape) = self.shape(Some(ask), host) {
+            self.fleet.observe(&shape);
+        }
+    }
+
+    /// Learns that a pod that had cards has ended.
+    pub(super) fn observe_end(&mut self, ask: &PodAsk, host: Host) {
+        if let Some(shape) = self.shape(Some(ask), host) {
+            self.fleet.observe_end(&shape);
+        }
+    }
+
+    /// The best of these nodes; nothing when packing has no opinion.
+    pub(crate) fn best<'n>(
+        &self,
+        ask: Option<&PodAsk>,
+        host: Host,
+        nodes: impl Iterator<Item = &'n str>,
+    ) -> Option<&str> {
+        let shape = self.shape(ask, host)?;
+        let places = nodes.filter_map(|name| self.fleet.find(name));
+        let pick = self.fleet.choose_by(&self.policy(ask), &shape, places)?;
+        self.fleet.name(pick.node).map(NodeName::as_str)
+    }
+
+    /// Whether the node has cards that packing knows.
+    pub(crate) fn has_cards(&self, node: &str) -> bool {
+        self.fleet.find(node).is_some()
+    }
+
+    /// The placement on this node that the policy prefers, if it holds for all containers.
+    pub(super) fn place(
+        &self,
+        ask: &PodAsk,
+        host: Host,
+        node: &NodeName,
+        search: &Search<'_>,
+        rooms: &[room::CardRoom],
+    ) -> Option<Placement> {
+        let class = self.class.as_deref()?;
+        let at = self.fleet.find(node.as_str())?;
+        let policy = self.policy(Some(ask));
+        // Whether CPU and memory suffice is the scheduler's to say, and was said.
+        let pick = [host, Host::default()].into_iter().find_map(|host| {
+            let shape = self.shape(Some(ask), host)?;
+            self.fleet.choose_by(&policy, &shape, [at])
+        })?;
+        let of_class = rooms.iter().filter(|room| *room.card.class == *class);
+        let chosen: Vec<&CardId> = of_class
+            .enumerate()
+            .filter(|(index, _)| pick.cards.contains(*index))
+            .map(|(_, room)| &room.card.id)
+            .collect();
+        search.place_on(rooms, class, &chosen)
+    }
+
+    fn policy(&self, ask: Option<&PodAsk>) -> Policy {
+        let asks = ask.map(|ask| ask.containers.as_slice()).unwrap_or_default();
+        let named = asks.iter().find_map(|ask| ask.choice.policy.as_deref());
+        let known = |name: &str| policy::FOR_PODS.into_iter().find(|p| p.name == name);
+        named.and_then(known).unwrap_or(*self.fleet.policy())
+    }
+
+    /// What packing sees of a request. Several containers count as one that holds their peak.
+    fn shape(&self, ask: Option<&PodAsk>, host: Host) -> Option<Shape> {
+        let Host { cpu, memory } = host;
+        let Some(ask) = ask else {
+            return Some(Shape::without_cards(cpu, memory));
+        };
+        let asks: Vec<&ContainerAsk> = ask.of_class(self.class.as_deref()?).collect();
+        let choice = &asks.first()?.choice;
+        let pools = if choice.accepts_all() {
+            PoolSet::ANY
+        } else {
+            let pools = self.fleet.pools();
+            pools.matching(|pool| choice.accepts_model(&pool.model))
+        };
+        Some(Shape {
+            cpu,
+            memory,
+            cards: asks.iter().map(|ask| ask.cards).max()?,
+            want: together(&asks),
+            pools,
+        })
+    }
+}
+
+fn together(asks: &[&ContainerAsk]) -> Want {
+    let parts: Option<Vec<(Role, Part)>> = asks
+        .iter()
+        .map(|ask| match ask.want {
+            Want::Whole => None,
+            Want::Share(part) => Some((ask.role, part)),
+        })
+        .collect();
+    parts.map_or(Want::Whole, |parts| {
+        let of = |amounts: fn(&Part) -> Amounts| {
+            peak(parts.iter().map(|(role, part)| (*role, amounts(part))))
+        };
+        Want::Share(Part {
+            amounts: of(|part| part.amounts),
+            percent: of(|part| part.percent),
+        })
+    })
+}
