@@ -13,8 +13,9 @@
 //! Every state counts against the card. `confirm` and `release` come from the watch, which is the
 //! truth; the others bridge the time until it arrives. Reserving never takes a card past its size.
 //! A confirmed record is booked even if it does (a card can shrink under its pods): what runs must be
-//! counted.
+//! counted. Room can also be claimed for a pod before it is free, see [`Claim`].
 
+mod claims;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,7 @@ use crate::room::CardRoom;
 use crate::search::Search;
 use crate::why::Why;
 
+pub use claims::Claim;
 pub use view::{CardView, NodeView};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +65,7 @@ pub struct Bound {
 struct Node {
     cards: Vec<CardRoom>,
     pods: BTreeSet<PodUid>,
+    claims: BTreeSet<PodUid>,
 }
 
 #[derive(Clone, Debug)]
@@ -70,6 +73,7 @@ pub struct Ledger {
     classes: Classes,
     nodes: BTreeMap<NodeName, Node>,
     bookings: BTreeMap<PodUid, Booking>,
+    claims: BTreeMap<PodUid, Claim>,
 }
 
 impl Ledger {
@@ -78,6 +82,7 @@ impl Ledger {
             classes,
             nodes: BTreeMap::new(),
             bookings: BTreeMap::new(),
+            claims: BTreeMap::new(),
         }
     }
 
@@ -97,6 +102,7 @@ impl Ledger {
                 room.take(hold);
             }
         }
+        self.count_claims(name);
     }
 
     /// Forgets a node's cards. Bookings end with their pods, not with the node.
@@ -105,7 +111,7 @@ impl Ledger {
             return;
         };
         node.cards.clear();
-        if node.pods.is_empty() {
+        if node.is_forgotten() {
             self.nodes.remove(name);
         }
     }
@@ -120,13 +126,22 @@ impl Ledger {
         if let Some(booking) = self.bookings.get(pod) {
             return booking.fit_again(node);
         }
-        search.why(self.cards(node)).map_or(Ok(()), Err)
+        let why = match self.claim_on(node, pod) {
+            Some(_) => search.why(&self.rooms_without_claims(node, |other| other == pod)),
+            None => search.why(self.cards(node)),
+        };
+        why.map_or(Ok(()), Err)
     }
 
     /// What would stay free on the cards that the pod would get; nothing when it does not fit.
     pub fn left(&self, node: &str, pod: &PodUid, search: &Search<'_>) -> Option<Amounts> {
         if let Some(booking) = self.bookings.get(pod) {
             return booking.fit_again(node).ok().map(|()| Amounts::ZERO);
+        }
+        // What was claimed for the pod is the first place to go.
+        if self.claim_on(node, pod).is_some() {
+            let fits = self.fit(node, pod, search).is_ok();
+            return fits.then_some(Amounts::ZERO);
         }
         let cards = self.cards(node);
         let placement = search.place(cards).ok()?;
@@ -163,10 +178,20 @@ impl Ledger {
             booking.state = State::Reserved;
             return Ok(booking.placement.clone());
         }
-        let (search, cards) = (self.search(ask), self.cards(node.as_str()));
-        let placement = match choose(&search, cards) {
-            Some(placement) => placement,
-            None => search.place(cards)?,
+        let search = self.search(ask);
+        let placement = if let Some(claim) = self.claim_on(node.as_str(), pod) {
+            let rooms = self.rooms_without_claims(node.as_str(), |other| other == pod);
+            if claim.fits(&rooms) {
+                claim.placement.clone()
+            } else {
+                search.place(&rooms)?
+            }
+        } else {
+            let cards = self.cards(node.as_str());
+            match choose(&search, cards) {
+                Some(placement) => placement,
+                None => search.place(cards)?,
+            }
         };
         self.insert(pod, node, ask, placement.clone(), State::Reserved);
         Ok(placement)
@@ -224,6 +249,13 @@ impl Ledger {
         let Some(booking) = self.bookings.remove(pod) else {
             return false;
         };
+        if self
+            .claims
+            .get(pod)
+            .is_some_and(|claim| claim.node == booking.node)
+        {
+            self.resume_claim(pod);
+        }
         let Some(node) = self.nodes.get_mut(&booking.node) else {
             return true;
         };
@@ -233,7 +265,7 @@ impl Ledger {
                 room.give(hold);
             }
         }
-        if node.pods.is_empty() && node.cards.is_empty() {
+        if node.is_forgotten() {
             self.nodes.remove(&booking.node);
         }
         true
@@ -276,6 +308,13 @@ impl Ledger {
         placement: Placement,
         state: State,
     ) {
+        if self
+            .claims
+            .get(pod)
+            .is_some_and(|claim| claim.node == *node_name)
+        {
+            self.suspend_claim(pod);
+        }
         let charges = placement.charges(ask);
         let node = self.nodes.entry(node_name.clone()).or_default();
         node.pods.insert(pod.clone());
@@ -295,6 +334,11 @@ impl Ledger {
 }
 
 impl Booking {
+    /// What each card keeps for the pod.
+    pub fn charges(&self) -> &BTreeMap<CardId, Hold> {
+        &self.charges
+    }
+
     /// What an existing booking means for placing its pod again.
     fn fit_again(&self, node: &str) -> Result<(), Why> {
         let held = self.node.clone();

@@ -17,6 +17,7 @@ pub mod ledger;
 pub mod names;
 pub mod pack;
 pub mod placement;
+pub mod preempt;
 pub mod quantity;
 pub mod record;
 pub mod request;

@@ -8,6 +8,13 @@ use crate::request::Want;
 #[derive(Clone, Debug)]
 pub struct CardRoom {
     pub card: Card,
+    held: Load,
+    /// Kept for pods that wait until others have gone; see [`crate::ledger`].
+    claimed: Load,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
     parts: Amounts,
     /// Pods that hold the whole card: one, or more only where records contradict each other.
     wholes: u32,
@@ -17,30 +24,32 @@ impl CardRoom {
     pub fn new(card: Card) -> Self {
         Self {
             card,
-            parts: Amounts::ZERO,
-            wholes: 0,
+            held: Load::default(),
+            claimed: Load::default(),
         }
     }
 
     /// What is held, in amounts.
     pub fn used(&self) -> Amounts {
-        if self.wholes > 0 {
-            self.card.capacity.max_each(&self.parts)
+        if self.held.wholes > 0 {
+            self.card.capacity.max_each(&self.held.parts)
         } else {
-            self.parts
+            self.held.parts
         }
     }
 
+    /// What is neither held nor claimed.
     pub fn free(&self) -> Amounts {
-        if self.wholes > 0 {
+        if self.held.wholes > 0 || self.claimed.wholes > 0 {
             return Amounts::ZERO;
         }
-        self.card.capacity.saturating_sub(&self.parts)
+        let held = self.card.capacity.saturating_sub(&self.held.parts);
+        held.saturating_sub(&self.claimed.parts)
     }
 
-    /// Nobody holds a part of it.
+    /// Nobody holds or claims a part of it.
     pub fn is_untouched(&self) -> bool {
-        self.wholes == 0 && self.parts.is_zero()
+        self.held.is_nothing() && self.claimed.is_nothing()
     }
 
     pub fn admits(&self, want: &Want) -> bool {
@@ -50,23 +59,54 @@ impl CardRoom {
         }
     }
 
-    pub fn take(&mut self, hold: &Hold) {
+    /// Whether this much is free.
+    pub fn has(&self, hold: &Hold) -> bool {
         match hold {
-            Hold::Whole => self.wholes = self.wholes.saturating_add(1),
-            Hold::Part(amounts) => self.parts = self.parts.saturating_add(amounts),
+            Hold::Whole => self.is_untouched(),
+            Hold::Part(amounts) => amounts.fits_in(&self.free()),
         }
     }
 
+    pub fn take(&mut self, hold: &Hold) {
+        self.held.add(hold);
+    }
+
     pub fn give(&mut self, hold: &Hold) {
-        match hold {
-            Hold::Whole => self.wholes = self.wholes.saturating_sub(1),
-            Hold::Part(amounts) => self.parts = self.parts.saturating_sub(amounts),
-        }
+        self.held.remove(hold);
+    }
+
+    /// Keeps room for a pod, also while others still hold it.
+    pub fn claim(&mut self, hold: &Hold) {
+        self.claimed.add(hold);
+    }
+
+    pub fn unclaim(&mut self, hold: &Hold) {
+        self.claimed.remove(hold);
     }
 
     /// The same card with nothing held of it.
     #[must_use]
     pub fn emptied(&self) -> Self {
         Self::new(self.card.clone())
+    }
+}
+
+impl Load {
+    fn is_nothing(&self) -> bool {
+        self.wholes == 0 && self.parts.is_zero()
+    }
+
+    fn add(&mut self, hold: &Hold) {
+        match hold {
+            Hold::Whole => self.wholes = self.wholes.saturating_add(1),
+            Hold::Part(amounts) => self.parts = self.parts.saturating_add(amounts),
+        }
+    }
+
+    fn remove(&mut self, hold: &Hold) {
+        match hold {
+            Hold::Whole => self.wholes = self.wholes.saturating_sub(1),
+            Hold::Part(amounts) => self.parts = self.parts.saturating_sub(amounts),
+        }
     }
 }

@@ -32,6 +32,13 @@ struct Group<'a> {
     models: RefCell<Vec<(Arc<str>, bool)>>,
 }
 
+/// Cards of one class, by their place.
+#[derive(Debug)]
+pub(crate) struct Span {
+    pub(crate) most: usize,
+    pub(crate) cards: Vec<usize>,
+}
+
 /// Cards of the request's containers, in the order of the group's asks.
 type Assignment<'n> = Vec<Vec<&'n CardRoom>>;
 
@@ -148,6 +155,57 @@ impl<'a> Search<'a> {
         Some(in_order(placed))
     }
 
+    /// Whether every class is asked for by one container alone: then each card does or does not for
+    /// itself, whatever the others hold.
+    pub(crate) fn is_simple(&self) -> bool {
+        self.groups.iter().all(|group| group.asks.len() == 1)
+    }
+
+    /// For each class asked for, the cards that come into question and how many of them are used at most.
+    pub(crate) fn spans(&self, cards: &[CardRoom]) -> Vec<Span> {
+        let span = |group: &Group<'a>| {
+            let wanted = group.asks.iter().map(|ask| number(ask.cards));
+            let considered = group
+                .considered(cards, NOTHING)
+                .filter(|room| group.serves(room));
+            let place = |room: &CardRoom| cards.iter().position(|other| std::ptr::eq(other, room));
+            Span {
+                most: wanted.fold(0, usize::saturating_add),
+                cards: considered.filter_map(place).collect(),
+            }
+        };
+        self.groups.iter().map(span).collect()
+    }
+
+    /// Whether the card has all the room that can be needed on it. With several containers of one class
+    /// on the same cards that is never known of a single card.
+    pub(crate) fn is_served_by(&self, room: &CardRoom) -> bool {
+        let same = |group: &&Group<'a>| group.class.name == room.card.class;
+        let group = self.groups.iter().find(same);
+        group.is_none_or(|group| group.asks.len() == 1 && group.serves(room))
+    }
+
+    /// How much room the card lacks for a container that asks alone for a part of it; otherwise nothing.
+    pub(crate) fn lack(&self, room: &CardRoom) -> Amounts {
+        let same = |group: &&Group<'a>| group.class.name == room.card.class;
+        let asks = self
+            .groups
+            .iter()
+            .find(same)
+            .map(|group| group.asks.as_slice());
+        match asks {
+            Some(
+                [
+                    ContainerAsk {
+                        want: Want::Share(part),
+                        ..
+                    },
+                ],
+            ) => part.on(&room.card.capacity).saturating_sub(&room.free()),
+            _ => Amounts::ZERO,
+        }
+    }
+
     fn position(&self, ask: &ContainerAsk) -> usize {
         let same = |other: &ContainerAsk| std::ptr::eq(other, ask);
         self.ask
@@ -235,6 +293,14 @@ impl Group<'_> {
                 && (without.health || room.card.healthy)
                 && (without.choice || self.accepts(room))
         })
+    }
+
+    /// Whether a container that asks alone could use the card.
+    fn serves(&self, room: &CardRoom) -> bool {
+        match self.asks.as_slice() {
+            [ask] => room.admits(&ask.want),
+            _ => true,
+        }
     }
 
     fn accepts(&self, room: &CardRoom) -> bool {

@@ -6,9 +6,11 @@
     reason = "helpers of tests stop at the first surprise"
 )]
 
+mod claims;
 mod common;
 mod lease;
 mod lease_model;
 mod ledger;
+mod preempt;
 mod props;
 mod search;

@@ -1,0 +1,146 @@
+//! Claims: room kept for a pod while those who hold it are still going.
+//!
+//! A claim counts against its cards for everybody but its own pod, from the moment it is made and also
+//! past a card's size. Its pod fits there once the others have gone, and is booked on the claimed cards
+//! while they can take it. While the pod is booked on the claim's node, the booking counts instead;
+//! if that booking ends, the claim counts again.
+
+use std::collections::BTreeMap;
+
+use super::{Ledger, Node};
+use crate::ids::{CardId, NodeName, PodUid};
+use crate::placement::{Hold, Placement};
+use crate::request::PodAsk;
+use crate::room::CardRoom;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    pub node: NodeName,
+    pub placement: Placement,
+    pub(super) charges: BTreeMap<CardId, Hold>,
+}
+
+impl Ledger {
+    /// Keeps this placement's room for the pod; an earlier claim of it ends.
+    pub fn claim(&mut self, pod: &PodUid, node: &NodeName, ask: &PodAsk, placement: Placement) {
+        self.unclaim(pod);
+        let claim = Claim {
+            node: node.clone(),
+            charges: placement.charges(ask),
+            placement,
+        };
+        let entry = self.nodes.entry(node.clone()).or_default();
+        entry.claims.insert(pod.clone());
+        self.claims.insert(pod.clone(), claim);
+        self.resume_claim(pod);
+    }
+
+    pub fn unclaim(&mut self, pod: &PodUid) -> bool {
+        self.suspend_claim(pod);
+        let Some(claim) = self.claims.remove(pod) else {
+            return false;
+        };
+        if let Some(node) = self.nodes.get_mut(&claim.node) {
+            node.claims.remove(pod);
+            if node.is_forgotten() {
+                self.nodes.remove(&claim.node);
+            }
+        }
+        true
+    }
+
+    pub fn claimed(&self, pod: &str) -> Option<&Claim> {
+        self.claims.get(pod)
+    }
+
+    /// Every claim, in the order of pod uids.
+    pub fn claims(&self) -> impl Iterator<Item = (&PodUid, &Claim)> {
+        self.claims.iter()
+    }
+
+    /// The node's cards as they would be without these pods' claims.
+    pub fn rooms_without_claims(
+        &self,
+        node: &str,
+        without: impl Fn(&PodUid) -> bool,
+    ) -> Vec<CardRoom> {
+        let Some(node) = self.nodes.get(node) else {
+            return Vec::new();
+        };
+        let mut rooms = node.cards.clone();
+        let ending = node.claims.iter().filter(|pod| without(pod));
+        for claim in ending.filter_map(|pod| self.counting_claim(pod)) {
+            each_room(&mut rooms, &claim.charges, CardRoom::unclaim);
+        }
+        rooms
+    }
+
+    /// The pod's claim on this node, unless its booking counts instead.
+    pub(super) fn claim_on(&self, node: &str, pod: &PodUid) -> Option<&Claim> {
+        self.counting_claim(pod)
+            .filter(|claim| claim.node.as_str() == node)
+    }
+
+    fn counting_claim(&self, pod: &PodUid) -> Option<&Claim> {
+        let claim = self.claims.get(pod)?;
+        let booking = self.bookings.get(pod);
+        (booking.is_none_or(|booking| booking.node != claim.node)).then_some(claim)
+    }
+
+    /// Before a booking of the pod comes to the claim's node.
+    pub(super) fn suspend_claim(&mut self, pod: &PodUid) {
+        self.change_claim(pod, CardRoom::unclaim);
+    }
+
+    /// After a booking of the pod has left the claim's node.
+    pub(super) fn resume_claim(&mut self, pod: &PodUid) {
+        self.change_claim(pod, CardRoom::claim);
+    }
+
+    fn change_claim(&mut self, pod: &PodUid, change: fn(&mut CardRoom, &Hold)) {
+        let Some(claim) = self.counting_claim(pod) else {
+            return;
+        };
+        let (node, charges) = (claim.node.clone(), claim.charges.clone());
+        if let Some(node) = self.nodes.get_mut(&node) {
+            each_room(&mut node.cards, &charges, change);
+        }
+    }
+
+    /// Counts the claims on a node whose cards were just taken over.
+    pub(super) fn count_claims(&mut self, node: &NodeName) {
+        let pods = self.nodes.get(node).map(|node| node.claims.clone());
+        for pod in pods.iter().flatten() {
+            self.resume_claim(pod);
+        }
+    }
+}
+
+impl Claim {
+    /// Whether these cards can take it now. They must not count the claim itself.
+    pub(super) fn fits(&self, rooms: &[CardRoom]) -> bool {
+        self.charges.iter().all(|(id, hold)| {
+            let room = rooms.iter().find(|room| room.card.id == *id);
+            room.is_some_and(|room| room.card.healthy && room.has(hold))
+        })
+    }
+}
+
+impl Node {
+    /// Nothing is known of it any more.
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.cards.is_empty() && self.pods.is_empty() && self.claims.is_empty()
+    }
+}
+
+fn each_room(
+    rooms: &mut [CardRoom],
+    charges: &BTreeMap<CardId, Hold>,
+    change: fn(&mut CardRoom, &Hold),
+) {
+    for (id, hold) in charges {
+        if let Some(room) = rooms.iter_mut().find(|room| room.card.id == *id) {
+            change(room, hold);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Preemption: which pods of lower priority have to go so that a pod fits.
+//!
+//! ```text
+//! Site (a node's rooms, the pods on it) ─┐
+//! Search (what the preemptor asks for)  ─┼─► choose ─► Plan (victims, where the pod goes, its Cost)
+//! headroom of disruption budgets        ─┘
+//! ```
+//!
+//! A plan is the cheapest set of victims whose going makes room on one set of cards. What is cheap is
+//! the order of the fields of [`Cost`]. Of several nodes the one with the cheapest plan is taken. For
+//! nodes of usual size the answer is exact; past a number of steps it is the best found until then.
+//! Nothing here evicts anybody, and what a disruption budget protects is never in a plan.
+
+mod choose;
+mod claim;
+mod dive;
+mod sets;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::ids::{CardId, PodUid};
+use crate::placement::{Hold, Placement};
+use crate::room::CardRoom;
+
+pub use choose::{Steps, choose};
+pub use claim::{ClaimError, ClaimRecord, Evictor};
+
+/// Whether a pod's owner has spent more than is granted: such pods go first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Spending {
+    OverBudget,
+    #[default]
+    WithinBudget,
+}
+
+/// What a disruption budget says about evicting a pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Guard {
+    /// No budget concerns the pod.
+    #[default]
+    Free,
+    /// It counts against the headroom of this number.
+    Counted(usize),
+    /// It must not be evicted at all.
+    Protected,
+}
+
+/// A pod that holds a part of the node's cards.
+#[derive(Clone, Copy, Debug)]
+pub struct Occupant<'a> {
+    pub pod: &'a PodUid,
+    pub priority: i32,
+    pub spending: Spending,
+    /// When it started, in any unit: later is larger.
+    pub started: i64,
+    pub guard: Guard,
+    /// It goes whatever is decided here: it is ending already, or somebody else evicts it.
+    pub going: bool,
+    pub charges: &'a BTreeMap<CardId, Hold>,
+}
+
+/// A node as a place for preemption.
+#[derive(Clone, Debug)]
+pub struct Site<'a> {
+    /// The cards as they are, with everybody on them, without the preemptor's own claim.
+    pub rooms: Vec<CardRoom>,
+    pub occupants: Vec<Occupant<'a>>,
+}
+
+/// What a set of victims costs; less is better, the first field counts first. Adding a victim never
+/// makes it less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cost {
+    /// The highest priority among the victims.
+    pub priority: Option<i32>,
+    /// Victims whose owners have not spent more than is granted.
+    pub within_budget: u32,
+    pub victims: u32,
+    /// What they hold, in millionths of a card.
+    pub amount: u64,
+    /// When the oldest of them started: the less work is lost, the better.
+    pub oldest: Reverse<i64>,
+}
+
+impl Cost {
+    pub const NOTHING: Self = Self {
+        priority: None,
+        within_budget: 0,
+        victims: 0,
+        amount: 0,
+        oldest: Reverse(i64::MAX),
+    };
+
+    #[must_use]
+    fn plus(self, other: &Self) -> Self {
+        Self {
+            priority: self.priority.max(other.priority),
+            within_budget: self.within_budget.saturating_add(other.within_budget),
+            victims: self.victims.saturating_add(other.victims),
+            amount: self.amount.saturating_add(other.amount),
+            oldest: self.oldest.max(other.oldest),
+        }
+    }
+}
+
+/// Who has to go, and where the pod fits then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// In the order of uids; empty when the pod fits once those have gone that go anyway.
+    pub victims: Vec<PodUid>,
+    pub placement: Placement,
+    pub cost: Cost,
+}

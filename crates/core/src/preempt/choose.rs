@@ -1,0 +1,270 @@
+//! The choice of victims on one node.
+//!
+//! Every set of cards that the pod could use is looked at, the cheapest cards first, and for each set
+//! the cheapest victims ([`super::dive`]).
+
+use std::cmp::Reverse;
+
+use super::dive::{Dive, Found};
+use super::sets::each_set;
+use super::{Cost, Guard, Occupant, Plan, Site, Spending};
+use crate::amounts::{Amounts, MAX_DIMENSIONS};
+use crate::ids::{CardId, PodUid};
+use crate::placement::Hold;
+use crate::room::CardRoom;
+use crate::search::Search;
+
+const MILLION: u64 = 1_000_000;
+/// One set of cards may use up this part of the steps that are left, so that some are left for others.
+const PART_OF_STEPS: u32 = 8;
+/// As many as the first way down a large set of cards takes.
+const MAX_DIVE: u32 = 1_000;
+
+/// How much may still be tried. One number for a whole decision keeps it short however many nodes and
+/// pods there are.
+#[derive(Clone, Copy, Debug)]
+pub struct Steps(u32);
+
+impl Steps {
+    pub fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// A part of what is left, at least a few.
+    fn portion(self) -> Self {
+        Self((self.0 / PART_OF_STEPS).max(MAX_DIVE).min(self.0))
+    }
+
+    /// False when none are left.
+    pub(super) fn spend(&mut self) -> bool {
+        match self.0.checked_sub(1) {
+            Some(left) => {
+                self.0 = left;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// A pod that may be evicted, by its holds on the node's cards.
+#[derive(Debug)]
+pub(super) struct Candidate<'a> {
+    pub(super) pod: &'a PodUid,
+    pub(super) cost: Cost,
+    pub(super) budget: Option<usize>,
+    pub(super) holds: Vec<(usize, Hold)>,
+}
+
+/// The cheapest plan for the pod on this node, if there is one that costs less than `limit`.
+///
+/// `headroom` is how many pods each disruption budget still lets go.
+pub fn choose(
+    site: &Site<'_>,
+    search: &Search<'_>,
+    priority: i32,
+    headroom: &[u32],
+    limit: Option<&Cost>,
+    steps: &mut Steps,
+) -> Option<Plan> {
+    let mut rooms = site.rooms.clone();
+    for going in site.occupants.iter().filter(|occupant| occupant.going) {
+        for (card, hold) in holds(going, &site.rooms) {
+            give(&mut rooms, card, &hold);
+        }
+    }
+    if limit.is_some_and(|limit| *limit <= Cost::NOTHING) {
+        return None;
+    }
+    if search.fits(&rooms) {
+        return plan(search, rooms, Cost::NOTHING, &[]);
+    }
+    let candidates: Vec<Candidate<'_>> = site
+        .occupants
+        .iter()
+        .filter_map(|occupant| Candidate::new(occupant, &site.rooms, priority, headroom))
+        .collect();
+    let mut chooser = Chooser {
+        search,
+        rooms: &rooms,
+        candidates,
+        headroom,
+        steps,
+    };
+    let (cost, victims) = chooser.cheapest(limit.copied())?;
+    let victims: Vec<&Candidate<'_>> = victims
+        .iter()
+        .filter_map(|victim| chooser.candidates.get(*victim))
+        .collect();
+    plan(search, rooms.clone(), cost, &victims)
+}
+
+fn plan(
+    search: &Search<'_>,
+    mut rooms: Vec<CardRoom>,
+    cost: Cost,
+    victims: &[&Candidate<'_>],
+) -> Option<Plan> {
+    for (card, hold) in victims.iter().flat_map(|victim| &victim.holds) {
+        give(&mut rooms, *card, hold);
+    }
+    let mut victims: Vec<PodUid> = victims.iter().map(|victim| victim.pod.clone()).collect();
+    victims.sort_unstable();
+    Some(Plan {
+        victims,
+        placement: search.place(&rooms).ok()?,
+        cost,
+    })
+}
+
+pub(super) fn give(rooms: &mut [CardRoom], card: usize, hold: &Hold) {
+    if let Some(room) = rooms.get_mut(card) {
+        room.give(hold);
+    }
+}
+
+pub(super) fn take(rooms: &mut [CardRoom], card: usize, hold: &Hold) {
+    if let Some(room) = rooms.get_mut(card) {
+        room.take(hold);
+    }
+}
+
+fn holds(occupant: &Occupant<'_>, rooms: &[CardRoom]) -> Vec<(usize, Hold)> {
+    let place = |id: &CardId| rooms.iter().position(|room| room.card.id == *id);
+    let charges = occupant.charges.iter();
+    charges
+        .filter_map(|(id, hold)| Some((place(id)?, *hold)))
+        .collect()
+}
+
+impl<'a> Candidate<'a> {
+    /// Nothing when the pod must stay, or going would not help.
+    fn new(
+        occupant: &Occupant<'a>,
+        rooms: &[CardRoom],
+        priority: i32,
+        headroom: &[u32],
+    ) -> Option<Self> {
+        let budget = match occupant.guard {
+            Guard::Free => None,
+            Guard::Counted(budget) => Some(budget),
+            Guard::Protected => return None,
+        };
+        if budget.is_some_and(|budget| headroom.get(budget).is_none_or(|left| *left == 0)) {
+            return None;
+        }
+        let holds = holds(occupant, rooms);
+        if occupant.going || occupant.priority >= priority || holds.is_empty() {
+            return None;
+        }
+        let amounts = holds.iter().map(|(card, hold)| {
+            let room = rooms.get(*card);
+            room.map_or(0, |room| millionths(hold, &room.card.capacity))
+        });
+        Some(Self {
+            pod: occupant.pod,
+            cost: Cost {
+                priority: Some(occupant.priority),
+                within_budget: u32::from(occupant.spending == Spending::WithinBudget),
+                victims: 1,
+                amount: amounts.fold(0, u64::saturating_add),
+                oldest: Reverse(occupant.started),
+            },
+            budget,
+            holds,
+        })
+    }
+}
+
+/// The largest part in any dimension.
+pub(super) fn millionths(hold: &Hold, capacity: &Amounts) -> u64 {
+    let Hold::Part(amounts) = hold else {
+        return MILLION;
+    };
+    let part = |dimension| {
+        let (amount, all) = (amounts.get(dimension), capacity.get(dimension));
+        let millionths = u128::from(amount) * u128::from(MILLION);
+        millionths.checked_div(u128::from(all)).unwrap_or(0)
+    };
+    let largest = (0..MAX_DIMENSIONS).map(part).max().unwrap_or(0);
+    u64::try_from(largest).unwrap_or(u64::MAX)
+}
+
+struct Chooser<'a> {
+    search: &'a Search<'a>,
+    rooms: &'a [CardRoom],
+    candidates: Vec<Candidate<'a>>,
+    headroom: &'a [u32],
+    steps: &'a mut Steps,
+}
+
+impl Chooser<'_> {
+    fn cheapest(&mut self, limit: Option<Cost>) -> Option<Found> {
+        let mut emptied = self.rooms.to_vec();
+        for (card, hold) in self.candidates.iter().flat_map(|victim| &victim.holds) {
+            give(&mut emptied, *card, hold);
+        }
+        if self.candidates.is_empty() || !self.search.fits(&emptied) {
+            return None;
+        }
+        let spans = self.search.spans(&emptied);
+        let sizes: Vec<usize> = spans
+            .iter()
+            .map(|span| span.most.min(span.cards.len()))
+            .collect();
+        let mut floors = vec![Cost::NOTHING; self.rooms.len()];
+        let groups: Vec<Vec<usize>> = spans
+            .into_iter()
+            .map(|span| self.promising(span.cards, limit, &mut floors))
+            .collect();
+        let mut best: Option<Found> = None;
+        each_set(&groups, &sizes, &mut |set| {
+            let limit = best.as_ref().map(|(cost, _)| *cost).or(limit);
+            let floor = set.iter().filter_map(|card| floors.get(*card)).max();
+            let hopeless = limit.is_some_and(|limit| floor.is_some_and(|floor| *floor >= limit));
+            if !hopeless && let (Some(found), _) = self.cheapest_on(set, limit) {
+                best = Some(found);
+            }
+            self.steps.spend()
+        });
+        best
+    }
+
+    /// The cards of a class in the order of what each costs by itself, which is the least that any set
+    /// with it costs; without those that cost too much.
+    fn promising(
+        &mut self,
+        cards: Vec<usize>,
+        limit: Option<Cost>,
+        floors: &mut [Cost],
+    ) -> Vec<usize> {
+        if !self.search.is_simple() {
+            return cards;
+        }
+        let mut promising: Vec<(Cost, usize)> = Vec::new();
+        for card in cards {
+            match self.cheapest_on(&[card], limit) {
+                (Some((cost, _)), complete) => {
+                    promising.push((cost, card));
+                    if let Some(floor) = floors.get_mut(card).filter(|_| complete) {
+                        *floor = cost;
+                    }
+                }
+                (None, true) => {}
+                (None, false) => promising.push((limit.unwrap_or(Cost::NOTHING), card)),
+            }
+        }
+        promising.sort_unstable();
+        promising.into_iter().map(|(_, card)| card).collect()
+    }
+
+    /// The cheapest victims that make these cards do, below the limit; and whether nothing cheaper can
+    /// have been missed.
+    fn cheapest_on(&mut self, set: &[usize], limit: Option<Cost>) -> (Option<Found>, bool) {
+        let portion = self.steps.portion();
+        let dive = Dive::new(self.search, &self.candidates, self.rooms, set);
+        let (found, left) = dive.cheapest(self.headroom.to_vec(), limit, portion);
+        self.steps.0 = self.steps.0.saturating_sub(portion.0 - left.0);
+        (found, left.0 > 0)
+    }
+}

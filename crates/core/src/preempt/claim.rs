@@ -1,0 +1,158 @@
+//! The claim as it stands on the preemptor: which room is kept for it and who goes for it.
+//!
+//! It lets a restarted or newly leading extender go on where the last one stopped. Like an allocation
+//! record it is believed only if it agrees with its pod in everything; keeping others from writing one
+//! is the API server's business (`deploy/admission.yaml`).
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::amounts::Classes;
+use crate::ids::{NodeName, PodUid};
+use crate::placement::Placement;
+use crate::record::{Record, RecordError};
+use crate::request::PodAsk;
+
+const VERSION: u32 = 1;
+
+/// Who carries the evictions out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Evictor {
+    Gpushare,
+    Scheduler,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimRecord {
+    version: u32,
+    /// When it was made, in milliseconds since 1970: two claims of a pod differ in it.
+    pub since: i64,
+    pub evictor: Evictor,
+    pub victims: Vec<PodUid>,
+    room: Record,
+}
+
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ClaimError {
+    #[error("the preemption record cannot be read: {0}")]
+    Malformed(String),
+    #[error("the preemption record has version {0}, this gpushare understands {VERSION}")]
+    Version(u32),
+    #[error("the preemption record cannot be believed: {0}")]
+    Record(#[from] RecordError),
+}
+
+impl ClaimRecord {
+    pub fn new(room: Record, victims: Vec<PodUid>, evictor: Evictor, since: i64) -> Self {
+        Self {
+            version: VERSION,
+            since,
+            evictor,
+            victims,
+            room,
+        }
+    }
+
+    pub fn node(&self) -> &NodeName {
+        &self.room.node
+    }
+
+    pub fn encode(&self) -> String {
+        serde_json::to_string(self).unwrap_or_else(|_| unreachable!("all keys are strings"))
+    }
+
+    pub fn decode(text: &str) -> Result<Self, ClaimError> {
+        let claim: Self =
+            serde_json::from_str(text).map_err(|error| ClaimError::Malformed(error.to_string()))?;
+        if claim.version == VERSION {
+            Ok(claim)
+        } else {
+            Err(ClaimError::Version(claim.version))
+        }
+    }
+
+    /// The claimed placement, if the record agrees with its pod.
+    pub fn verify(
+        &self,
+        pod: &PodUid,
+        classes: &Classes,
+        ask: &PodAsk,
+    ) -> Result<Placement, ClaimError> {
+        let room = &self.room;
+        Ok(room.verify(pod, &room.node, classes, ask)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::{self, MEMORY};
+    use crate::placement::{ContainerPlacement, Hold, Share};
+    use crate::request::{ContainerAsk, Role, Want};
+    use crate::{Amounts, CardId};
+
+    fn ask() -> PodAsk {
+        PodAsk {
+            containers: vec![ContainerAsk {
+                container: "c".into(),
+                role: Role::App,
+                index: 0,
+                class: gpu::CLASS.into(),
+                dialect: gpu::OURS.into(),
+                cards: 1,
+                want: Want::share(Amounts::of(MEMORY, 4)),
+                limit: Amounts::ZERO,
+                choice: Default::default(),
+            }],
+        }
+    }
+
+    fn placement() -> Placement {
+        Placement {
+            containers: vec![ContainerPlacement {
+                container: "c".into(),
+                class: gpu::CLASS.into(),
+                shares: vec![Share {
+                    card: CardId::new("GPU-1"),
+                    hold: Hold::Part(Amounts::of(MEMORY, 4)),
+                }],
+            }],
+        }
+    }
+
+    fn claim() -> ClaimRecord {
+        let room = Record::new("uid".into(), "n".into(), &gpu::classes(), &placement());
+        ClaimRecord::new(room, vec!["victim".into()], Evictor::Gpushare, 12)
+    }
+
+    #[test]
+    fn a_claim_survives_a_round_trip_and_gives_its_placement() {
+        let read = ClaimRecord::decode(&claim().encode()).unwrap();
+        assert_eq!(read, claim());
+        let verified = read.verify(&"uid".into(), &gpu::classes(), &ask());
+        assert_eq!(verified, Ok(placement()));
+    }
+
+    #[test]
+    fn a_claim_of_another_pod_or_for_another_request_is_not_believed() {
+        let other = claim().verify(&"other".into(), &gpu::classes(), &ask());
+        assert!(matches!(other, Err(ClaimError::Record(_))), "{other:?}");
+        let mut larger = ask();
+        larger.containers[0].want = Want::share(Amounts::of(MEMORY, 5));
+        let larger = claim().verify(&"uid".into(), &gpu::classes(), &larger);
+        assert!(matches!(larger, Err(ClaimError::Record(_))), "{larger:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_so() {
+        for text in ["", "{}", "[1]", r#"{"version":1}"#] {
+            let error = ClaimRecord::decode(text).unwrap_err();
+            assert!(matches!(error, ClaimError::Malformed(_)), "{error}");
+        }
+        let newer = claim()
+            .encode()
+            .replacen("\"version\":1", "\"version\":9", 1);
+        assert_eq!(ClaimRecord::decode(&newer), Err(ClaimError::Version(9)));
+    }
+}

@@ -1,0 +1,243 @@
+//! Preemption: the cheapest victims, checked against trying every set of them.
+
+mod every_set;
+
+use std::collections::BTreeMap;
+
+use gpushare_core::amounts::DeviceClass;
+use gpushare_core::card::Card;
+use gpushare_core::gpu::{self, MEMORY};
+use gpushare_core::placement::Hold;
+use gpushare_core::preempt::{Cost, Guard, Occupant, Plan, Site, Spending, Steps, choose};
+use gpushare_core::request::{PodAsk, Role};
+use gpushare_core::room::CardRoom;
+use gpushare_core::{Amounts, CardId, Classes, PodUid, Search};
+
+use crate::common::{ask, card, container, share};
+
+const PLENTY: u32 = 1_000_000;
+const NIC: &str = "nic";
+
+#[derive(Clone, Debug)]
+struct Pod {
+    uid: PodUid,
+    priority: i32,
+    spending: Spending,
+    started: i64,
+    guard: Guard,
+    going: bool,
+    charges: BTreeMap<CardId, Hold>,
+}
+
+impl Pod {
+    fn new(name: &str, priority: i32, charges: &[(u32, u64)]) -> Self {
+        let charge = |(index, memory): &(u32, u64)| {
+            let hold = Hold::Part(Amounts::of(MEMORY, *memory));
+            (CardId::new(format!("GPU-{index}")), hold)
+        };
+        Self {
+            uid: name.into(),
+            priority,
+            spending: Spending::WithinBudget,
+            started: 0,
+            guard: Guard::Free,
+            going: false,
+            charges: charges.iter().map(charge).collect(),
+        }
+    }
+
+    fn occupant(&self) -> Occupant<'_> {
+        Occupant {
+            pod: &self.uid,
+            priority: self.priority,
+            spending: self.spending,
+            started: self.started,
+            guard: self.guard,
+            going: self.going,
+            charges: &self.charges,
+        }
+    }
+}
+
+fn classes() -> Classes {
+    let nic = DeviceClass::new(NIC, &[("bandwidth", "Mbit/s")]).expect("few dimensions");
+    gpu::classes().iter().cloned().chain([nic]).collect()
+}
+
+fn nic(index: u32, bandwidth: u64) -> Card {
+    Card {
+        id: CardId::new(format!("NIC-{index}")),
+        class: NIC.into(),
+        capacity: Amounts::of(0, bandwidth),
+        ..card(index, 0)
+    }
+}
+
+/// A node with these pods on it.
+struct Node {
+    cards: Vec<Card>,
+    pods: Vec<Pod>,
+}
+
+impl Node {
+    fn new(sizes: &[u64], pods: &[Pod]) -> Self {
+        Self {
+            cards: (0..)
+                .zip(sizes)
+                .map(|(index, size)| card(index, *size))
+                .collect(),
+            pods: pods.to_vec(),
+        }
+    }
+
+    fn rooms<'a>(&self, without: impl Fn(&Pod) -> bool + 'a) -> Vec<CardRoom> {
+        let mut rooms: Vec<CardRoom> = self.cards.iter().cloned().map(CardRoom::new).collect();
+        for pod in self.pods.iter().filter(|pod| !without(pod)) {
+            for room in &mut rooms {
+                if let Some(hold) = pod.charges.get(&room.card.id) {
+                    room.take(hold);
+                }
+            }
+        }
+        rooms
+    }
+
+    fn site(&self) -> Site<'_> {
+        Site {
+            rooms: self.rooms(|_| false),
+            occupants: self.pods.iter().map(Pod::occupant).collect(),
+        }
+    }
+
+    fn choose(&self, ask: &PodAsk, priority: i32, headroom: &[u32]) -> Option<Plan> {
+        let (classes, mut steps) = (classes(), Steps::new(PLENTY));
+        let search = Search::new(&classes, ask);
+        choose(&self.site(), &search, priority, headroom, None, &mut steps)
+    }
+
+    fn victims(&self, ask: &PodAsk, priority: i32) -> Option<Vec<String>> {
+        let plan = self.choose(ask, priority, &[])?;
+        Some(plan.victims.iter().map(ToString::to_string).collect())
+    }
+}
+
+#[test]
+fn a_pod_of_equal_or_higher_priority_is_never_a_victim() {
+    let node = Node::new(&[8], &[Pod::new("a", 5, &[(0, 8)])]);
+    assert_eq!(node.victims(&ask(4), 5), None);
+    assert_eq!(node.victims(&ask(4), 4), None);
+    assert_eq!(node.victims(&ask(4), 6).unwrap(), ["a"]);
+}
+
+#[test]
+fn the_victims_are_on_one_card_where_the_node_has_enough_in_total() {
+    let pods = [
+        Pod::new("a", 1, &[(0, 4)]),
+        Pod::new("b", 1, &[(1, 4)]),
+        Pod::new("c", 1, &[(1, 2)]),
+    ];
+    let node = Node::new(&[8, 8], &pods);
+    assert_eq!(node.victims(&ask(8), 2).unwrap(), ["a"]);
+    assert_eq!(
+        node.victims(&ask(6), 2).unwrap(),
+        ["a"],
+        "two hold the other card"
+    );
+}
+
+#[test]
+fn two_of_low_priority_go_before_one_of_higher_priority() {
+    let pods = [
+        Pod::new("high", 3, &[(0, 8)]),
+        Pod::new("low-1", 1, &[(1, 4)]),
+        Pod::new("low-2", 1, &[(1, 4)]),
+    ];
+    let node = Node::new(&[8, 8], &pods);
+    assert_eq!(node.victims(&ask(8), 9).unwrap(), ["low-1", "low-2"]);
+}
+
+#[test]
+fn those_over_their_budget_go_first_then_fewer_then_smaller_then_newer() {
+    let mut over = Pod::new("over", 1, &[(0, 8)]);
+    over.spending = Spending::OverBudget;
+    let node = Node::new(&[8, 8], &[Pod::new("within", 1, &[(1, 5)]), over]);
+    assert_eq!(node.victims(&ask(8), 9).unwrap(), ["over"]);
+
+    let pods = [
+        Pod::new("half-1", 1, &[(0, 4)]),
+        Pod::new("half-2", 1, &[(0, 4)]),
+        Pod::new("all", 1, &[(1, 8)]),
+    ];
+    let node = Node::new(&[8, 8], &pods);
+    assert_eq!(node.victims(&ask(8), 9).unwrap(), ["all"]);
+
+    let node = Node::new(
+        &[8, 8],
+        &[
+            Pod::new("big", 1, &[(0, 8)]),
+            Pod::new("small", 1, &[(1, 6)]),
+        ],
+    );
+    assert_eq!(node.victims(&ask(4), 9).unwrap(), ["small"]);
+
+    let mut newer = Pod::new("newer", 1, &[(0, 8)]);
+    newer.started = 1;
+    let node = Node::new(&[8, 8], &[Pod::new("older", 1, &[(1, 8)]), newer]);
+    assert_eq!(node.victims(&ask(4), 9).unwrap(), ["newer"]);
+}
+
+#[test]
+fn a_pod_that_is_ending_is_waited_for_and_nobody_else_goes() {
+    let mut ending = Pod::new("ending", 9, &[(0, 8)]);
+    ending.going = true;
+    let node = Node::new(&[8, 8], &[ending, Pod::new("low", 0, &[(1, 8)])]);
+    let plan = node.choose(&ask(8), 1, &[]).unwrap();
+    assert_eq!(plan.victims, []);
+    assert_eq!(plan.cost, Cost::NOTHING);
+    assert_eq!(plan.placement.cards(), [&CardId::new("GPU-0")]);
+}
+
+#[test]
+fn a_disruption_budget_spares_its_pods_down_to_the_last_one_it_lets_go() {
+    let mut pods = [Pod::new("a", 1, &[(0, 4)]), Pod::new("b", 1, &[(0, 4)])];
+    for pod in &mut pods {
+        pod.guard = Guard::Counted(0);
+    }
+    let node = Node::new(&[8], &pods);
+    assert!(node.choose(&ask(4), 9, &[0]).is_none());
+    assert_eq!(node.choose(&ask(4), 9, &[1]).unwrap().victims.len(), 1);
+    assert!(node.choose(&ask(8), 9, &[1]).is_none());
+    assert_eq!(node.choose(&ask(8), 9, &[2]).unwrap().victims.len(), 2);
+}
+
+#[test]
+fn cards_that_the_pod_cannot_use_anyway_cost_nobody_its_place() {
+    let mut node = Node::new(
+        &[8, 16],
+        &[Pod::new("a", 1, &[(0, 8)]), Pod::new("b", 2, &[(1, 16)])],
+    );
+    assert_eq!(
+        node.victims(&ask(12), 9).unwrap(),
+        ["b"],
+        "the other is too small"
+    );
+    node.cards[1].healthy = false;
+    assert_eq!(node.victims(&ask(12), 9), None);
+}
+
+#[test]
+fn a_large_node_is_decided_within_its_steps() {
+    let pods: Vec<Pod> = (0..16_u32)
+        .flat_map(|card| (0..16_u64).map(move |at| (card, at)))
+        .map(|(card, at)| Pod::new(&format!("{card:02}-{at:02}"), 1, &[(card, 1 + at % 3)]))
+        .collect();
+    let node = Node::new(&[31; 16], &pods);
+    let ask = PodAsk {
+        containers: vec![container("c", Role::App, 8, share(20))],
+    };
+    let classes = classes();
+    let search = Search::new(&classes, &ask);
+    let mut steps = Steps::new(20_000);
+    let plan = choose(&node.site(), &search, 9, &[], None, &mut steps).unwrap();
+    assert!(search.fits(&node.rooms(|pod| plan.victims.contains(&pod.uid))));
+}
