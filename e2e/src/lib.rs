@@ -9,6 +9,7 @@
 )]
 
 pub mod api_proxy;
+pub mod fleet;
 pub mod history;
 pub mod http;
 pub mod manifest;

@@ -134,16 +134,8 @@ impl World {
         self.agent = Some(Process::start("agent", command, &log));
     }
 
-    /// In the rig's files and network, but in our own pid namespace: nsenter need not fork then, and the
-    /// child's pid is the program's.
     fn enter(&self, program: &Path) -> Command {
-        let mut command = Command::new("nsenter");
-        command
-            .arg("--target")
-            .arg(self.rig.pid().to_string())
-            .args(["--mount", "--net", "--ipc", "--uts", "--"])
-            .arg(program);
-        command
+        enter(&self.rig, program)
     }
 
     /// Ready to decide and to run: the extender has synced, the kubelet offers what the agent registered.
@@ -176,26 +168,8 @@ impl World {
     }
 
     fn write_kubeconfigs(&self) -> Result<()> {
-        let view = ["config", "view", "--raw", "--minify", "--output=json"];
-        let admin: Value = serde_json::from_str(&self.rig.kubectl(&view)?)?;
-        let token = [
-            "--namespace=gpushare-system",
-            "create",
-            "token",
-            "--duration=24h",
-        ];
-        for account in ["gpushare-extender", "gpushare-node"] {
-            let mut args = [&token[..], &[account][..]].concat();
-            // Bound to its node, as the token of a DaemonSet's pod is.
-            if account == "gpushare-node" {
-                args.extend(["--bound-object-kind=Node", "--bound-object-name=node"]);
-            }
-            let mut config = admin.clone();
-            let user = json!({"token": self.rig.kubectl(&args)?.trim()});
-            config["users"][0]["user"] = user;
-            fs::write(self.kubeconfig(account), config.to_string())?;
-        }
-        Ok(())
+        let accounts = ["gpushare-extender", "gpushare-node"];
+        kubeconfigs(&self.rig, self.directory.path(), &accounts)
     }
 
     pub fn kubeconfig(&self, account: &str) -> PathBuf {
@@ -322,13 +296,52 @@ pub fn recorded_card(pod: &Value) -> CardId {
     share.expect("a share").card.clone()
 }
 
-fn deploy(file: &str) -> PathBuf {
+/// In the rig's files and network, but in our own pid namespace: nsenter need not fork then, and the
+/// child's pid is the program's.
+pub(crate) fn enter(rig: &Rig, program: &Path) -> Command {
+    let mut command = Command::new("nsenter");
+    command
+        .arg("--target")
+        .arg(rig.pid().to_string())
+        .args(["--mount", "--net", "--ipc", "--uts", "--"])
+        .arg(program);
+    command
+}
+
+/// Writes a kubeconfig for each of our accounts into `directory`.
+pub(crate) fn kubeconfigs(rig: &Rig, directory: &Path, accounts: &[&str]) -> Result<()> {
+    let view = ["config", "view", "--raw", "--minify", "--output=json"];
+    let admin: Value = serde_json::from_str(&rig.kubectl(&view)?)?;
+    let token = [
+        "--namespace=gpushare-system",
+        "create",
+        "token",
+        "--duration=24h",
+    ];
+    for account in accounts {
+        let mut args = [&token[..], &[*account][..]].concat();
+        // Bound to its node, as the token of a DaemonSet's pod is.
+        if *account == "gpushare-node" {
+            args.extend(["--bound-object-kind=Node", "--bound-object-name=node"]);
+        }
+        let mut config = admin.clone();
+        let user = json!({"token": rig.kubectl(&args)?.trim()});
+        config["users"][0]["user"] = user;
+        fs::write(
+            directory.join(format!("{account}.kubeconfig")),
+            config.to_string(),
+        )?;
+    }
+    Ok(())
+}
+
+pub(crate) fn deploy(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../deploy")
         .join(file)
 }
 
-fn binary(name: &str) -> PathBuf {
+pub(crate) fn binary(name: &str) -> PathBuf {
     let dir = std::env::var_os("GPUSHARE_BIN_DIR")
         .expect("GPUSHARE_BIN_DIR names the built programs: run `cargo xtask e2e`");
     PathBuf::from(dir).join(name)

@@ -11,5 +11,6 @@ mod binpack;
 mod card_not_node;
 mod crash;
 mod end;
+mod packing;
 mod race;
 mod restarts;
