@@ -22,6 +22,10 @@ const LONGEST_BIND_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The flags as given; every one has an environment variable.
 #[derive(Args, Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag that a user turns on or off by itself"
+)]
 pub struct RawConfig {
     /// Address to serve kube-scheduler on
     #[arg(long, env = "GPUSHARE_LISTEN", default_value = "127.0.0.1:12345")]
@@ -110,6 +114,14 @@ pub struct RawConfig {
     #[arg(long, env = "POD_NAME")]
     pub replica_name: Option<String>,
 
+    /// Wake pods that were refused when they would fit; without it they wait until kube-scheduler tries
+    /// them by itself
+    #[arg(
+        long, env = "GPUSHARE_WAKE", default_value_t = true, action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true"
+    )]
+    pub wake: bool,
+
     /// Largest accepted request body in MiB
     #[arg(long, env = "GPUSHARE_MAX_BODY_MIB", default_value_t = 64)]
     pub max_body_mib: usize,
@@ -145,6 +157,7 @@ pub struct Config {
     pub bind_timeout: Duration,
     /// Nothing when this is the only extender.
     pub election: Option<Election>,
+    pub wake: bool,
     pub max_body: usize,
     pub log_format: logging::Format,
     pub log_filter: String,
@@ -196,6 +209,7 @@ impl TryFrom<RawConfig> for Config {
             kubeconfig: raw.kubeconfig,
             bind_timeout: raw.bind_timeout,
             election,
+            wake: raw.wake,
             max_body: raw.max_body_mib * MIB,
             log_format: raw.log_format,
             log_filter: raw.log,
@@ -217,6 +231,7 @@ impl Config {
             kubeconfig: None,
             bind_timeout: Duration::from_secs(2),
             election: None,
+            wake: true,
             max_body: 64 * MIB,
             log_format: logging::Format::default(),
             log_filter: "info".to_owned(),

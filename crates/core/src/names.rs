@@ -18,6 +18,10 @@ pub const ALLOCATION: &str = "gpushare.io/allocation";
 /// with a suffix of their own, such as `gpushare.io/cards.rdma`.
 pub const CARDS: &str = "gpushare.io/cards";
 
+/// Pod annotation: when the extender last made the scheduler try the pod again. The change alone has an
+/// effect; nobody reads the value.
+pub const WOKEN: &str = "gpushare.io/woken";
+
 /// Pod annotations that choose among cards.
 pub const POLICY: &str = "gpushare.io/policy";
 pub const CARD_MODELS: &str = "gpushare.io/card-models";

@@ -21,6 +21,13 @@ pub struct PodFacts {
     pub node: Option<NodeName>,
     /// The containers have ended for good; nothing of the card is held any more.
     pub ended: bool,
+    /// Its deletion has begun; what it holds it holds until it has ended.
+    pub deleting: bool,
+    /// The scheduler does not look at it yet.
+    pub gated: bool,
+    pub priority: i32,
+    /// In seconds since 1970.
+    pub created: i64,
     /// What the pod asks for, nothing, or everything that is wrong with it.
     pub ask: Result<Option<PodAsk>, Violations>,
     /// What the pod takes of its node beside cards.
@@ -43,6 +50,13 @@ impl PodFacts {
                 .filter(|name| !name.is_empty())
                 .map(NodeName::new),
             ended: matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed")),
+            deleting: meta.deletion_timestamp.is_some(),
+            gated: !pod.spec.scheduling_gates.is_empty(),
+            priority: pod.spec.priority.unwrap_or(0),
+            created: meta
+                .creation_timestamp
+                .as_ref()
+                .map_or(0, |created| created.0.as_second()),
             ask: validate(dialects, &view(pod)),
             host: host(&pod.spec),
             record: annotations

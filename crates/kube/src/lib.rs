@@ -7,4 +7,5 @@ pub mod convert;
 pub mod lease;
 pub mod notice;
 pub mod slim;
+pub mod wake;
 pub mod watch;

@@ -32,6 +32,10 @@ pub struct Pod {
 pub struct PodSpec {
     #[serde(default)]
     pub node_name: Option<String>,
+    #[serde(default)]
+    pub priority: Option<i32>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub scheduling_gates: Vec<SchedulingGate>,
     #[serde(default, deserialize_with = "or_default")]
     pub init_containers: Vec<Container>,
     #[serde(default, deserialize_with = "or_default")]
@@ -40,6 +44,10 @@ pub struct PodSpec {
     #[serde(default, deserialize_with = "or_default")]
     pub overhead: HostQuantities,
 }
+
+/// Something that must happen before the scheduler looks at the pod; that there is one says enough.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct SchedulingGate {}
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -129,6 +137,7 @@ struct Metadata {
     namespace: Option<String>,
     uid: Option<String>,
     resource_version: Option<String>,
+    creation_timestamp: Option<Time>,
     deletion_timestamp: Option<Time>,
     #[serde(default, deserialize_with = "our_annotations")]
     annotations: Option<BTreeMap<String, String>>,
@@ -141,6 +150,7 @@ fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D:
         namespace: kept.namespace,
         uid: kept.uid,
         resource_version: kept.resource_version,
+        creation_timestamp: kept.creation_timestamp,
         deletion_timestamp: kept.deletion_timestamp,
         annotations: kept.annotations,
         ..ObjectMeta::default()

@@ -31,6 +31,7 @@ pub(super) fn block_on<T>(work: impl Future<Output = T>) -> T {
 pub(super) fn extender(client: Client) -> Router {
     let config = Config {
         hami: true,
+        wake: false,
         max_body: 1024 * 1024,
         ..Config::alone()
     };

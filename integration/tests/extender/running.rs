@@ -30,6 +30,8 @@ impl Running {
     pub(crate) async fn start(test: &Scope, node: &str) -> Result<Self> {
         let config = Config {
             offer: Offer::All,
+            // Pods of other tests must be left alone.
+            wake: false,
             ..Config::alone()
         };
         let tasks = Tasks::new();

@@ -178,6 +178,11 @@ impl<'a> Answer<'a> {
         reasons.map(|reason| (reason.refusal, reason.nodes))
     }
 
+    /// Whether the scheduler reads a refusal of every node, and lets the pod wait.
+    pub(super) fn refuses_all(&self) -> bool {
+        !self.is_error && self.asked() > 0 && self.refused() == self.asked()
+    }
+
     /// One reason, if no node is offered.
     pub(super) fn why_none(&self) -> Option<&str> {
         let none = self.is_error || self.refused() == self.asked();

@@ -72,6 +72,8 @@ impl Extender {
     pub(super) fn open_binds(&self, term: u64) {
         tracing::info!(term, "binds are open");
         self.0.binds_open.send_replace(Some(term));
+        // Whoever led before may have refused pods that would fit now.
+        self.0.state.write().await_all_pending(Instant::now());
     }
 
     /// Takes part in the election, if there is one, as a service of the process.

@@ -27,6 +27,7 @@ pub(super) struct Metrics {
     seconds: Family<Verb, Histogram>,
     refusals: Family<Reason, Counter>,
     binds: Family<Outcome, Counter>,
+    wakes: Family<Outcome, Counter>,
     interruptions: Family<Resource, Counter>,
 }
 
@@ -75,6 +76,9 @@ impl Metrics {
         registry.register("refusals", help, refusals.clone());
         let binds = Family::default();
         registry.register("binds", "Binds by outcome", binds.clone());
+        let wakes = Family::default();
+        let help = "Waiting pods that would fit and were woken, by outcome";
+        registry.register("wakes", help, wakes.clone());
         let interruptions = Family::default();
         let help = "Watches that broke and were taken up again";
         registry.register("watch_interruptions", help, interruptions.clone());
@@ -86,6 +90,7 @@ impl Metrics {
             seconds,
             refusals,
             binds,
+            wakes,
             interruptions,
         }
     }
@@ -119,6 +124,10 @@ impl Metrics {
         self.binds.get_or_create(&Outcome { outcome }).inc();
     }
 
+    pub(super) fn woken(&self, outcome: &'static str) {
+        self.wakes.get_or_create(&Outcome { outcome }).inc();
+    }
+
     pub(super) fn watch_interrupted(&self, resource: &'static str) {
         self.interruptions
             .get_or_create(&Resource { resource })
@@ -139,6 +148,7 @@ impl Collector for Books {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let Sums {
             bookings,
+            waiting,
             cards,
             size,
             booked,
@@ -150,6 +160,7 @@ impl Collector for Books {
             metric.encode_family(&labels)?.encode_gauge(&count)?;
         }
         for (name, help, value) in [
+            ("waiting_pods", "Refused pods that wait for room", waiting),
             ("cards", "Cards published by nodes", cards),
             ("card_memory_mib", "Memory of all cards in MiB", size),
             ("booked_memory_mib", "Memory booked on cards in MiB", booked),
@@ -163,6 +174,7 @@ impl Collector for Books {
 
 struct Sums {
     bookings: [(&'static str, u64); 4],
+    waiting: u64,
     cards: u64,
     size: u64,
     booked: u64,
@@ -184,6 +196,7 @@ impl Sums {
                 ("settled", count(Booked::Settled)),
                 ("confirmed", count(Booked::Confirmed)),
             ],
+            waiting: state.waiting_count() as u64,
             cards: 0,
             size: 0,
             booked: 0,

@@ -22,6 +22,7 @@ mod prioritize;
 mod routes;
 mod start;
 mod state;
+mod waking;
 mod watch;
 mod wire;
 
@@ -38,14 +39,14 @@ use gpushare_kube::watch::Index;
 use kube::Client;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc::{Receiver, Sender};
-use tokio::sync::watch as watched;
+use tokio::sync::{Notify, watch as watched};
 use tokio_util::task::TaskTracker;
 
 use crate::config::Config;
 use crate::leader::Leadership;
 use body::BodyRoom;
 use metrics::Metrics;
-use state::State;
+use state::{Refused, State};
 use watch::{Nodes, Pods};
 
 pub use start::{StartError, start};
@@ -72,6 +73,11 @@ struct Shared {
     notices: Sender<Notice>,
     /// Taken by whoever posts them.
     waiting_notices: Mutex<Option<Receiver<Notice>>>,
+    refusals: Sender<Refused>,
+    /// Taken by whoever notes them.
+    waiting_refusals: Mutex<Option<Receiver<Refused>>>,
+    /// Rung by the state when a waiting pod may fit.
+    bell: Arc<Notify>,
 }
 
 impl fmt::Debug for Extender {
@@ -87,10 +93,10 @@ impl Extender {
     pub fn new(config: Config, client: Client, tasks: Tasks) -> Self {
         let dialects = Arc::new(gpu::read(config.reading()));
         let (notices, waiting) = notices::queue();
-        let state = Arc::new(RwLock::new(State::new(
-            dialects.classes.clone(),
-            config.policy,
-        )));
+        let (refusals, waiting_refusals) = waking::queue();
+        let bell: Arc<Notify> = Arc::default();
+        let state = State::new(dialects.classes.clone(), config.policy, bell.clone());
+        let state = Arc::new(RwLock::new(state));
         let leadership = match config.election {
             Some(_) => Leadership::following(),
             None => Leadership::alone(),
@@ -109,6 +115,9 @@ impl Extender {
             connections: Connections::default(),
             notices,
             waiting_notices: Mutex::new(Some(waiting)),
+            refusals,
+            waiting_refusals: Mutex::new(Some(waiting_refusals)),
+            bell,
         }))
     }
 

@@ -56,12 +56,11 @@ impl Extender {
             return Ok(written(StatusCode::OK, answer.write()));
         }
         let pod = PodFacts::new(&args.pod, &self.0.dialects);
-        let answer = filter::filter(
-            &self.0.state.read(),
-            &pod,
-            &args.candidates,
-            self.0.config.offer,
-        );
+        let (answer, moment) = {
+            let (state, offer) = (self.0.state.read(), self.0.config.offer);
+            let answer = filter::filter(&state, &pod, &args.candidates, offer);
+            (answer, state.moment())
+        };
         self.0.metrics.refused(answer.refusals());
         let (name, asked) = (
             format_args!("{}/{}", pod.namespace, pod.name),
@@ -73,7 +72,11 @@ impl Extender {
             let refused = answer.refused();
             tracing::debug!(pod = %name, uid = %pod.uid, asked, refused, "filtered");
         }
-        Ok(written(StatusCode::OK, answer.write()))
+        let response = written(StatusCode::OK, answer.write());
+        if answer.refuses_all() {
+            self.refused(pod, args.candidates.names(), moment);
+        }
+        Ok(response)
     }
 
     fn answer_prioritize(&self, body: &[u8]) -> Result<Response, BodyError> {

@@ -76,6 +76,12 @@ impl Extender {
         if let Some(waiting) = self.0.waiting_notices.lock().take() {
             tasks.service("the notices", self.clone().post_notices(waiting));
         }
+        if let Some(waiting) = self.0.waiting_refusals.lock().take() {
+            tasks.service("the refusals", self.clone().note_refusals(waiting));
+        }
+        if self.0.config.wake {
+            tasks.service("the wakes", self.clone().wake_waiting());
+        }
         tasks.service("the watch of nodes", self.clone().follow_nodes());
         tasks.service("the watch of pods", self.clone().follow_pods());
         self.stand_for_election(tasks);

@@ -6,19 +6,29 @@
 //! another one on the same node, because the containers already hold the first card.
 
 mod binds;
+mod growth;
+mod node_set;
 mod packing;
 mod pods;
 mod reads;
+mod waiting;
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use gpushare_core::card::Card;
 use gpushare_core::pack::Policy;
 use gpushare_core::{Classes, Host, Ledger, NodeName, PodAsk, PodUid};
+use tokio::sync::Notify;
+
+use growth::Growth;
+use waiting::Waiting;
 
 pub(crate) use binds::{Followup, Reservation};
+pub(crate) use growth::Moment;
 pub(crate) use packing::Packing;
 pub(crate) use reads::Verdict;
+pub(crate) use waiting::{Refused, WaitingPod};
 
 /// A pod that asks for our devices and has not ended.
 #[derive(Clone, Debug)]
@@ -28,6 +38,31 @@ pub(crate) struct KnownPod {
     pub ask: PodAsk,
     pub host: Host,
     pub node: Option<NodeName>,
+    pub priority: i32,
+    /// In seconds since 1970.
+    pub created: i64,
+    /// The scheduler does not look at it: it is being deleted, or something must happen first.
+    pub set_aside: bool,
+}
+
+impl KnownPod {
+    /// Whether the scheduler looks for a node for it.
+    fn wants_node(&self) -> bool {
+        self.node.is_none() && !self.set_aside
+    }
+
+    fn waiting(&self, uid: &PodUid) -> WaitingPod {
+        WaitingPod {
+            pod: PodRef {
+                uid: uid.clone(),
+                namespace: self.namespace.clone(),
+                name: self.name.clone(),
+            },
+            ask: self.ask.clone(),
+            priority: self.priority,
+            created: self.created,
+        }
+    }
 }
 
 /// A pod to be read from the API server.
@@ -54,12 +89,15 @@ pub(crate) struct State {
     nodes: BTreeSet<NodeName>,
     attempts: HashMap<PodUid, binds::Attempts>,
     reads: HashMap<PodUid, reads::Open>,
+    growth: Growth,
+    waiting: Waiting,
     nodes_listed: bool,
     pods_listed: bool,
 }
 
 impl State {
-    pub(crate) fn new(classes: Classes, policy: Policy) -> Self {
+    /// The bell is rung whenever a waiting pod may fit.
+    pub(crate) fn new(classes: Classes, policy: Policy, bell: Arc<Notify>) -> Self {
         let class = classes.iter().next().map(|class| class.name.clone());
         Self {
             packing: Packing::new(policy, class),
@@ -68,6 +106,8 @@ impl State {
             nodes: BTreeSet::new(),
             attempts: HashMap::new(),
             reads: HashMap::new(),
+            growth: Growth::new(bell),
+            waiting: Waiting::default(),
             nodes_listed: false,
             pods_listed: false,
         }
@@ -99,25 +139,41 @@ impl State {
     }
 
     pub(crate) fn apply_node(&mut self, node: NodeFacts) {
+        self.growth.add(&node.name);
+        let changed = !self.has_just(&node);
         self.ledger.set_node(&node.name, node.cards);
+        if changed {
+            self.growth.cards(node.name.as_str());
+        }
         self.packing.set_allocatable(&node.name, node.allocatable);
         self.packing.redraw(&self.ledger, &node.name);
         self.nodes.insert(node.name);
+    }
+
+    /// Whether these are the node's cards already, in whatever order.
+    fn has_just(&self, node: &NodeFacts) -> bool {
+        let view = self.ledger.node(node.name.as_str());
+        let rooms = view.map_or(&[][..], |view| view.rooms());
+        let known = |card: &Card| rooms.iter().any(|room| room.card == *card);
+        rooms.len() == node.cards.len() && node.cards.iter().all(known)
     }
 
     pub(crate) fn delete_node(&mut self, name: &str) {
         self.ledger.remove_node(name);
         self.packing.remove_node(name);
         self.nodes.remove(name);
+        if let Some(number) = self.growth.remove(name) {
+            self.waiting.forget_node(number);
+        }
     }
 
     pub(crate) fn replace_nodes(&mut self, mut listed: Vec<NodeFacts>) {
         // In the order of names packing takes over each node at its end.
         listed.sort_by(|a, b| a.name.cmp(&b.name));
         let names: BTreeSet<NodeName> = listed.iter().map(|node| node.name.clone()).collect();
-        for gone in std::mem::take(&mut self.nodes).difference(&names) {
-            self.ledger.remove_node(gone.as_str());
-            self.packing.remove_node(gone.as_str());
+        let gone: Vec<NodeName> = self.nodes.difference(&names).cloned().collect();
+        for gone in gone {
+            self.delete_node(gone.as_str());
         }
         for node in listed {
             self.apply_node(node);

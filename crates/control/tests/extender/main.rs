@@ -16,4 +16,5 @@ mod kubernetes;
 mod notices;
 mod samples;
 mod verbs;
+mod waking;
 mod watches;

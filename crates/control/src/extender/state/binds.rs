@@ -70,6 +70,7 @@ impl State {
         })?;
         self.packing.set_pod(pod, Some((node, host)));
         self.redraw(std::slice::from_ref(node));
+        self.stop_waiting_booked(pod, node);
         self.attempts.entry(pod.clone()).or_default().term = term;
         let record = Record::new(pod.clone(), node.clone(), self.ledger.classes(), &placement);
         let view = self.ledger.node(node.as_str());
@@ -158,6 +159,9 @@ impl State {
     pub(super) fn forget_booking(&mut self, pod: &PodUid) {
         let mut changed: Vec<NodeName> = self.booked_node(pod).into_iter().collect();
         self.ledger.release(pod);
+        for node in &changed {
+            self.growth.room(node.as_str());
+        }
         changed.extend(self.packing.set_pod(pod, None));
         self.redraw(&changed);
         self.attempts.remove(pod);

@@ -22,12 +22,22 @@ impl State {
             self.attempts.remove(&facts.uid);
         }
         let mut changed = self.occupy(&facts.uid, facts.node.as_ref(), facts.host);
-        if self.booked_node(&facts.uid) != before {
+        let booked = self.booked_node(&facts.uid);
+        if booked != before {
+            if let Some(left) = &before {
+                self.growth.room(left.as_str());
+            }
             changed.extend(before);
-            changed.extend(self.booked_node(&facts.uid));
+            changed.extend(booked.clone());
         }
         self.redraw(&changed);
+        if let Some(node) = booked {
+            self.stop_waiting_booked(&facts.uid, &node);
+        }
         if let Some((uid, pod)) = known(facts) {
+            if !pod.wants_node() {
+                self.stop_waiting(&uid);
+            }
             if !self.pods.contains_key(&uid) {
                 self.packing.observe(&pod.ask, pod.host);
             }
@@ -69,6 +79,7 @@ impl State {
         if let Some(known) = self.pods.remove(pod).filter(|_| held) {
             self.packing.observe_end(&known.ask, known.host);
         }
+        self.stop_waiting(pod);
         self.forget_booking(pod);
         if let Some(open) = self.reads.get_mut(pod) {
             open.stale = true;
@@ -94,7 +105,18 @@ impl State {
             self.packing.set_pod(&facts.uid, takes);
             pods.extend(known(facts));
         }
+        let before: Vec<(PodUid, NodeName)> = self
+            .ledger
+            .bookings()
+            .map(|(pod, booking)| (pod.clone(), booking.node.clone()))
+            .collect();
         let unsure = self.ledger.rebuild(bound);
+        for (pod, node) in before {
+            let now = self.ledger.booking(pod.as_str());
+            if now.is_none_or(|booking| booking.node != node) {
+                self.growth.room(node.as_str());
+            }
+        }
         let mut to_read = Vec::new();
         for uid in unsure {
             if let Some(pod) = self.pods.remove(&uid) {
@@ -112,7 +134,8 @@ impl State {
                 self.packing.observe(&pod.ask, pod.host);
             }
         }
-        self.pods = pods;
+        let before = std::mem::replace(&mut self.pods, pods);
+        self.stop_waiting_unless_pending(|pod| before.contains_key(pod));
         for node in &self.nodes {
             self.packing.redraw(&self.ledger, node);
         }
@@ -186,6 +209,9 @@ fn known(facts: PodFacts) -> Option<(PodUid, KnownPod)> {
         ask,
         host: facts.host,
         node: facts.node,
+        priority: facts.priority,
+        created: facts.created,
+        set_aside: facts.deleting || facts.gated,
     };
     Some((facts.uid, pod))
 }

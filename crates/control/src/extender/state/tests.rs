@@ -13,19 +13,19 @@ use serde_json::{Value, json};
 use super::*;
 
 const CARD: &str = "GPU-a";
-const NODE: &str = "n1";
+pub(super) const NODE: &str = "n1";
 const GIB: u64 = 1024;
 const TERM: u64 = 1;
 
 /// A state that knows one node with cards of the given GiB, and no pods.
-fn state(cards: &[(&str, u64)]) -> State {
-    let mut state = State::new(gpu::classes(), Policy::default());
+pub(super) fn state(cards: &[(&str, u64)]) -> State {
+    let mut state = State::new(gpu::classes(), Policy::default(), Arc::default());
     state.replace_nodes(vec![node(NODE, cards)]);
     state.replace_pods(Vec::new(), Vec::new());
     state
 }
 
-fn node(name: &str, cards: &[(&str, u64)]) -> NodeFacts {
+pub(super) fn node(name: &str, cards: &[(&str, u64)]) -> NodeFacts {
     let cards = cards.iter().zip(0..).map(|((id, gib), index)| Card {
         id: (*id).into(),
         class: gpu::CLASS.into(),
@@ -55,20 +55,29 @@ fn pod(uid: &str, gib: u64, node: Option<&str>, record: Option<&str>, phase: &st
     PodFacts::new(&pod, &gpu::dialects(AliyunUnit::GiB))
 }
 
-fn pending(uid: &str, gib: u64) -> PodFacts {
+pub(super) fn pending(uid: &str, gib: u64) -> PodFacts {
     pod(uid, gib, None, None, "Pending")
 }
 
-fn running(uid: &str, gib: u64, record: &str) -> PodFacts {
+pub(super) fn running(uid: &str, gib: u64, record: &str) -> PodFacts {
     pod(uid, gib, Some(NODE), Some(record), "Running")
 }
 
 /// The pod appears in the watch, and a bind of it begins.
-fn reserve(state: &mut State, uid: &str, gib: u64) -> Result<Reservation, String> {
+pub(super) fn reserve(state: &mut State, uid: &str, gib: u64) -> Result<Reservation, String> {
+    reserve_on(state, uid, gib, NODE)
+}
+
+pub(super) fn reserve_on(
+    state: &mut State,
+    uid: &str,
+    gib: u64,
+    node: &str,
+) -> Result<Reservation, String> {
     let facts = pending(uid, gib);
     let ask = facts.ask.clone().unwrap().unwrap();
     state.apply_pod(facts);
-    let reserved = state.reserve(&uid.into(), &ask, &NODE.into(), TERM, AliyunUnit::GiB, 1);
+    let reserved = state.reserve(&uid.into(), &ask, &node.into(), TERM, AliyunUnit::GiB, 1);
     reserved.map_err(|why| why.to_string())
 }
 
@@ -303,7 +312,7 @@ fn a_node_that_goes_and_returns_keeps_the_bookings_of_its_pods() {
 
 #[test]
 fn nothing_is_ready_before_both_lists() {
-    let mut state = State::new(gpu::classes(), Policy::default());
+    let mut state = State::new(gpu::classes(), Policy::default(), Arc::default());
     assert!(state.ready().unwrap_err().contains("nodes"));
     state.replace_nodes(Vec::new());
     assert!(state.ready().unwrap_err().contains("pods"));

@@ -1,0 +1,317 @@
+//! Pods that we refused and that wait: what they ask for, where they may go, and when they were woken.
+//!
+//! kube-scheduler does not learn that a card has room again, so whoever waits here must be woken. A pod
+//! leaves when it is booked, bound, being deleted, ended or gone. What a woken pod will take is claimed
+//! for it until then: only wakes look at claims, filter and bind do not.
+
+pub(crate) mod plan;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gpushare_core::placement::Hold;
+use gpushare_core::{CardId, NodeName, PodAsk, PodUid};
+use gpushare_kube::convert::PodFacts;
+
+use super::growth::Moment;
+use super::node_set::NodeSet;
+use super::{KnownPod, PodRef, State};
+
+/// Past this many, those that would be woken last are forgotten; the scheduler still tries them now and then.
+const MOST_WAITING: usize = 10_000;
+/// How long the scheduler may take to try a woken pod: its own backoff is ten seconds at most by default.
+const CLAIM_LASTS: Duration = Duration::from_secs(15);
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// Who was not woken for this long begins anew with the first pause.
+const FORGIVEN_AFTER: Duration = Duration::from_mins(10);
+
+/// A pod that waits for room.
+#[derive(Debug)]
+pub(crate) struct WaitingPod {
+    pub(crate) pod: PodRef,
+    pub(crate) ask: PodAsk,
+    pub(crate) priority: i32,
+    /// In seconds since 1970.
+    pub(crate) created: i64,
+}
+
+/// No node was offered to this pod.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) pod: WaitingPod,
+    /// The nodes that the scheduler named, which have passed its own checks; one in each line.
+    pub(crate) named: String,
+    /// When that was decided.
+    pub(crate) moment: Moment,
+}
+
+impl Refused {
+    /// Nothing if the pod asks for nothing or for something invalid: no room can help it.
+    pub(crate) fn new<'a>(
+        facts: PodFacts,
+        named: impl Iterator<Item = &'a str>,
+        moment: Moment,
+    ) -> Option<Self> {
+        let ask = facts.ask.ok()??;
+        let mut lines = String::new();
+        for name in named {
+            lines.push_str(name);
+            lines.push('\n');
+        }
+        Some(Self {
+            pod: WaitingPod {
+                pod: PodRef {
+                    uid: facts.uid,
+                    namespace: facts.namespace,
+                    name: facts.name,
+                },
+                ask,
+                priority: facts.priority,
+                created: facts.created,
+            },
+            named: lines,
+            moment,
+        })
+    }
+}
+
+/// Best first: the highest priority, then the oldest.
+type Rank = (Reverse<i32>, i64, PodUid);
+
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    pods: HashMap<PodUid, Entry>,
+    ranks: BTreeSet<Rank>,
+    claims: BTreeMap<PodUid, Claim>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    pod: Arc<WaitingPod>,
+    /// The nodes that the scheduler named last; nothing if it was never heard: any may do.
+    candidates: Option<Arc<NodeSet>>,
+    /// Room that appeared until then has been tried.
+    seen: Moment,
+    since: Instant,
+    wakes: Wakes,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Wakes {
+    /// In a row, without being booked.
+    count: u32,
+    last: Option<Instant>,
+}
+
+/// What a woken pod will probably take.
+#[derive(Clone, Debug)]
+struct Claim {
+    node: NodeName,
+    charges: BTreeMap<CardId, Hold>,
+    until: Instant,
+}
+
+impl Wakes {
+    /// When the pod may be woken again.
+    fn again_at(&self) -> Option<Instant> {
+        let doublings = self.count.checked_sub(1)?.min(30);
+        let pause = FIRST_PAUSE.saturating_mul(1 << doublings);
+        Some(self.last? + pause.min(LONGEST_PAUSE))
+    }
+
+    fn pauses_at(&self, now: Instant) -> Option<Instant> {
+        self.again_at().filter(|again| *again > now)
+    }
+
+    fn add(&mut self, now: Instant) {
+        let long_ago = |last: Instant| now.saturating_duration_since(last) > FORGIVEN_AFTER;
+        if self.last.is_some_and(long_ago) {
+            self.count = 0;
+        }
+        self.count = self.count.saturating_add(1);
+        self.last = Some(now);
+    }
+}
+
+impl WaitingPod {
+    fn rank(&self) -> Rank {
+        (Reverse(self.priority), self.created, self.pod.uid.clone())
+    }
+}
+
+impl Waiting {
+    pub(super) fn len(&self) -> usize {
+        self.pods.len()
+    }
+
+    fn insert(&mut self, entry: Entry) {
+        let rank = entry.pod.rank();
+        if let Some(before) = self.pods.insert(rank.2.clone(), entry) {
+            self.ranks.remove(&before.pod.rank());
+        }
+        self.ranks.insert(rank);
+        while self.pods.len() > MOST_WAITING {
+            let Some((_, _, last)) = self.ranks.pop_last() else {
+                return;
+            };
+            // Its claim, if it has one, ends with time.
+            self.pods.remove(&last);
+        }
+    }
+
+    /// The pod does not wait any more. Returns where room was claimed for it.
+    pub(super) fn remove(&mut self, pod: &PodUid) -> Option<NodeName> {
+        let entry = self.pods.remove(pod)?;
+        self.ranks.remove(&entry.pod.rank());
+        self.claims.remove(pod).map(|claim| claim.node)
+    }
+
+    /// Best first.
+    fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.ranks
+            .iter()
+            .filter_map(|(_, _, pod)| self.pods.get(pod))
+    }
+
+    /// The node is gone, and its number may become another's.
+    pub(super) fn forget_node(&mut self, number: u32) {
+        for entry in self.pods.values_mut() {
+            if let Some(candidates) = &mut entry.candidates
+                && candidates.contains(number)
+            {
+                Arc::make_mut(candidates).remove(number);
+            }
+        }
+    }
+}
+
+impl State {
+    /// When what is known now was known, for [`Refused`].
+    pub(crate) fn moment(&self) -> Moment {
+        self.growth.now()
+    }
+
+    /// The numbers of the nodes named in a refusal; unknown ones have none.
+    pub(crate) fn numbered(&self, refused: &Refused) -> NodeSet {
+        let numbers = refused.named.lines();
+        numbers
+            .filter_map(|name| self.growth.number(name))
+            .collect()
+    }
+
+    /// Notes that the pod waits, with the nodes from [`Self::numbered`].
+    pub(crate) fn refused(&mut self, refused: Refused, candidates: NodeSet, now: Instant) {
+        let Refused { pod, moment, .. } = refused;
+        let uid = &pod.pod.uid;
+        let placed = |pod: &KnownPod| !pod.wants_node();
+        if self.ledger.booking(uid.as_str()).is_some() || self.pods.get(uid).is_some_and(placed) {
+            return;
+        }
+        let before = self.waiting.pods.get(uid);
+        let (since, wakes) =
+            before.map_or((now, Wakes::default()), |entry| (entry.since, entry.wakes));
+        // Whatever it was woken for, it did not get it: others may try.
+        if let Some(claim) = self.waiting.claims.remove(uid) {
+            self.growth.room(claim.node.as_str());
+        }
+        self.waiting.insert(Entry {
+            pod: Arc::new(pod),
+            candidates: Some(Arc::new(candidates)),
+            seen: moment,
+            since,
+            wakes,
+        });
+        self.growth.ring_since(moment);
+    }
+
+    /// Lets every pending pod wait that the scheduler has not asked about: a predecessor may have refused
+    /// it, and room may have appeared since.
+    pub(crate) fn await_all_pending(&mut self, now: Instant) {
+        let Self {
+            ledger,
+            pods,
+            waiting,
+            growth,
+            ..
+        } = self;
+        for (uid, known) in pods.iter() {
+            let booked = ledger.booking(uid.as_str()).is_some();
+            if booked || !known.wants_node() || waiting.pods.contains_key(uid) {
+                continue;
+            }
+            waiting.insert(Entry {
+                pod: Arc::new(known.waiting(uid)),
+                candidates: None,
+                seen: 0,
+                since: now,
+                wakes: Wakes::default(),
+            });
+        }
+        growth.ring_since(0);
+    }
+
+    /// Everyone who waits, best first.
+    #[expect(dead_code, reason = "for preemption")]
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Arc<WaitingPod>> {
+        self.waiting.iter().map(|entry| &entry.pod)
+    }
+
+    pub(crate) fn waiting_count(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether the scheduler's own checks let the pod on the node when it last asked.
+    #[expect(dead_code, reason = "for preemption")]
+    pub(crate) fn may_go_to(&self, pod: &PodUid, node: &str) -> bool {
+        let candidates = self.waiting.pods.get(pod).map(|entry| &entry.candidates);
+        let number = self.growth.number(node);
+        match (candidates, number) {
+            (Some(None), Some(_)) => true,
+            (Some(Some(candidates)), Some(number)) => candidates.contains(number),
+            _ => false,
+        }
+    }
+
+    /// Something that was held on the node has been given back.
+    #[expect(dead_code, reason = "for preemption")]
+    pub(crate) fn room_appeared(&mut self, node: &str) {
+        self.growth.room(node);
+    }
+
+    /// The pod does not wait any more; what it was woken for is for others.
+    pub(crate) fn stop_waiting(&mut self, pod: &PodUid) {
+        if let Some(node) = self.waiting.remove(pod) {
+            self.growth.room(node.as_str());
+        }
+    }
+
+    /// After a list: only pending pods wait. One that is not listed and was not `known` before may be
+    /// newer than the list.
+    pub(super) fn stop_waiting_unless_pending(&mut self, known: impl Fn(&PodUid) -> bool) {
+        let pending = |pod: &PodUid| {
+            let listed = self.pods.get(pod);
+            listed.map_or_else(|| !known(pod), KnownPod::wants_node)
+                && self.ledger.booking(pod.as_str()).is_none()
+        };
+        let waiting = self.waiting.pods.keys();
+        let over: Vec<PodUid> = waiting.filter(|pod| !pending(pod)).cloned().collect();
+        for pod in over {
+            self.stop_waiting(&pod);
+        }
+    }
+
+    /// The pod was booked on the node, where its claim becomes the booking.
+    pub(super) fn stop_waiting_booked(&mut self, pod: &PodUid, node: &NodeName) {
+        if let Some(claimed) = self.waiting.remove(pod)
+            && claimed != *node
+        {
+            self.growth.room(claimed.as_str());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! Waking pods for which room has appeared: kube-scheduler is not told that a card is free again, so a
+//! pod that only we refused would sit until something else happens in the cluster.
+//!
+//! Refusals come from filter, which must not wait for anything. Growth comes from the state, which rings
+//! a bell; what happens within a moment is answered with one look at everybody who waits. A round wakes
+//! at most so many pods, best first, and whoever is woken in vain pauses longer each time.
+
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
+
+use futures::stream::{self, StreamExt};
+use gpushare_kube::convert::PodFacts;
+use gpushare_kube::wake::{Woken, wake};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use super::Extender;
+use super::state::{Moment, PodRef, Refused};
+
+/// Refusals wait here to be noted; past this many, whoever brings one notes it.
+const UNNOTED: usize = 64;
+/// What happens within this time is looked at together.
+const BURST: Duration = Duration::from_millis(100);
+/// At most so many pods are woken in one round, and so many at the same time.
+const IN_ONE_ROUND: usize = 64;
+const AT_ONCE: usize = 8;
+
+pub(super) fn queue() -> (Sender<Refused>, Receiver<Refused>) {
+    channel(UNNOTED)
+}
+
+impl Extender {
+    /// Filter offered none of these nodes to the pod at that moment.
+    pub(super) fn refused<'a>(
+        &self,
+        pod: PodFacts,
+        nodes: impl Iterator<Item = &'a str>,
+        moment: Moment,
+    ) {
+        let Some(refused) = Refused::new(pod, nodes, moment) else {
+            return;
+        };
+        if let Err(full_or_closed) = self.0.refusals.try_send(refused) {
+            self.note(full_or_closed.into_inner());
+        }
+    }
+
+    fn note(&self, refused: Refused) {
+        // Finding the nodes takes longest, and others may read meanwhile.
+        let candidates = self.0.state.read().numbered(&refused);
+        let mut state = self.0.state.write();
+        state.refused(refused, candidates, Instant::now());
+    }
+
+    pub(super) async fn note_refusals(
+        self,
+        mut refusals: Receiver<Refused>,
+    ) -> Result<(), Infallible> {
+        let shutdown = self.0.tasks.shutdown().clone();
+        while let Some(Some(refused)) = shutdown.run_until_cancelled(refusals.recv()).await {
+            self.note(refused);
+        }
+        Ok(())
+    }
+
+    /// Wakes whoever has room, for ever.
+    pub(super) async fn wake_waiting(self) -> Result<(), Infallible> {
+        let shutdown = self.0.tasks.shutdown().clone();
+        let work = async {
+            let mut next = None;
+            loop {
+                self.bell_or(next).await;
+                tokio::time::sleep(BURST).await;
+                next = if self.may_wake() {
+                    self.wake_round().await
+                } else {
+                    None
+                };
+            }
+        };
+        shutdown.run_until_cancelled(work).await;
+        Ok(())
+    }
+
+    async fn bell_or(&self, next: Option<Instant>) {
+        let rung = self.0.bell.notified();
+        match next {
+            Some(next) => {
+                let _rung_or_due = tokio::time::timeout_at(next.into(), rung).await;
+            }
+            None => rung.await,
+        }
+    }
+
+    /// Woken pods come back to be bound, so binds must be open.
+    fn may_wake(&self) -> bool {
+        self.ready().is_ok() && *self.0.binds_open.borrow() == self.0.leadership.term()
+    }
+
+    /// Returns when to look again even if nothing happens.
+    async fn wake_round(&self) -> Option<Instant> {
+        let outlook = {
+            let now = Instant::now();
+            self.0.state.write().end_claims(now);
+            self.0.state.read().outlook(now)
+        };
+        let plan = outlook.plan(IN_ONE_ROUND);
+        let next = if plan.unfinished {
+            Some(Instant::now())
+        } else {
+            plan.next
+        };
+        let woken = self.0.state.write().note_plan(plan, Instant::now());
+        stream::iter(woken)
+            .for_each_concurrent(AT_ONCE, |pod| self.wake(pod))
+            .await;
+        next
+    }
+
+    /// Makes the scheduler try the pod again.
+    pub(super) async fn wake(&self, pod: PodRef) {
+        let Self(shared) = self;
+        let PodRef {
+            uid,
+            namespace,
+            name,
+        } = &pod;
+        let now = jiff::Timestamp::now();
+        match wake(&shared.client, namespace, name, uid, now).await {
+            Ok(Woken::Yes) => {
+                shared.metrics.woken("woken");
+                tracing::info!(pod = %format_args!("{namespace}/{name}"), %uid, "woken: it would fit now");
+            }
+            Ok(Woken::Gone) => {
+                shared.metrics.woken("gone");
+                shared.state.write().stop_waiting(uid);
+            }
+            Err(error) => {
+                shared.metrics.woken("failed");
+                tracing::warn!(%error, "a pod that would fit was not woken; it will be tried again");
+                shared.state.write().end_claim(uid);
+            }
+        }
+    }
+}
