@@ -100,6 +100,18 @@ impl Extender {
         status.is_some_and(|line| line.starts_with(&format!("HTTP/1.1 {code}")))
     }
 
+    /// Asks for the connection to be kept, and reads until it ends nevertheless.
+    fn ask_and_wait_for_the_end(&self, path: &str) -> String {
+        let mut connection = TcpStream::connect(&self.address).unwrap();
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        let request =
+            format!("POST {path} HTTP/1.1\r\nhost: test\r\ncontent-length: 2\r\n\r\n{{}}");
+        connection.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
     fn until_ready(&self) {
         let deadline = Instant::now() + PATIENCE;
         while !self.is("/readyz", 200) {
@@ -157,6 +169,9 @@ async fn of_two_replicas_one_is_ready_and_the_other_takes_over_when_it_ends() {
         let second = Extender::start(&flags);
         assert!(second.is("/healthz", 200));
         assert!(second.is("/readyz", 503));
+        // A scheduler that keeps its connection to the wrong replica is made to connect anew.
+        let answer = second.ask_and_wait_for_the_end("/gpushare-scheduler/filter");
+        assert!(answer.contains("does not lead"), "{answer}");
         assert!(first.is("/readyz", 200));
         first.terminate();
         second.until_ready();

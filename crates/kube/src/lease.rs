@@ -1,8 +1,9 @@
 //! The shared lease on the API server: read, create, replace.
 //!
-//! What to do is decided by [`gpushare_core::lease`]. Every write names the version it is based on, so a
-//! lease that changed in between stays as it is: that is a lost race, not an error. The times in the
-//! object are for people; nobody reads them here.
+//! What to do is decided by [`gpushare_core::lease`]. Every write names the version it is based on and the
+//! object's identity (the version alone would let it bring a deleted lease back), so a lease that
+//! changed in between stays as it is: that is a lost race, not an error. The times in the object are for
+//! people; nobody reads them here.
 
 use std::time::Duration;
 
@@ -116,7 +117,7 @@ impl LeaseObject {
         spec.lease_transitions = Some(transitions);
         spec.lease_duration_seconds = Some(seconds(claim.duration));
         spec.renew_time = Some(MicroTime(now));
-        self.replace("take", &object).await
+        self.replace("take", seen, &object).await
     }
 
     /// Leaves the lease to whoever wants it. Nothing is returned when it has changed since.
@@ -126,17 +127,21 @@ impl LeaseObject {
         spec.holder_identity = None;
         spec.lease_duration_seconds = Some(GIVEN_BACK_SECONDS);
         spec.renew_time = Some(MicroTime(now));
-        self.replace("give back", &object).await
+        self.replace("give back", seen, &object).await
     }
 
+    /// The API server does not store what changes nothing, and others would not see it: that is no
+    /// renewal.
     async fn replace(
         &self,
         doing: &'static str,
+        seen: &Seen,
         object: &v1::Lease,
     ) -> Result<Option<Seen>, LeaseError> {
         let params = PostParams::default();
         let replaced = self.limited(doing, self.api.replace(&self.name, &params, object));
-        Ok(unless_lost(replaced.await)?.map(Seen::new))
+        let written = unless_lost(replaced.await)?.map(Seen::new);
+        Ok(written.filter(|written| written.lease.renewals != seen.lease.renewals))
     }
 
     async fn limited<T>(

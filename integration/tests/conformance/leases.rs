@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use integration::{Scope, in_namespace, refused};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
-use kube::api::PostParams;
+use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 
 async fn lease(test: &Scope, holder: &str) -> Result<Lease> {
@@ -70,6 +70,32 @@ async fn a_lease_is_never_replaced_blindly() -> Result<()> {
         assert_eq!((refusal.code, refusal.reason.as_str()), (422, "Invalid"));
         let cause = &refusal.details.context("no details")?.causes[0];
         assert_eq!(cause.field, "metadata.resourceVersion");
+        Ok(())
+    })
+    .await
+}
+
+/// The version alone does not keep a deleted lease from coming back; the identity does.
+#[tokio::test]
+async fn a_deleted_lease_is_not_brought_back_by_whoever_names_its_identity() -> Result<()> {
+    in_namespace(async |test| {
+        let mut held = lease(test, "me").await?;
+        let leases = test.objects::<Lease>();
+        leases.delete("leader", &DeleteParams::default()).await?;
+        let params = PostParams::default();
+        let refusal = refused(leases.replace("leader", &params, &held).await)?;
+        assert_eq!((refusal.code, refusal.reason.as_str()), (409, "Conflict"));
+        assert!(
+            refusal.message.ends_with("UID in object meta: "),
+            "{}",
+            refusal.message
+        );
+        assert!(leases.get_opt("leader").await?.is_none());
+
+        let uid = held.metadata.uid.take();
+        let made = leases.replace("leader", &params, &held).await?;
+        assert_eq!(made.spec, held.spec);
+        assert_ne!(made.metadata.uid, uid);
         Ok(())
     })
     .await

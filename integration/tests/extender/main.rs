@@ -3,4 +3,5 @@
 #![expect(clippy::indexing_slicing, reason = "tests stop at the first surprise")]
 
 mod books;
+mod leases;
 mod running;

@@ -44,6 +44,9 @@ impl Registry {
             .cloned()
         else {
             if write.part == Part::Main && target.resource().habits.create_on_update {
+                require_uid(target, value.text("metadata.uid"), "")?;
+                // kube-apiserver looks at the version only where there is one to compare it with.
+                value.remove("metadata.resourceVersion");
                 let object = self.insert(&mut store, target, value, write, &Birth::Update)?;
                 return Ok(Written {
                     object,
@@ -53,7 +56,8 @@ impl Registry {
             }
             return Err(target.not_found());
         };
-        require_uid(target, value.text("metadata.uid"), &current)?;
+        let uid = current.value().text("metadata.uid");
+        require_uid(target, value.text("metadata.uid"), uid)?;
         let proposal = Proposal {
             value,
             applied: None,
@@ -295,8 +299,7 @@ fn require_version(target: &Target<'_>, value: &Value, current: &Object) -> Resu
     }
 }
 
-fn require_uid(target: &Target<'_>, wanted: &str, current: &Object) -> Result<(), Failure> {
-    let actual = current.value().text("metadata.uid");
+fn require_uid(target: &Target<'_>, wanted: &str, actual: &str) -> Result<(), Failure> {
     if wanted.is_empty() || wanted == actual {
         return Ok(());
     }

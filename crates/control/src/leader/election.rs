@@ -132,11 +132,11 @@ impl Candidacy {
         self.led = leads;
     }
 
+    /// Also of a term that has lapsed meanwhile: as long as nobody has changed the lease, it is ours.
     async fn give_back(&mut self) {
-        let leads = self.leadership.term().is_some();
         self.candidate.resign();
         self.leadership.publish(None, "");
-        let Some(held) = self.held.take().filter(|_| leads) else {
+        let Some(held) = self.held.take() else {
             return;
         };
         match self.object.give_back(&held, Timestamp::now()).await {

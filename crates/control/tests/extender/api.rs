@@ -17,7 +17,7 @@ use crate::kubernetes::{ExtenderBindingResult, ExtenderFilterResult};
 
 /// Generous: what is waited for takes a few seconds at most.
 const PATIENCE: Duration = Duration::from_mins(1);
-const BIND_TIMEOUT: Duration = Duration::from_millis(200);
+pub(crate) const BIND_TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(crate) struct Following {
     pub(crate) server: Server,

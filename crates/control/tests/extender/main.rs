@@ -10,10 +10,13 @@
 mod api;
 mod bad_input;
 mod binds;
+mod chaos;
 mod cluster;
 mod doubts;
 mod kubernetes;
+mod leaders;
 mod notices;
+mod replicas;
 mod samples;
 mod verbs;
 mod waking;

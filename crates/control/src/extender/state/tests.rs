@@ -190,6 +190,30 @@ fn a_later_doubt_prolongs_an_earlier_one() {
     assert!(state.to_be_cleared(&uid, now).is_none());
 }
 
+/// Another leader may have given the room away in between, because the bind had not taken effect.
+#[test]
+fn a_doubtful_bind_of_an_earlier_term_is_not_sent_again_but_looked_up() {
+    let mut state = state(&[(CARD, 8)]);
+    let (uid, now) = ("u1".into(), Instant::now());
+    let ask = pending("u1", 8).ask.unwrap().unwrap();
+    reserve(&mut state, "u1", 8).unwrap();
+    state.doubt(&uid, now);
+    let mut again = |term| {
+        let node = NODE.into();
+        state.reserve(&uid, &ask, &node, term, AliyunUnit::GiB, 1)
+    };
+    let refused = again(TERM + 1).unwrap_err().to_string();
+    assert_eq!(refused, "the pod is being bound to n1");
+    assert!(again(TERM).is_ok(), "in its own term it may be");
+
+    assert_eq!(state.doubt(&uid, now), Followup::ReadAfter(now));
+    state.begin_read(&uid);
+    state.finish_read(&uid, now, Some(pending("u1", 8)));
+    let node = NODE.into();
+    let reserved = state.reserve(&uid, &ask, &node, TERM + 1, AliyunUnit::GiB, 1);
+    assert!(reserved.is_ok(), "{reserved:?}");
+}
+
 #[test]
 fn what_the_watch_shows_first_outlives_the_answer_to_the_bind() {
     let mut state = state(&[(CARD, 8)]);

@@ -1,0 +1,311 @@
+//! Of several replicas one leads: how it comes to that, how it ends, and what the others do.
+
+use std::time::{Duration, Instant};
+
+use gpushare_apiserver::{Answer, On, Times, Verb};
+use gpushare_core::lease::Timing;
+use gpushare_kube::bind::surely_over;
+use kube::api::DeleteParams;
+use serde_json::json;
+
+use crate::api::{BIND_TIMEOUT, Following, bind, binds, node_of, pod_watches, until};
+use crate::cluster::{call, get, node, post};
+use crate::kubernetes::ExtenderFilterResult;
+use crate::replicas::{LEASE, Replica, TIMING, give_back, hold, holder, lease, lease_api, leases};
+
+#[tokio::test]
+async fn only_the_leader_is_ready_and_the_others_refer_to_it() {
+    let cluster = Following::prepare(&[node("n1", &[8])]).await;
+    let leader = Replica::leader(&cluster, "a").await;
+    let other = Replica::start(&cluster, "b", TIMING);
+    let pod = cluster.create("p", 4).await;
+    until("the other has listed the nodes", async || {
+        let (status, _) = get(&other.extender, "/gpushare-scheduler/inspect/n1").await;
+        status == 200
+    })
+    .await;
+
+    let (status, reason) = get(&other.extender, "/readyz").await;
+    assert_eq!(status, 503);
+    assert!(reason.contains("does not lead"), "{reason}");
+    assert_eq!(get(&other.extender, "/healthz").await.0, 200);
+
+    let args = json!({"Pod": pod, "NodeNames": ["n1"]});
+    let filtered: ExtenderFilterResult = call(&other.extender, "filter", &args).await;
+    assert!(filtered.error.contains("held by a"), "{filtered:?}");
+    assert!(filtered.node_names.unwrap_or_default().is_empty());
+    let (status, _) = post(&other.extender, "prioritize", args.to_string()).await;
+    assert_eq!(status, 503);
+    let refusal = other.bind(&pod, "n1").await;
+    assert!(refusal.contains("held by a"), "{refusal}");
+    assert_eq!(cluster.sent_binds(), 0);
+
+    let filtered: ExtenderFilterResult = call(&leader.extender, "filter", &args).await;
+    assert_eq!(filtered.node_names.as_deref(), Some(&["n1".to_owned()][..]));
+    assert_eq!(leader.bind(&pod, "n1").await, "");
+    assert_eq!(leader.metric("is_leader").await, 1);
+    assert_eq!(leader.metric("leader_transitions_total").await, 1);
+    assert_eq!(other.metric("is_leader").await, 0);
+}
+
+#[tokio::test]
+async fn of_two_that_reach_for_the_same_lease_one_gets_it() {
+    let cluster = Following::prepare(&[node("n1", &[8])]).await;
+    give_back(&cluster).await;
+    let gate = cluster.server.faults().hold_before(leases(Verb::Update));
+    let replicas = ["a", "b"].map(|name| Replica::start(&cluster, name, TIMING));
+    gate.reached(2).await;
+    gate.release();
+    let ready = async || {
+        let [a, b] = &replicas;
+        [a.is_ready().await, b.is_ready().await]
+    };
+    until("one is ready", async || ready().await.contains(&true)).await;
+    assert_eq!(ready().await.iter().filter(|ready| **ready).count(), 1);
+}
+
+#[tokio::test]
+async fn a_leader_without_api_server_stops_and_goes_on_when_it_is_back() {
+    let cluster = Following::prepare(&[node("n1", &[8])]).await;
+    let leader = Replica::leader(&cluster, "a").await;
+    let before = cluster.create("before", 3).await;
+    assert_eq!(leader.bind(&before, "n1").await, "");
+    let down =
+        cluster
+            .server
+            .faults()
+            .answer(leases(Verb::Get), Times::Always, Answer::Unavailable);
+    leader.until_not_ready().await;
+    let late = cluster.create("late", 3).await;
+    let refusal = leader.bind(&late, "n1").await;
+    assert!(refusal.contains("does not lead"), "{refusal}");
+    assert_eq!(cluster.sent_binds(), 1, "that of before");
+
+    down.clear();
+    leader.until_ready().await;
+    assert_eq!(leader.bind(&late, "n1").await, "");
+    let full = cluster.create("full", 3).await;
+    let refusal = leader.bind(&full, "n1").await;
+    assert!(refusal.contains("no card has"), "{refusal}");
+    assert_eq!(leader.metric("leader_transitions_total").await, 2);
+}
+
+#[tokio::test]
+async fn a_follower_takes_over_with_the_same_books() {
+    let cluster = Following::prepare(&[node("n1", &[8])]).await;
+    let first = Replica::leader(&cluster, "a").await;
+    let second = Replica::start(&cluster, "b", TIMING);
+    let pod = cluster.create("p", 5).await;
+    assert_eq!(first.bind(&pod, "n1").await, "");
+    first.line.cut();
+    second.until_ready().await;
+    assert!(!first.is_ready().await);
+    let (fits, not) = (
+        cluster.create("fits", 3).await,
+        cluster.create("not", 1).await,
+    );
+    assert_eq!(second.bind(&fits, "n1").await, "");
+    let refusal = second.bind(&not, "n1").await;
+    assert!(refusal.contains("no card has"), "{refusal}");
+
+    first.line.mend();
+    until("the first knows who leads", async || {
+        first.bind(&not, "n1").await.contains("held by b")
+    })
+    .await;
+    assert!(second.is_ready().await);
+}
+
+#[tokio::test]
+async fn times_written_in_the_lease_do_not_matter() {
+    let cluster = Following::prepare(&[node("n1", &[8])]).await;
+    let held = |year: u64, beat: u64| {
+        let time = format!("{year}-01-02T03:04:05.{beat:06}Z");
+        json!({
+            "holderIdentity": "other", "leaseTransitions": 1,
+            "leaseDurationSeconds": TIMING.duration / 1000, "renewTime": time,
+        })
+    };
+    hold(&cluster, held(1999, 0)).await;
+    let replica = Replica::start(&cluster, "a", TIMING);
+    // Long past by every clock, and renewed all the same.
+    let beat = TIMING.retry;
+    for number in 1..=2 * TIMING.duration / beat {
+        tokio::time::sleep(Duration::from_millis(beat)).await;
+        hold(&cluster, held(1999, number)).await;
+        assert!(!replica.is_ready().await);
+    }
+    // Far in the future, and renewed no more.
+    hold(&cluster, held(2999, 0)).await;
+    replica.until_ready().await;
+}
+
+#[tokio::test]
+async fn a_deleted_lease_makes_the_leader_stop_and_is_led_by_someone_again() {
+    let cluster = Following::prepare(&[node("n1", &[8])]).await;
+    let leader = Replica::leader(&cluster, "a").await;
+    let other = Replica::start(&cluster, "b", TIMING);
+    let params = DeleteParams::default();
+    lease_api(&cluster).delete(LEASE, &params).await.unwrap();
+    leader.until_not_ready().await;
+    assert_eq!(
+        holder(&cluster).await,
+        None,
+        "nobody leads by a new lease yet"
+    );
+    until("someone leads", async || {
+        leader.is_ready().await || other.is_ready().await
+    })
+    .await;
+    let pod = cluster.create("p", 4).await;
+    let answers = [leader.bind(&pod, "n1").await, other.bind(&pod, "n1").await];
+    assert!(answers.contains(&String::new()), "{answers:?}");
+}
+
+#[tokio::test]
+async fn a_process_of_the_same_name_does_not_inherit_the_lease() {
+    let cluster = Following::prepare(&[node("n1", &[8])]).await;
+    let first = Replica::leader(&cluster, "same").await;
+    let reads = || {
+        cluster
+            .server
+            .requests()
+            .count(Verb::Get, "leases.coordination.k8s.io")
+    };
+    let second = Replica::start(&cluster, "same", TIMING);
+    let begin = reads();
+    until("both have looked at the lease often", async || {
+        reads() > begin + 20
+    })
+    .await;
+    assert!(first.is_ready().await);
+    assert!(!second.is_ready().await);
+    first.line.cut();
+    second.until_ready().await;
+    assert!(!first.is_ready().await);
+}
+
+#[tokio::test]
+async fn a_leader_that_ends_finishes_its_binds_and_gives_the_lease_back() {
+    let cluster = Following::prepare(&[node("n1", &[8])]).await;
+    // Far too long to wait for its end.
+    let timing = Timing {
+        duration: 3_600_000,
+        ..TIMING
+    };
+    give_back(&cluster).await;
+    let first = Replica::start(&cluster, "a", timing);
+    first.until_ready().await;
+    let second = Replica::start(&cluster, "b", timing);
+    let pod = cluster.create("p", 8).await;
+    let gate = cluster.server.faults().hold_before(binds());
+    let call = {
+        let (extender, pod) = (first.extender.clone(), pod.clone());
+        tokio::spawn(async move { bind(&extender, &pod, "n1").await })
+    };
+    gate.reached(1).await;
+    first.tasks.shutdown().cancel();
+    assert!(!first.is_ready().await);
+    assert_eq!(holder(&cluster).await.as_deref(), Some("a"));
+    gate.release();
+    assert_eq!(call.await.unwrap(), "");
+    second.until_ready().await;
+    let grace = Duration::from_mins(1);
+    assert!(first.tasks.clone().finished(grace).await.is_ok());
+
+    let spec = lease(&cluster).await.spec.unwrap();
+    assert_eq!(spec.holder_identity.as_deref(), Some("b"));
+    assert_eq!(spec.lease_transitions, Some(3));
+    let late = cluster.create("late", 1).await;
+    let refusal = second.bind(&late, "n1").await;
+    assert!(refusal.contains("no card has"), "{refusal}");
+}
+
+#[tokio::test]
+async fn a_leader_that_ends_with_a_bind_in_doubt_keeps_the_lease_until_that_is_over() {
+    let cluster = Following::prepare(&[node("n1", &[8])]).await;
+    let timing = Timing {
+        duration: 3_600_000,
+        ..TIMING
+    };
+    give_back(&cluster).await;
+    let first = Replica::start(&cluster, "a", timing);
+    first.until_ready().await;
+    let pod = cluster.create("p", 8).await;
+    cluster.server.faults().cut_before(binds(), Times::Next(1));
+    let sent = Instant::now();
+    let error = first.bind(&pod, "n1").await;
+    assert!(error.contains("not known yet"), "{error}");
+    first.tasks.shutdown().cancel();
+    let second = Replica::start(&cluster, "b", timing);
+    second.until_ready().await;
+    assert!(sent.elapsed() >= surely_over(BIND_TIMEOUT), "too early");
+    assert_eq!(second.bind(&pod, "n1").await, "");
+    assert_eq!(node_of(&cluster.read("p").await), Some("n1"));
+}
+
+/// The last bind of the old leader takes effect when it cannot renew its lease any more, and no watch
+/// shows it to the new one.
+#[tokio::test]
+async fn what_the_old_leader_bound_last_is_known_to_the_new_one() {
+    let cluster = Following::prepare(&[node("n1", &[8])]).await;
+    let old = Replica::leader(&cluster, "a").await;
+    let new = Replica::start(&cluster, "b", TIMING);
+    let theirs = cluster.create("theirs", 8).await;
+    let ours = cluster.create("ours", 8).await;
+    let blind = cluster.server.faults().hold_before(pod_watches());
+    cluster.server.faults().cut_watches();
+    blind.reached(2).await;
+
+    let held = cluster.server.faults().hold_before(binds());
+    let call = {
+        let (extender, pod) = (old.extender.clone(), theirs.clone());
+        tokio::spawn(async move { bind(&extender, &pod, "n1").await })
+    };
+    held.reached(1).await;
+    old.line.cut();
+    held.release();
+    until("their bind has taken effect", async || {
+        node_of(&cluster.read("theirs").await).is_some()
+    })
+    .await;
+    call.await.unwrap();
+
+    new.until_ready().await;
+    let refusal = new.bind(&ours, "n1").await;
+    assert!(refusal.contains("the most is 0"), "{refusal}");
+    assert_eq!(cluster.sent_binds(), 1, "theirs only");
+    blind.release();
+}
+
+#[tokio::test]
+async fn a_leader_deposed_while_a_bind_is_being_prepared_does_not_send_it() {
+    let cluster = Following::prepare(&[node("n1", &[8])]).await;
+    let leader = Replica::leader(&cluster, "a").await;
+    // A pod that no watch has shown is read before its bind.
+    let hidden = cluster.hide_pods().await;
+    let pod = cluster.create("p", 8).await;
+    let reads = On::any().verb(Verb::Get).resource("pods");
+    let gate = cluster.server.faults().hold_before(reads);
+    let call = {
+        let (extender, pod) = (leader.extender.clone(), pod.clone());
+        tokio::spawn(async move { bind(&extender, &pod, "n1").await })
+    };
+    gate.reached(1).await;
+    let down = cluster
+        .server
+        .faults()
+        .cut_before(leases(Verb::Get), Times::Always);
+    leader.until_not_ready().await;
+    gate.release();
+    let refusal = call.await.unwrap();
+    assert!(refusal.contains("does not lead"), "{refusal}");
+    assert_eq!(cluster.sent_binds(), 0);
+
+    // Nothing of it is left: another pod gets the room in the next term.
+    down.clear();
+    leader.until_ready().await;
+    let other = cluster.create("other", 8).await;
+    assert_eq!(leader.bind(&other, "n1").await, "");
+    hidden.release();
+}

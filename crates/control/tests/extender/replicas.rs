@@ -1,0 +1,158 @@
+//! Several extenders of one cluster, each with its own line to the API server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::http::Request;
+use gpushare_apiserver::{On, Verb};
+use gpushare_control::extender::Extender;
+use gpushare_control::leader::election::Election;
+use gpushare_core::lease::Timing;
+use gpushare_daemon::Tasks;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::api::{BIND_TIMEOUT, Following, bind, until};
+use crate::cluster::{config, get};
+
+pub(crate) const LEASE: &str = "extender";
+const NAMESPACE: &str = "kube-system";
+
+/// As short as the binds of these tests allow.
+pub(crate) const TIMING: Timing = Timing {
+    duration: 3_000,
+    renew_deadline: 1_200,
+    retry: 200,
+};
+
+pub(crate) fn leases(verb: Verb) -> On {
+    On::any().verb(verb).resource("leases.coordination.k8s.io")
+}
+
+/// A client that can be cut off from its server.
+#[derive(Clone, Default)]
+pub(crate) struct Line(Arc<AtomicBool>);
+
+impl Line {
+    fn through(&self, client: Client) -> Client {
+        let line = self.clone();
+        let send = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let (line, client) = (line.clone(), client.clone());
+            async move {
+                if line.0.load(Ordering::SeqCst) {
+                    return Err(std::io::Error::other("the line is cut"));
+                }
+                client.send(request).await.map_err(std::io::Error::other)
+            }
+        });
+        Client::new(send, "default")
+    }
+
+    /// Requests fail from now on; those under way go on.
+    pub(crate) fn cut(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn mend(&self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+pub(crate) struct Replica {
+    pub(crate) extender: Extender,
+    pub(crate) tasks: Tasks,
+    pub(crate) line: Line,
+}
+
+impl Replica {
+    /// An extender that takes part in the election of the cluster's leader.
+    pub(crate) fn start(cluster: &Following, identity: &str, timing: Timing) -> Self {
+        let (tasks, line) = (Tasks::new(), Line::default());
+        let mut config = config();
+        config.bind_timeout = BIND_TIMEOUT;
+        config.election = Some(Election {
+            namespace: NAMESPACE.to_owned(),
+            name: LEASE.to_owned(),
+            identity: identity.to_owned(),
+            timing,
+        });
+        let client = line.through(cluster.client.clone());
+        let extender = Extender::new(config, client, tasks.clone());
+        extender.follow(&tasks);
+        Self {
+            extender,
+            tasks,
+            line,
+        }
+    }
+
+    /// A replica that leads a cluster in which nobody led before it.
+    pub(crate) async fn leader(cluster: &Following, identity: &str) -> Self {
+        give_back(cluster).await;
+        let replica = Self::start(cluster, identity, TIMING);
+        replica.until_ready().await;
+        replica
+    }
+
+    pub(crate) async fn is_ready(&self) -> bool {
+        get(&self.extender, "/readyz").await.0 == 200
+    }
+
+    pub(crate) async fn until_ready(&self) {
+        until("the replica is ready", async || self.is_ready().await).await;
+    }
+
+    pub(crate) async fn until_not_ready(&self) {
+        until("the replica is not ready", async || !self.is_ready().await).await;
+    }
+
+    pub(crate) async fn bind(&self, pod: &Pod, node: &str) -> String {
+        bind(&self.extender, pod, node).await
+    }
+
+    pub(crate) async fn metric(&self, name: &str) -> u64 {
+        let (_, metrics) = get(&self.extender, "/metrics").await;
+        let prefix = format!("gpushare_extender_{name} ");
+        let value = metrics.lines().find_map(|line| line.strip_prefix(&prefix));
+        value.unwrap().parse().unwrap()
+    }
+}
+
+pub(crate) fn lease_api(cluster: &Following) -> Api<Lease> {
+    Api::namespaced(cluster.client.clone(), NAMESPACE)
+}
+
+pub(crate) async fn lease(cluster: &Following) -> Lease {
+    lease_api(cluster).get(LEASE).await.unwrap()
+}
+
+pub(crate) async fn holder(cluster: &Following) -> Option<String> {
+    lease(cluster).await.spec.unwrap().holder_identity
+}
+
+/// Puts a lease in place as a leader leaves it that has ended in order.
+pub(crate) async fn give_back(cluster: &Following) {
+    hold(
+        cluster,
+        json!({"leaseDurationSeconds": 1, "leaseTransitions": 1}),
+    )
+    .await;
+}
+
+/// Writes the lease as somebody else would, creating it if need be.
+pub(crate) async fn hold(cluster: &Following, spec: Value) {
+    let (api, params) = (lease_api(cluster), PostParams::default());
+    let mut lease = json!({"metadata": {"name": LEASE}, "spec": spec});
+    let known = api.get_opt(LEASE).await.unwrap();
+    let Some(known) = known else {
+        let lease = serde_json::from_value(lease).unwrap();
+        api.create(&params, &lease).await.unwrap();
+        return;
+    };
+    lease["metadata"]["resourceVersion"] = json!(known.metadata.resource_version);
+    let lease = serde_json::from_value(lease).unwrap();
+    api.replace(LEASE, &params, &lease).await.unwrap();
+}
