@@ -22,7 +22,7 @@ use crate::cargo::optimised;
 /// DIR has the traces of Weng et al., "Beware of Fragmentation" (USENIX ATC 2023), as
 /// openb_node_list_gpu_node.csv, openb_pod_list_VARIANT.csv and arrivals/VARIANT.tsv. Builds the plugin
 /// optimised and replays five variants with five policies, three times each: filled once, and with pods
-/// that leave at two loads. Takes about four minutes on two cores. Fails if a target is missed.
+/// that leave at two loads. Takes about four minutes on two idle cores. Fails if a target is missed.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The directory of the traces
