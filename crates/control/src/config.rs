@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
-use gpushare_core::gpu::{AliyunUnit, Reading};
+use gpushare_core::devices::{Devices, DevicesError};
+use gpushare_core::dialect::Dialects;
+use gpushare_core::gpu::{self, AliyunUnit, Reading};
 use gpushare_core::lease::{Timing, TimingError};
 use gpushare_core::pack::Policy;
 use gpushare_daemon::logging;
@@ -60,6 +62,10 @@ pub struct RawConfig {
     /// serves nvidia.com/gpu
     #[arg(long, env = "GPUSHARE_HAMI")]
     pub hami: bool,
+
+    /// A YAML file with further device classes, such as RDMA cards shared by bandwidth
+    #[arg(long, env = "GPUSHARE_DEVICES", value_name = "FILE")]
+    pub devices: Option<PathBuf>,
 
     /// How to choose among nodes and cards: learned, fgd, binpack, best-fit, first-fit or spread. A pod
     /// may ask for another one with the annotation gpushare.io/policy
@@ -150,7 +156,8 @@ pub struct Config {
     pub admin_listen: Option<SocketAddr>,
     pub tls: Option<TlsFiles>,
     pub aliyun_unit: AliyunUnit,
-    pub hami: bool,
+    /// Everything that pods may ask for.
+    pub dialects: Dialects,
     pub policy: Policy,
     pub offer: Offer,
     pub kubeconfig: Option<PathBuf>,
@@ -178,6 +185,10 @@ pub enum ConfigError {
     Lease(#[from] TimingError),
     #[error("--lease-namespace and --lease-name must not be empty")]
     LeaseName,
+    #[error("--devices: cannot use {}: {reason}", path.display())]
+    Unreadable { path: PathBuf, reason: String },
+    #[error("--devices: {}: {reason}", path.display())]
+    Devices { path: PathBuf, reason: DevicesError },
     #[error("--max-body-mib {0} is not between 1 and 1024")]
     MaxBody(usize),
 }
@@ -194,6 +205,7 @@ impl TryFrom<RawConfig> for Config {
         if !(Duration::from_millis(100)..=LONGEST_BIND_TIMEOUT).contains(&raw.bind_timeout) {
             return Err(ConfigError::BindTimeout(raw.bind_timeout));
         }
+        let dialects = raw.dialects()?;
         let election = raw.leader_elect.then(|| raw.election()).transpose()?;
         if !(1..=1024).contains(&raw.max_body_mib) {
             return Err(ConfigError::MaxBody(raw.max_body_mib));
@@ -203,7 +215,7 @@ impl TryFrom<RawConfig> for Config {
             admin_listen: raw.admin_listen,
             tls,
             aliyun_unit: raw.aliyun_memory_unit,
-            hami: raw.hami,
+            dialects,
             policy: raw.policy,
             offer: raw.offer,
             kubeconfig: raw.kubeconfig,
@@ -225,7 +237,7 @@ impl Config {
             admin_listen: None,
             tls: None,
             aliyun_unit: AliyunUnit::default(),
-            hami: false,
+            dialects: gpu::dialects(AliyunUnit::default()),
             policy: Policy::default(),
             offer: Offer::default(),
             kubeconfig: None,
@@ -237,17 +249,36 @@ impl Config {
             log_filter: "info".to_owned(),
         }
     }
-
-    /// How requests are read.
-    pub fn reading(&self) -> Reading {
-        Reading {
-            aliyun: self.aliyun_unit,
-            hami: self.hami,
-        }
-    }
 }
 
 impl RawConfig {
+    fn dialects(&self) -> Result<Dialects, ConfigError> {
+        let gpus = gpu::read(Reading {
+            aliyun: self.aliyun_memory_unit,
+            hami: self.hami,
+        });
+        let Some(path) = &self.devices else {
+            return Ok(gpus);
+        };
+        let path = path.clone();
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) => {
+                let reason = error.to_string();
+                return Err(ConfigError::Unreadable { path, reason });
+            }
+        };
+        match serde_saphyr::from_str::<Devices>(&text) {
+            Ok(devices) => devices
+                .add_to(gpus)
+                .map_err(|reason| ConfigError::Devices { path, reason }),
+            Err(error) => Err(ConfigError::Unreadable {
+                path,
+                reason: error.to_string(),
+            }),
+        }
+    }
+
     fn tls(&self) -> Option<TlsFiles> {
         Some(TlsFiles {
             certificate: self.tls_cert.clone()?,
@@ -353,5 +384,35 @@ mod tests {
         assert!(Cli::try_parse_from(["test", "--bind-timeout", "soon"]).is_err());
         assert!(Cli::try_parse_from(["test", "--aliyun-memory-unit", "GB"]).is_err());
         assert!(Cli::try_parse_from(["test", "--tls-cert", "c"]).is_err());
+    }
+
+    #[test]
+    fn further_devices_come_from_a_file_whose_mistakes_are_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("devices.yaml");
+        let with = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            config(&["--devices", file.to_str().unwrap()])
+        };
+        let rdma = "
+classes:
+- name: rdma
+  dimensions: [{name: bandwidth, unit: Mbit/s}]
+  requests:
+  - {name: rdma, parts: [{resource: rdma/bandwidth, dimension: bandwidth}]}
+";
+        assert!(with(rdma).unwrap().dialects.class("rdma").is_some());
+        for (text, expected) in [
+            (
+                rdma.replace("bandwidth}]}", "speed}]}"),
+                "no dimension \"speed\"",
+            ),
+            (rdma.replace("requests", "request"), "request"),
+            ("classes: 7".to_owned(), "devices.yaml"),
+        ] {
+            let error = with(&text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        assert!(config(&["--devices", "/nonexistent"]).is_err());
     }
 }

@@ -7,6 +7,7 @@
 pub mod amounts;
 pub mod card;
 pub mod choice;
+pub mod devices;
 pub mod dialect;
 pub mod gpu;
 pub mod host;

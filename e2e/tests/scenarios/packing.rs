@@ -121,10 +121,11 @@ fn nodes_of(policy: &str) -> Vec<String> {
     let pods = (0..6).map(|number| share(&format!("p{number}")));
     let mut nodes: Vec<String> = pods
         .map(|pod| match fleet.arrive(&pod) {
-            Outcome::Bound(node) => node,
-            Outcome::Refused => panic!("{} was refused", pod.name),
+            Outcome::Bound(node) => Ok(node),
+            Outcome::Refused => Err(pod.name),
         })
-        .collect();
+        .collect::<Result<_, _>>()
+        .unwrap();
     nodes.dedup();
     nodes
 }

@@ -6,7 +6,7 @@ use axum::http::{Request, StatusCode};
 use gpushare_control::config::Config;
 use gpushare_control::extender::Extender;
 use gpushare_core::card::Card;
-use gpushare_core::gpu::{self};
+use gpushare_core::gpu::{self, AliyunUnit, Reading};
 use gpushare_core::{Amounts, inventory, names};
 use gpushare_daemon::Tasks;
 use http_body_util::BodyExt;
@@ -30,7 +30,10 @@ pub(super) fn block_on<T>(work: impl Future<Output = T>) -> T {
 /// The routes of an extender that knows two nodes and one waiting pod. Call it within [`block_on`].
 pub(super) fn extender(client: Client) -> Router {
     let config = Config {
-        hami: true,
+        dialects: gpu::read(Reading {
+            aliyun: AliyunUnit::GiB,
+            hami: true,
+        }),
         wake: false,
         max_body: 1024 * 1024,
         ..Config::alone()

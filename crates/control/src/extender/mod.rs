@@ -30,7 +30,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use gpushare_core::dialect::Dialects;
-use gpushare_core::gpu;
 use gpushare_daemon::Tasks;
 use gpushare_daemon::serve::Connections;
 use gpushare_kube::notice::Notice;
@@ -91,7 +90,7 @@ impl fmt::Debug for Extender {
 impl Extender {
     /// An extender that knows nothing yet and follows nothing.
     pub fn new(config: Config, client: Client, tasks: Tasks) -> Self {
-        let dialects = Arc::new(gpu::read(config.reading()));
+        let dialects = Arc::new(config.dialects.clone());
         let (notices, waiting) = notices::queue();
         let (refusals, waiting_refusals) = waking::queue();
         let bell: Arc<Notify> = Arc::default();

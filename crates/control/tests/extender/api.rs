@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gpushare_apiserver::{Gate, On, Server, Verb};
+use gpushare_control::config::Config;
 use gpushare_control::extender::Extender;
 use gpushare_core::names;
 use gpushare_daemon::Tasks;
@@ -55,6 +56,10 @@ impl Following {
 
     /// As [`Self::start`], but the extender does not follow the server yet.
     pub(crate) async fn prepare(nodes: &[Value]) -> Self {
+        Self::prepare_with(config(), nodes).await
+    }
+
+    pub(crate) async fn prepare_with(mut config: Config, nodes: &[Value]) -> Self {
         let server = Server::start().await.unwrap();
         let mut config_of_client = kube::Config::new(server.url().parse().unwrap());
         config_of_client.default_retry = false;
@@ -65,7 +70,6 @@ impl Following {
             api.create(&PostParams::default(), &node).await.unwrap();
         }
         let tasks = Tasks::new();
-        let mut config = config();
         config.bind_timeout = BIND_TIMEOUT;
         let extender = Extender::new(config, client.clone(), tasks.clone());
         Self {

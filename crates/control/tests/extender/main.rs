@@ -12,6 +12,7 @@ mod bad_input;
 mod binds;
 mod chaos;
 mod cluster;
+mod devices;
 mod doubts;
 mod kubernetes;
 mod leaders;
