@@ -22,6 +22,9 @@ pub const CARDS: &str = "gpushare.io/cards";
 /// effect; nobody reads the value.
 pub const WOKEN: &str = "gpushare.io/woken";
 
+/// Pod annotation: room is kept for this pod until others have gone, see [`crate::preempt::ClaimRecord`].
+pub const PREEMPTION: &str = "gpushare.io/preemption";
+
 /// Pod annotations that choose among cards.
 pub const POLICY: &str = "gpushare.io/policy";
 pub const CARD_MODELS: &str = "gpushare.io/card-models";

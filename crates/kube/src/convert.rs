@@ -5,11 +5,14 @@ use gpushare_core::dialect::Dialects;
 use gpushare_core::inventory::{self, InventoryError};
 use gpushare_core::ledger::Bound;
 use gpushare_core::names;
+use gpushare_core::preempt::{ClaimError, ClaimRecord};
 use gpushare_core::record::{Record, RecordError};
 use gpushare_core::request::{PodAsk, Role};
 use gpushare_core::validate::{ContainerView, PodView, Violations, validate};
-use gpushare_core::{Classes, Host, NodeName, PodUid};
+use gpushare_core::{Classes, Host, NodeName, Placement, PodUid};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use crate::labels::Labels;
 use crate::slim;
 
 /// What gpushare knows of a pod: read once at the edge, then only values.
@@ -26,6 +29,7 @@ pub struct PodFacts {
     /// The scheduler does not look at it yet.
     pub gated: bool,
     pub priority: i32,
+    pub standing: Standing,
     /// In seconds since 1970.
     pub created: i64,
     /// What the pod asks for, nothing, or everything that is wrong with it.
@@ -33,36 +37,57 @@ pub struct PodFacts {
     /// What the pod takes of its node beside cards.
     pub host: Host,
     record: Option<String>,
+    claim: Option<String>,
+}
+
+/// What preemption goes by, beside the priority.
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    /// It may make others go that have a lower priority.
+    pub preempts: bool,
+    /// Until when its containers may take to end, if its deletion has begun; in seconds since 1970.
+    pub ends_by: Option<i64>,
+    /// In seconds since 1970; what has not started yet is newest.
+    pub started: i64,
+    /// Its containers have been started: disruption budgets count it.
+    pub running: bool,
+    pub labels: Labels,
+    /// Where the scheduler or we mean to put it.
+    pub nominated: Option<NodeName>,
 }
 
 impl PodFacts {
     pub fn new(pod: &slim::Pod, dialects: &Dialects) -> Self {
         let meta = &pod.metadata;
         let annotations = meta.annotations.as_ref();
+        let annotation = |name: &str| annotations.and_then(|all| all.get(name)).cloned();
         Self {
             uid: PodUid::new(meta.uid.as_deref().unwrap_or_default()),
             namespace: meta.namespace.clone().unwrap_or_default(),
             name: meta.name.clone().unwrap_or_default(),
-            node: pod
-                .spec
-                .node_name
-                .as_deref()
-                .filter(|name| !name.is_empty())
-                .map(NodeName::new),
+            node: node_name(pod.spec.node_name.as_deref()),
             ended: matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed")),
             deleting: meta.deletion_timestamp.is_some(),
             gated: !pod.spec.scheduling_gates.is_empty(),
             priority: pod.spec.priority.unwrap_or(0),
-            created: meta
-                .creation_timestamp
-                .as_ref()
-                .map_or(0, |created| created.0.as_second()),
+            created: meta.creation_timestamp.as_ref().map_or(0, seconds),
             ask: validate(dialects, &view(pod)),
             host: host(&pod.spec),
-            record: annotations
-                .and_then(|all| all.get(names::ALLOCATION))
-                .cloned(),
+            standing: Standing::of(pod),
+            record: annotation(names::ALLOCATION),
+            claim: annotation(names::PREEMPTION),
         }
+    }
+
+    /// The room that is claimed for the pod by its own word. Nothing when it claims none; an error when
+    /// that cannot be believed.
+    pub fn claim(&self, classes: &Classes) -> Option<Result<(ClaimRecord, Placement), ClaimError>> {
+        let ask = self.ask.as_ref().ok()?.as_ref()?;
+        let claim = ClaimRecord::decode(self.claim.as_deref()?);
+        Some(claim.and_then(|claim| {
+            let placement = claim.verify(&self.uid, classes, ask)?;
+            Ok((claim, placement))
+        }))
     }
 
     /// The booking that the pod's record proves. Nothing when the pod is not bound, asks for nothing or
@@ -86,6 +111,33 @@ impl PodFacts {
     pub fn record(&self) -> Option<&str> {
         self.record.as_deref()
     }
+}
+
+impl Standing {
+    fn of(pod: &slim::Pod) -> Self {
+        let slim::Pod {
+            metadata,
+            spec,
+            status,
+        } = pod;
+        let labels = metadata.labels.as_ref();
+        Self {
+            preempts: spec.preemption_policy.as_deref() != Some("Never"),
+            ends_by: metadata.deletion_timestamp.as_ref().map(seconds),
+            started: status.start_time.as_ref().map_or(i64::MAX, seconds),
+            running: status.phase.as_deref() == Some("Running"),
+            labels: labels.map(Labels::from).unwrap_or_default(),
+            nominated: node_name(status.nominated_node_name.as_deref()),
+        }
+    }
+}
+
+fn node_name(name: Option<&str>) -> Option<NodeName> {
+    name.filter(|name| !name.is_empty()).map(NodeName::new)
+}
+
+fn seconds(time: &Time) -> i64 {
+    time.0.as_second()
 }
 
 fn host(spec: &slim::PodSpec) -> Host {

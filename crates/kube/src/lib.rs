@@ -3,7 +3,11 @@
 //! Nothing here decides. Only this crate and the binaries' wiring name Kubernetes types.
 
 pub mod bind;
+pub mod budgets;
+pub mod claim;
 pub mod convert;
+pub mod evict;
+pub mod labels;
 pub mod lease;
 pub mod notice;
 pub mod slim;

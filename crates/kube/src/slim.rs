@@ -34,6 +34,8 @@ pub struct PodSpec {
     pub node_name: Option<String>,
     #[serde(default)]
     pub priority: Option<i32>,
+    #[serde(default)]
+    pub preemption_policy: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     pub scheduling_gates: Vec<SchedulingGate>,
     #[serde(default, deserialize_with = "or_default")]
@@ -110,9 +112,14 @@ impl From<TextOrNumber> for QuantityText {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodStatus {
     #[serde(default)]
     pub phase: Option<String>,
+    #[serde(default)]
+    pub start_time: Option<Time>,
+    #[serde(default)]
+    pub nominated_node_name: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -139,6 +146,7 @@ struct Metadata {
     resource_version: Option<String>,
     creation_timestamp: Option<Time>,
     deletion_timestamp: Option<Time>,
+    labels: Option<BTreeMap<String, String>>,
     #[serde(default, deserialize_with = "our_annotations")]
     annotations: Option<BTreeMap<String, String>>,
 }
@@ -152,6 +160,7 @@ fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D:
         resource_version: kept.resource_version,
         creation_timestamp: kept.creation_timestamp,
         deletion_timestamp: kept.deletion_timestamp,
+        labels: kept.labels,
         annotations: kept.annotations,
         ..ObjectMeta::default()
     })

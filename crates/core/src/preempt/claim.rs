@@ -103,7 +103,7 @@ mod tests {
                 cards: 1,
                 want: Want::share(Amounts::of(MEMORY, 4)),
                 limit: Amounts::ZERO,
-                choice: Default::default(),
+                choice: std::sync::Arc::default(),
             }],
         }
     }

@@ -1,0 +1,136 @@
+//! Eviction: asking the API server to end a pod, which disruption budgets can refuse.
+
+use std::time::Duration;
+
+use gpushare_core::PodUid;
+use kube::Client;
+use kube::api::PostParams;
+use kube::core::Status;
+use serde_json::json;
+use thiserror::Error;
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Evicted {
+    /// It is ending now.
+    Ending,
+    /// It does not exist any more; another pod may have its name.
+    Gone,
+    /// A disruption budget does not let it go.
+    Protected(String),
+}
+
+#[derive(Debug, Error)]
+pub enum EvictError {
+    #[error("cannot evict pod {namespace}/{name}: {source}")]
+    Api {
+        namespace: String,
+        name: String,
+        source: kube::Error,
+    },
+    #[error("cannot evict pod {namespace}/{name}: no answer within {TIMEOUT:?}")]
+    Timeout { namespace: String, name: String },
+}
+
+/// Evicts the pod with this uid, and no other of the same name. Asking twice does no harm.
+pub async fn evict(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    uid: &PodUid,
+) -> Result<Evicted, EvictError> {
+    let (namespace, name) = (namespace.to_owned(), name.to_owned());
+    match tokio::time::timeout(TIMEOUT, post(client, &namespace, &name, uid)).await {
+        Ok(Ok(())) => Ok(Evicted::Ending),
+        Ok(Err(kube::Error::Api(status))) => match judge(&status) {
+            Some(evicted) => Ok(evicted),
+            None => Err(EvictError::Api {
+                namespace,
+                name,
+                source: kube::Error::Api(status),
+            }),
+        },
+        Ok(Err(source)) => Err(EvictError::Api {
+            namespace,
+            name,
+            source,
+        }),
+        Err(_elapsed) => Err(EvictError::Timeout { namespace, name }),
+    }
+}
+
+async fn post(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    uid: &PodUid,
+) -> Result<(), kube::Error> {
+    let body = json!({
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name, "namespace": namespace},
+        "deleteOptions": {"preconditions": {"uid": uid}},
+    });
+    let body = serde_json::to_vec(&body).map_err(kube::Error::SerdeError)?;
+    let path = format!("/api/v1/namespaces/{namespace}/pods");
+    let request = kube::core::Request::new(path)
+        .create_subresource("eviction", name, &PostParams::default(), body)
+        .map_err(kube::Error::BuildRequest)?;
+    client.request::<Status>(request).await.map(|_status| ())
+}
+
+/// What a refusal means; nothing when it says nothing about the pod.
+fn judge(status: &Status) -> Option<Evicted> {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let budget = causes
+        .into_iter()
+        .find(|cause| cause.reason == "DisruptionBudget");
+    match status.code {
+        404 => Some(Evicted::Gone),
+        409 if status.message.contains("UID in precondition") => Some(Evicted::Gone),
+        429 => budget.map(|cause| Evicted::Protected(cause.message.clone())),
+        // The eviction API cannot count against two budgets at once and says so with this code.
+        500 if status.message.contains("more than one PodDisruptionBudget") => {
+            Some(Evicted::Protected(status.message.clone()))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(status: &serde_json::Value, expected: Option<&Evicted>) {
+        let parsed: Status = serde_json::from_value(status.clone()).unwrap();
+        assert_eq!(judge(&parsed).as_ref(), expected, "{status}");
+    }
+
+    #[test]
+    fn a_budgets_refusal_is_told_from_a_busy_server() {
+        let causes = json!([{"reason": "DisruptionBudget", "message": "needs 1", "field": ""}]);
+        let refused = json!({"status": "Failure", "code": 429, "reason": "TooManyRequests",
+            "message": "Cannot evict pod", "details": {"causes": causes}});
+        check(&refused, Some(&Evicted::Protected("needs 1".to_owned())));
+        let busy = json!({"status": "Failure", "code": 429, "message": "too many requests"});
+        check(&busy, None);
+        let two = "This pod has more than one PodDisruptionBudget, which the eviction subresource \
+                   does not support.";
+        let two_budgets = json!({"status": "Failure", "code": 500, "message": two});
+        check(&two_budgets, Some(&Evicted::Protected(two.to_owned())));
+    }
+
+    #[test]
+    fn a_pod_that_is_gone_or_was_replaced_is_gone() {
+        check(
+            &json!({"status": "Failure", "code": 404}),
+            Some(&Evicted::Gone),
+        );
+        let replaced = "Precondition failed: UID in precondition: a, UID in object meta: b";
+        let replaced = json!({"status": "Failure", "code": 409, "message": replaced});
+        check(&replaced, Some(&Evicted::Gone));
+        let changed = json!({"status": "Failure", "code": 409, "message": "has been modified"});
+        check(&changed, None);
+    }
+}
