@@ -17,6 +17,7 @@ pub mod lease;
 pub mod ledger;
 pub mod names;
 pub mod pack;
+pub mod packing;
 pub mod placement;
 pub mod preempt;
 pub mod quantity;

@@ -6,6 +6,7 @@ pub mod audit;
 pub mod churn;
 pub mod cli;
 pub mod fill;
+pub mod more;
 pub mod progress;
 pub mod random;
 pub mod report;

@@ -8,7 +8,6 @@
 mod binds;
 mod growth;
 mod node_set;
-mod packing;
 mod pods;
 mod reads;
 mod waiting;
@@ -18,6 +17,7 @@ use std::sync::Arc;
 
 use gpushare_core::card::Card;
 use gpushare_core::pack::Policy;
+use gpushare_core::packing::Packing;
 use gpushare_core::{Classes, Host, Ledger, NodeName, PodAsk, PodUid};
 use tokio::sync::Notify;
 
@@ -26,7 +26,6 @@ use waiting::Waiting;
 
 pub(crate) use binds::{Followup, Reservation};
 pub(crate) use growth::Moment;
-pub(crate) use packing::Packing;
 pub(crate) use reads::Verdict;
 pub(crate) use waiting::{Refused, WaitingPod};
 

@@ -1,20 +1,20 @@
 //! Packing: which of the nodes that can take a pod should, and on which cards.
 //!
-//! A picture of the cluster for the [policies](gpushare_core::pack), redrawn node by node as the ledger
+//! A picture of the cluster for the [policies](crate::pack), redrawn node by node as the ledger
 //! and the pods of a node change. It only advises: whether a pod fits is the ledger's to say.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use gpushare_core::amounts::Amounts;
-use gpushare_core::ledger::Ledger;
-use gpushare_core::pack::{CardRoom, Fleet, Policy, PoolSet, Shape, Space, policy};
-use gpushare_core::request::{ContainerAsk, Part, PodAsk, Role, Want, peak};
-use gpushare_core::room;
-use gpushare_core::{CardId, Host, NodeName, Placement, PodUid, Search};
+use crate::amounts::Amounts;
+use crate::ledger::Ledger;
+use crate::pack::{CardRoom, Fleet, Policy, PoolSet, Shape, Space, policy};
+use crate::request::{ContainerAsk, Part, PodAsk, Role, Want, peak};
+use crate::room;
+use crate::{CardId, Host, NodeName, Placement, PodUid, Search};
 
 #[derive(Debug)]
-pub(crate) struct Packing {
+pub struct Packing {
     /// The class whose cards decide; of others it is enough that they fit.
     class: Option<Arc<str>>,
     fleet: Fleet,
@@ -30,7 +30,7 @@ struct Node {
 }
 
 impl Packing {
-    pub(super) fn new(policy: Policy, class: Option<Arc<str>>) -> Self {
+    pub fn new(policy: Policy, class: Option<Arc<str>>) -> Self {
         Self {
             class,
             fleet: Fleet::new(policy),
@@ -39,21 +39,17 @@ impl Packing {
         }
     }
 
-    pub(super) fn set_allocatable(&mut self, node: &NodeName, allocatable: Host) {
+    pub fn set_allocatable(&mut self, node: &NodeName, allocatable: Host) {
         self.hosts.entry(node.clone()).or_default().allocatable = allocatable;
     }
 
-    pub(super) fn remove_node(&mut self, node: &str) {
+    pub fn remove_node(&mut self, node: &str) {
         self.hosts.remove(node);
         self.fleet.remove(node);
     }
 
     /// What a pod takes of which node, or that it takes nothing any more. Returns the nodes to redraw.
-    pub(super) fn set_pod(
-        &mut self,
-        pod: &PodUid,
-        takes: Option<(&NodeName, Host)>,
-    ) -> Vec<NodeName> {
+    pub fn set_pod(&mut self, pod: &PodUid, takes: Option<(&NodeName, Host)>) -> Vec<NodeName> {
         let before = match &takes {
             Some((node, host)) => self.pods.insert(pod.clone(), ((*node).clone(), *host)),
             None => self.pods.remove(pod),
@@ -80,7 +76,7 @@ impl Packing {
     }
 
     /// Forgets what all pods take: a complete list follows.
-    pub(super) fn clear_pods(&mut self) {
+    pub fn clear_pods(&mut self) {
         self.pods.clear();
         for node in self.hosts.values_mut() {
             node.used = Host::default();
@@ -88,7 +84,7 @@ impl Packing {
     }
 
     /// Draws a node again, as the ledger has it now.
-    pub(super) fn redraw(&mut self, ledger: &Ledger, name: &NodeName) {
+    pub fn redraw(&mut self, ledger: &Ledger, name: &NodeName) {
         let cards = self.cards(ledger, name.as_str());
         let host = self.hosts.get(name);
         let free = host.map_or_else(Host::default, |host| host.allocatable.minus(host.used));
@@ -119,21 +115,21 @@ impl Packing {
     }
 
     /// Learns from a request that was not seen before.
-    pub(super) fn observe(&mut self, ask: &PodAsk, host: Host) {
+    pub fn observe(&mut self, ask: &PodAsk, host: Host) {
         if let Some(shape) = self.shape(Some(ask), host) {
             self.fleet.observe(&shape);
         }
     }
 
     /// Learns that a pod that had cards has ended.
-    pub(super) fn observe_end(&mut self, ask: &PodAsk, host: Host) {
+    pub fn observe_end(&mut self, ask: &PodAsk, host: Host) {
         if let Some(shape) = self.shape(Some(ask), host) {
             self.fleet.observe_end(&shape);
         }
     }
 
     /// The best of these nodes; nothing when packing has no opinion.
-    pub(crate) fn best<'n>(
+    pub fn best<'n>(
         &self,
         ask: Option<&PodAsk>,
         host: Host,
@@ -145,13 +141,21 @@ impl Packing {
         self.fleet.name(pick.node).map(NodeName::as_str)
     }
 
+    /// Whether the node has this much CPU and memory left.
+    pub fn has_host_room(&self, node: &str, host: Host) -> bool {
+        self.hosts.get(node).is_some_and(|known| {
+            let free = known.allocatable.minus(known.used);
+            host.cpu <= free.cpu && host.memory <= free.memory
+        })
+    }
+
     /// Whether the node has cards that packing knows.
-    pub(crate) fn has_cards(&self, node: &str) -> bool {
+    pub fn has_cards(&self, node: &str) -> bool {
         self.fleet.find(node).is_some()
     }
 
     /// The placement on this node that the policy prefers, if it holds for all containers.
-    pub(super) fn place(
+    pub fn place(
         &self,
         ask: &PodAsk,
         host: Host,
