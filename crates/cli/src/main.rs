@@ -3,6 +3,8 @@
 //! Must not decide anything about cards or pods: that is the business of the cluster components and, for
 //! files, of the simulator.
 
+mod from_cluster;
+
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -27,7 +29,21 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Simulate(simulate::Args),
+    /// Replay a trace of pods against a cluster and report how full it gets
+    ///
+    /// Pods arrive one by one and are placed by the code that serves a cluster; one that fits nowhere is
+    /// dropped. An independent audit checks every decision. With --from-cluster the cluster is yours as it
+    /// is now, which is only read, and the answer is how many more pods fit.
+    #[command(
+        after_help = "Run with --help for examples and the files' formats.",
+        after_long_help = simulate::EXAMPLES
+    )]
+    Simulate {
+        #[command(flatten)]
+        args: simulate::Args,
+        #[command(flatten)]
+        cluster: from_cluster::Cluster,
+    },
     /// Print the version of this program
     Version {
         /// How to print it
@@ -57,7 +73,10 @@ fn main() -> ExitCode {
 
 fn run(command: &Command) -> anyhow::Result<()> {
     let text = match command {
-        Command::Simulate(args) => simulate::run(args)?,
+        Command::Simulate { args, cluster } if args.from_cluster => {
+            from_cluster::run(args, cluster)?
+        }
+        Command::Simulate { args, .. } => simulate::run(args)?,
         Command::Version { output } => version(*output),
     };
     writeln!(std::io::stdout(), "{text}").context("cannot write to standard output")

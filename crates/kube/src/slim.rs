@@ -127,7 +127,16 @@ pub struct Node {
     #[serde(default, deserialize_with = "metadata")]
     pub metadata: ObjectMeta,
     #[serde(default, deserialize_with = "or_default")]
+    pub spec: NodeSpec,
+    #[serde(default, deserialize_with = "or_default")]
     pub status: NodeStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct NodeSpec {
+    /// Cordoned.
+    #[serde(default)]
+    pub unschedulable: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -15,7 +15,7 @@ use crate::table::TableError;
 use crate::trace::Trace;
 
 /// What `simulate --help` says after the flags.
-const EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   How full does the cluster of these files get, by the default policy?
     kubectl gpushare simulate --nodes nodes.csv --pods pods.csv
@@ -26,6 +26,9 @@ Examples:
 
   Pods also leave, and together they ask for 90 % of the cluster:
     kubectl gpushare simulate --nodes nodes.csv --pods pods.csv --churn 0.9
+
+  How many more replicas of this deployment fit into my cluster now, and where?
+    kubectl gpushare simulate --from-cluster -f deployment.yaml
 
 Files (further columns are passed over; rows of arrivals count from 0):
   nodes.csv     sn,cpu_milli,memory_mib,gpu,model
@@ -49,12 +52,27 @@ the command line is wrong.";
 #[command(after_help = "Run with --help for examples and the files' formats.", after_long_help = EXAMPLES)]
 pub struct Args {
     /// Nodes: CSV with the columns sn, cpu_milli, memory_mib, gpu, model
-    #[arg(long, value_name = "CSV")]
-    pub nodes: PathBuf,
+    #[arg(long, value_name = "CSV", required_unless_present = "from_cluster")]
+    pub nodes: Option<PathBuf>,
     /// Pods: CSV with the columns name, cpu_milli, memory_mib, num_gpu, gpu_milli and, if pods name
     /// card models, gpu_spec (A|B)
-    #[arg(long, value_name = "CSV")]
-    pub pods: PathBuf,
+    #[arg(long, value_name = "CSV", required_unless_present = "from_cluster")]
+    pub pods: Option<PathBuf>,
+    /// Instead of files, the cluster of the kubeconfig as it is now: how many more pods like the one of
+    /// --file fit, and where. Only reads; nothing is created
+    #[arg(long, requires = "file", conflicts_with_all = ["nodes", "pods", "arrivals", "churn"])]
+    pub from_cluster: bool,
+    /// With --from-cluster: a manifest with the pod, or with the template of a workload
+    #[arg(short, long, value_name = "YAML", requires = "from_cluster")]
+    pub file: Option<PathBuf>,
+    /// With --from-cluster: stop after so many
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 10_000,
+        requires = "from_cluster"
+    )]
+    pub most: u64,
     /// Order of arrival: TSV with one line for each seed; without it the seed shuffles the pods, again
     /// and again, until they ask for 1.3 times the cluster
     #[arg(long, value_name = "TSV")]
@@ -96,6 +114,8 @@ pub enum SimulateError {
     Stage(#[from] StageError),
     #[error("cannot write the report as JSON")]
     Json(#[from] serde_json::Error),
+    #[error("no trace to replay: give --nodes and --pods")]
+    NoFiles,
     #[error("{}: {problem}", file.display())]
     Empty {
         file: PathBuf,
@@ -113,13 +133,15 @@ pub fn run(args: &Args) -> Result<String, SimulateError> {
 }
 
 pub fn simulate(args: &Args) -> Result<Report, SimulateError> {
-    let trace = open(args, &args.pods, args.arrivals.as_deref())?;
+    let files = args.nodes.as_deref().zip(args.pods.as_deref());
+    let (nodes, pods) = files.ok_or(SimulateError::NoFiles)?;
+    let trace = open(args, nodes, pods, args.arrivals.as_deref())?;
     let Some(load) = args.churn else {
         let progress = Progress::new(trace.arrivals.pods.len(), args.policy.name);
         return Ok(fill::run(&trace, args.policy, &progress)?);
     };
     let then = match &args.then_pods {
-        Some(pods) => Some(open(args, pods, args.then_arrivals.as_deref())?),
+        Some(pods) => Some(open(args, nodes, pods, args.then_arrivals.as_deref())?),
         None => None,
     };
     let mut demands = vec![Demand::of(&trace)];
@@ -130,15 +152,20 @@ pub fn simulate(args: &Args) -> Result<Report, SimulateError> {
 }
 
 /// A trace in which something can happen.
-fn open(args: &Args, pods: &Path, arrivals: Option<&Path>) -> Result<Trace, SimulateError> {
-    let trace = Trace::open(&args.nodes, pods, arrivals, args.seed)?;
+fn open(
+    args: &Args,
+    nodes: &Path,
+    pods: &Path,
+    arrivals: Option<&Path>,
+) -> Result<Trace, SimulateError> {
+    let trace = Trace::open(nodes, pods, arrivals, args.seed)?;
     let empty = |file: &Path, problem| SimulateError::Empty {
         file: file.into(),
         problem,
     };
     if trace.capacity() == 0 {
         let problem = "no node has a card: add a row with at least 1 in the column gpu";
-        return Err(empty(&args.nodes, problem));
+        return Err(empty(nodes, problem));
     }
     if trace.pods.is_empty() {
         return Err(empty(pods, "no pods: add a row for each pod"));
