@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::PathBuf;
 
-use gpushare_core::gpu::{self, AliyunUnit, MEMORY};
+use gpushare_core::gpu::MEMORY;
 use gpushare_core::{Amounts, CardId, PodUid};
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
 use serde::Deserialize;
 
 use crate::process::Process;
+use crate::setup::Setup;
 use crate::wait;
 use crate::world::World;
 
@@ -77,7 +78,7 @@ impl History {
 
     /// The largest sum on each card at any moment; panics where it exceeds the card's size.
     pub fn assert_never_over(&self, sizes: &BTreeMap<CardId, u64>) -> BTreeMap<CardId, u64> {
-        let dialects = gpu::dialects(AliyunUnit::GiB);
+        let dialects = Setup::cards(&[]).hami().dialects();
         let mut held: BTreeMap<PodUid, BTreeMap<CardId, u64>> = BTreeMap::new();
         let mut highest = BTreeMap::new();
         for event in self.events() {

@@ -15,9 +15,11 @@ pub mod http;
 pub mod manifest;
 pub mod process;
 pub mod rng;
+pub mod setup;
 pub mod wait;
 pub mod world;
 
+pub use setup::Setup;
 pub use world::World;
 
 /// A number that `cargo xtask soak` raises.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 pub const IMAGE: &str = "gpushare.test/busybox:1";
 
 /// Prints its environment, then runs until it is asked to end.
-const RUN: &str = "env; trap 'exit 0' TERM; while true; do sleep 3600 & wait $!; done";
+pub const RUN: &str = "env; trap 'exit 0' TERM; while true; do sleep 3600 & wait $!; done";
 
 /// A pod with one container `c` with these limits.
 pub fn pod(name: &str, limits: Value) -> Value {
@@ -63,4 +63,18 @@ pub fn aliyun(gib: u64) -> Value {
 
 pub fn gpushare(mib: u64) -> Value {
     json!({"gpushare.io/gpu": 1, "gpushare.io/gpu-mem": mib})
+}
+
+/// The limits with one more resource.
+#[must_use]
+pub fn and(mut limits: Value, resource: &str, amount: u64) -> Value {
+    limits[resource] = json!(amount);
+    limits
+}
+
+/// The pod with an annotation.
+#[must_use]
+pub fn annotated(mut pod: Value, name: &str, value: &str) -> Value {
+    pod["metadata"]["annotations"][name] = json!(value);
+    pod
 }

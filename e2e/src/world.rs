@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use gpushare_core::CardId;
-use gpushare_core::gpu::{self, AliyunUnit};
+use gpushare_core::gpu;
 use gpushare_fake_nvml::hardware::Hardware;
 use gpushare_fake_nvml::testing::{self, Installed};
 use gpushare_kube::convert::PodFacts;
@@ -19,28 +19,11 @@ use tempfile::TempDir;
 
 use crate::http::{self, Answer};
 use crate::process::Process;
+use crate::setup::Setup;
 use crate::wait;
 
 pub const EXTENDER: &str = "127.0.0.1:12345";
 pub const NODE: &str = "node";
-
-const SCHEDULER: &str = "
-percentageOfNodesToScore: 100
-podInitialBackoffSeconds: 1
-podMaxBackoffSeconds: 2
-extenders:
-- urlPrefix: http://127.0.0.1:12345/gpushare-scheduler
-  filterVerb: filter
-  prioritizeVerb: prioritize
-  bindVerb: bind
-  weight: 100
-  httpTimeout: 10s
-  nodeCacheCapable: true
-  managedResources:
-  - {name: gpushare.io/gpu, ignoredByScheduler: false}
-  - {name: gpushare.io/gpu-mem, ignoredByScheduler: false}
-  - {name: aliyun.com/gpu-mem, ignoredByScheduler: false}
-";
 
 #[derive(Debug)]
 pub struct World {
@@ -48,6 +31,7 @@ pub struct World {
     pub extender: Option<Process>,
     pub agent: Option<Process>,
     rig: Arc<Rig>,
+    setup: Setup,
     installed: Installed,
     directory: TempDir,
 }
@@ -55,18 +39,22 @@ pub struct World {
 impl World {
     /// A cluster of one node with these cards (memory in MiB), ready to take pods.
     pub fn start(cards: &[u64]) -> Self {
-        Self::prepare(cards).expect("the world starts")
+        Self::with(Setup::cards(cards))
     }
 
-    fn prepare(cards: &[u64]) -> Result<Self> {
+    /// A cluster of one node, ready to take pods.
+    pub fn with(setup: Setup) -> Self {
+        Self::prepare(setup).expect("the world starts")
+    }
+
+    fn prepare(setup: Setup) -> Result<Self> {
         let options = Options {
-            scheduler_extra: SCHEDULER.to_owned(),
+            scheduler_extra: setup.scheduler(),
             ..Options::default()
         };
         let rig = Arc::new(Rig::start(options)?);
         let directory = tempfile::tempdir()?;
-        let cards: Vec<(&str, u64)> = cards.iter().map(|size| ("NVIDIA A10", *size)).collect();
-        let installed = testing::install(directory.path(), &Hardware::with_cards(&cards))?;
+        let installed = testing::install(directory.path(), &setup.hardware)?;
         for file in ["rbac.yaml", "admission.yaml"] {
             rig.apply(&fs::read_to_string(deploy(file)).context(file)?)?;
         }
@@ -74,6 +62,7 @@ impl World {
             extender: None,
             agent: None,
             rig,
+            setup,
             installed,
             directory,
         };
@@ -94,6 +83,12 @@ impl World {
 
     pub fn hardware_file(&self) -> &Path {
         &self.installed.hardware
+    }
+
+    /// The cards in the order of their indexes.
+    pub fn cards(&self) -> Vec<CardId> {
+        let cards = self.setup.hardware.cards.iter();
+        cards.map(|card| CardId::new(&card.uuid)).collect()
     }
 
     pub fn card_sizes(&self) -> BTreeMap<CardId, u64> {
@@ -117,9 +112,15 @@ impl World {
         command
             .args(["extender", "--listen", EXTENDER, "--leader-elect=false"])
             .arg("--kubeconfig")
-            .arg(kubeconfig);
+            .arg(kubeconfig)
+            .args(self.setup.hami.then_some("--hami"));
         let log = self.rig.logs().join("gpushare-extender.log");
         self.extender = Some(Process::start("extender", command, &log));
+    }
+
+    /// For the parts that are started from now on.
+    pub fn serve_hami(&mut self, hami: bool) {
+        self.setup.hami = hami;
     }
 
     pub fn start_agent(&mut self) {
@@ -129,7 +130,8 @@ impl World {
             .args(["--node-name", NODE, "--nvml-library"])
             .arg(&self.installed.library)
             .arg("--kubeconfig")
-            .arg(self.kubeconfig("gpushare-node"));
+            .arg(self.kubeconfig("gpushare-node"))
+            .args(self.setup.hami.then_some("--hami"));
         let log = self.rig.logs().join("gpushare-node.log");
         self.agent = Some(Process::start("agent", command, &log));
     }
@@ -151,12 +153,10 @@ impl World {
             let allocatable = &node["status"]["allocatable"];
             let offered = allocatable["aliyun.com/gpu-mem"].as_str().unwrap_or("0");
             ensure!(offered == expected.to_string(), "{allocatable}");
-            let slots = allocatable["gpushare.io/gpu"].as_str().unwrap_or("0");
-            ensure!(slots != "0", "{allocatable}");
-            ensure!(
-                allocatable["gpushare.io/gpu-mem"].is_string(),
-                "{allocatable}"
-            );
+            for resource in self.setup.dialects().resources() {
+                let offered = allocatable[&**resource].as_str().unwrap_or("0");
+                ensure!(offered != "0", "{resource} in {allocatable}");
+            }
             let known = self.inspect_node()?;
             ensure!(
                 known["devs"]
@@ -219,7 +219,8 @@ impl World {
     pub fn wait_running(&self, name: &str) -> Value {
         wait::until(&format!("pod {name} to run"), || {
             let pod = self.pod(name)?;
-            let ready = pod["status"]["containerStatuses"][0]["ready"].as_bool() == Some(true);
+            let statuses = pod["status"]["containerStatuses"].as_array();
+            let ready = statuses.is_some_and(|all| all.iter().all(|one| one["ready"] == true));
             ensure!(ready, "{}", pod["status"]);
             Ok(pod)
         })
@@ -255,18 +256,29 @@ impl World {
         })
     }
 
-    /// The environment of the pod's container `c`, read from inside it.
+    /// The environment of the pod's first container, read from inside it.
     pub fn env_inside(&self, pod: &str) -> BTreeMap<String, String> {
-        let env = wait::until("exec in the container", || {
-            self.rig.kubectl(&["exec", pod, "--", "env"])
-        });
-        variables(&env)
+        self.env_by(&["exec", pod, "--", "env"])
+    }
+
+    /// The same of one of several containers.
+    pub fn env_inside_of(&self, pod: &str, container: &str) -> BTreeMap<String, String> {
+        self.env_by(&["exec", pod, "--container", container, "--", "env"])
     }
 
     /// The environment as the container itself printed it at its start.
     pub fn env_logged(&self, pod: &str) -> BTreeMap<String, String> {
-        wait::until("the container's log", || {
-            let env = variables(&self.rig.kubectl(&["logs", pod])?);
+        self.env_by(&["logs", pod])
+    }
+
+    /// The same of one of several containers, also of an init container that has ended.
+    pub fn env_logged_by(&self, pod: &str, container: &str) -> BTreeMap<String, String> {
+        self.env_by(&["logs", pod, "--container", container])
+    }
+
+    fn env_by(&self, command: &[&str]) -> BTreeMap<String, String> {
+        wait::until("the container's environment", || {
+            let env = variables(&self.rig.kubectl(command)?);
             ensure!(env.contains_key("PATH"), "{env:?}");
             Ok(env)
         })
@@ -280,20 +292,26 @@ fn variables(text: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The card that the pod's verified record names for its first container.
+/// The one card that the pod's verified record names for its first asking container.
 pub fn recorded_card(pod: &Value) -> CardId {
+    let mut cards = recorded_cards(pod).remove(0);
+    assert_eq!(cards.len(), 1, "{cards:?}");
+    cards.remove(0)
+}
+
+/// The cards that the pod's verified record names for each asking container, init containers first.
+pub fn recorded_cards(pod: &Value) -> Vec<Vec<CardId>> {
     let slim: slim::Pod = serde_json::from_value(pod.clone()).expect("a pod");
-    let facts = PodFacts::new(&slim, &gpu::dialects(AliyunUnit::GiB));
+    let every_dialect = Setup::cards(&[]).hami().dialects();
+    let facts = PodFacts::new(&slim, &every_dialect);
     let bound = facts
         .bound(&gpu::classes())
         .expect("a bound pod")
         .expect("a believable record");
-    let share = bound
-        .placement
-        .containers
-        .first()
-        .and_then(|placed| placed.shares.first());
-    share.expect("a share").card.clone()
+    let placed = bound.placement.containers.iter();
+    placed
+        .map(|placed| placed.shares.iter().map(|s| s.card.clone()).collect())
+        .collect()
 }
 
 /// In the rig's files and network, but in our own pid namespace: nsenter need not fork then, and the

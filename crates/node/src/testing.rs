@@ -63,12 +63,12 @@ impl PodMaker {
 
     /// Asks for this much, in Aliyun's dialect.
     pub(crate) fn app(mut self, gib: u64) -> Self {
-        self.add("containers", container("app", aliyun(gib)));
+        self.add("containers", container("app", &aliyun(gib)));
         self
     }
 
     pub(crate) fn init(mut self, gib: u64) -> Self {
-        self.add("initContainers", container("init", aliyun(gib)));
+        self.add("initContainers", container("init", &aliyun(gib)));
         self
     }
 
@@ -78,7 +78,7 @@ impl PodMaker {
             .iter()
             .map(|(name, amount)| ((*name).to_owned(), json!(amount.to_string())))
             .collect();
-        self.add("containers", container(name, Value::Object(limits)));
+        self.add("containers", container(name, &Value::Object(limits)));
         self
     }
 
@@ -146,6 +146,6 @@ fn aliyun(gib: u64) -> Value {
     json!({names::ALIYUN_GPU_MEM: gib.to_string()})
 }
 
-fn container(name: &str, limits: Value) -> Value {
+fn container(name: &str, limits: &Value) -> Value {
     json!({"name": name, "resources": {"limits": limits}})
 }

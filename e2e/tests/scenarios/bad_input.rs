@@ -33,7 +33,7 @@ fn requests_that_make_no_sense_are_refused_in_plain_words() {
         ),
         (
             "no-slot",
-            "write gpushare.io/gpu: 1 beside gpushare.io/gpu-mem",
+            "write gpushare.io/gpu: 1, or how many cards the container needs",
         ),
     ];
     for (name, part) in expected {

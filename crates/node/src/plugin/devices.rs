@@ -195,13 +195,14 @@ mod tests {
 
     #[test]
     fn the_devices_that_a_container_must_hold_follow_from_its_request() {
+        type Limits = &'static [(&'static str, u64)];
         let divisions = [
             Division::Slots(100),
             Division::AliyunMemory(AliyunUnit::GiB),
             Division::TencentCore,
             Division::HamiSlots(10),
         ];
-        let table: [(&[(&str, u64)], [u64; 4]); 8] = [
+        let table: [(Limits, [u64; 4]); 8] = [
             (&[(names::GPU, 1)], [1, 0, 0, 0]),
             (&[(names::GPU, 4), (names::GPU_MEM, 3072)], [4, 0, 0, 0]),
             (&[(names::ALIYUN_GPU_MEM, 3)], [0, 3, 0, 0]),
