@@ -40,7 +40,7 @@ enum Command {
     )]
     Simulate {
         #[command(flatten)]
-        args: simulate::Args,
+        args: Box<simulate::Args>,
         #[command(flatten)]
         cluster: from_cluster::Cluster,
     },

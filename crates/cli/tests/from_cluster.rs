@@ -27,7 +27,7 @@ spec:
 ";
 
 struct World {
-    _server: Server,
+    server: Server,
     directory: TempDir,
 }
 
@@ -48,12 +48,12 @@ impl World {
         }
         let world = Self {
             directory: tempfile::tempdir().unwrap(),
-            _server: server,
+            server,
         };
         let kubeconfig = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "c",
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            "clusters": [{"name": "c", "cluster": {"server": world._server.url()}}],
+            "clusters": [{"name": "c", "cluster": {"server": world.server.url()}}],
             "users": [{"name": "u", "user": {}}],
         });
         world.write("kubeconfig", &kubeconfig.to_string());

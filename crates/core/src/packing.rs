@@ -3,7 +3,7 @@
 //! A picture of the cluster for the [policies](crate::pack), redrawn node by node as the ledger
 //! and the pods of a node change. It only advises: whether a pod fits is the ledger's to say.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::amounts::Amounts;
@@ -18,9 +18,9 @@ pub struct Packing {
     /// The class whose cards decide; of others it is enough that they fit.
     class: Option<Arc<str>>,
     fleet: Fleet,
-    hosts: HashMap<NodeName, Node>,
+    hosts: BTreeMap<NodeName, Node>,
     /// What every pod with a node takes of it, ours or not.
-    pods: HashMap<PodUid, (NodeName, Host)>,
+    pods: BTreeMap<PodUid, (NodeName, Host)>,
 }
 
 #[derive(Debug, Default)]
@@ -34,8 +34,8 @@ impl Packing {
         Self {
             class,
             fleet: Fleet::new(policy),
-            hosts: HashMap::new(),
-            pods: HashMap::new(),
+            hosts: BTreeMap::new(),
+            pods: BTreeMap::new(),
         }
     }
 

@@ -216,7 +216,7 @@ fn hint(error: &kube::Error) -> &'static str {
 mod tests {
     use super::*;
 
-    fn seen(spec: serde_json::Value) -> Lease {
+    fn seen(spec: &serde_json::Value) -> Lease {
         let object = serde_json::json!({"metadata": {"resourceVersion": "7"}, "spec": spec});
         Seen::new(serde_json::from_value(object).unwrap()).lease
     }
@@ -239,13 +239,13 @@ mod tests {
             (serde_json::json!({}), Some(0)),
             (serde_json::Value::Null, Some(0)),
         ] {
-            assert_eq!(seen(spec.clone()).duration, duration, "{spec}");
+            assert_eq!(seen(&spec).duration, duration, "{spec}");
         }
     }
 
     #[test]
     fn the_version_tells_one_renewal_from_the_next() {
-        let lease = seen(serde_json::json!({"holderIdentity": "a", "leaseTransitions": 3}));
+        let lease = seen(&serde_json::json!({"holderIdentity": "a", "leaseTransitions": 3}));
         assert_eq!((lease.renewals.as_str(), lease.transitions), ("7", 3));
         assert_eq!(lease.holder, "a");
     }
