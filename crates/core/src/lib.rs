@@ -9,6 +9,7 @@ pub mod card;
 pub mod choice;
 pub mod devices;
 pub mod dialect;
+pub mod explain;
 pub mod gpu;
 pub mod host;
 pub mod ids;

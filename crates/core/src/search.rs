@@ -101,6 +101,13 @@ impl<'a> Search<'a> {
         self.ask
     }
 
+    /// Whether the pod asks for cards of this class and would take this one, well or sick, free or not.
+    pub fn accepts(&self, room: &CardRoom) -> bool {
+        let mut groups = self.groups.iter();
+        let group = groups.find(|group| group.class.name == room.card.class);
+        group.is_some_and(|group| group.accepts(room))
+    }
+
     pub fn fits(&self, cards: &[CardRoom]) -> bool {
         self.groups.iter().all(|group| group.fits(cards, NOTHING))
     }

@@ -70,8 +70,69 @@ impl Shortage {
     }
 }
 
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Why {
+    /// The same without its numbers: what many nodes have in common.
+    #[must_use]
+    pub fn kind(&self) -> Self {
+        match self.as_said() {
+            Self::TooSmall { class, short } => Self::TooSmall {
+                class,
+                short: short.kind(),
+            },
+            Self::Blocked { class, by, short } => Self::Blocked {
+                class,
+                by,
+                short: short.kind(),
+            },
+            other => other,
+        }
+    }
+
+    /// Without what nobody reads: how much room there is does not matter where room is not missing.
+    #[must_use]
+    pub fn as_said(&self) -> Self {
+        match self {
+            Self::Blocked { class, by, .. } if !by.room => Self::Blocked {
+                class: class.clone(),
+                by: *by,
+                short: Shortage::Together { wanted: 0 },
+            },
+            other => other.clone(),
+        }
+    }
+
+    /// How far the node is from taking the pod; comparable among reasons of one kind.
+    pub fn lack(&self) -> u64 {
+        match self {
+            Self::TooSmall { short, .. } => short.lack(),
+            Self::Blocked { by, short, .. } if by.room => short.lack(),
+            _ => 0,
+        }
+    }
+
+    pub fn class(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::NoCards { class }
+            | Self::TooSmall { class, .. }
+            | Self::Blocked { class, .. } => Some(class),
+            _ => None,
+        }
+    }
+
+    /// As it reads for several nodes, of which this one lacks least.
+    pub fn of_several(&self) -> String {
+        struct Several<'a>(&'a Why);
+
+        impl fmt::Display for Several<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.write(f, Numbers::Best)
+            }
+        }
+
+        Several(self).to_string()
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, numbers: Numbers) -> fmt::Result {
         match self {
             Self::NoCards { class } => {
                 write!(
@@ -79,8 +140,8 @@ impl fmt::Display for Why {
                     "no {class} cards published (is the gpushare node agent running there?)"
                 )
             }
-            Self::TooSmall { short, .. } => short.write(f, Tense::Ever),
-            Self::Blocked { by, short, .. } => blocked(f, *by, short),
+            Self::TooSmall { short, .. } => short.write(f, Tense::Ever, numbers),
+            Self::Blocked { by, short, .. } => blocked(f, *by, short, numbers),
             Self::BindInProgress { node } => write!(f, "the pod is being bound to {node}"),
             Self::HeldElsewhere { node } => {
                 write!(
@@ -93,7 +154,18 @@ impl fmt::Display for Why {
     }
 }
 
-fn blocked(f: &mut fmt::Formatter<'_>, by: Obstacles, short: &Shortage) -> fmt::Result {
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, Numbers::Exact)
+    }
+}
+
+fn blocked(
+    f: &mut fmt::Formatter<'_>,
+    by: Obstacles,
+    short: &Shortage,
+    numbers: Numbers,
+) -> fmt::Result {
     let Obstacles {
         room,
         health,
@@ -110,7 +182,7 @@ fn blocked(f: &mut fmt::Formatter<'_>, by: Obstacles, short: &Shortage) -> fmt::
     }
     if room {
         f.write_str(separator)?;
-        short.write(f, Tense::Now)?;
+        short.write(f, Tense::Now, numbers)?;
     }
     Ok(())
 }
@@ -121,17 +193,64 @@ enum Tense {
     Ever,
 }
 
+/// Whether the numbers are those of one node, or the best of several.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Numbers {
+    Exact,
+    Best,
+}
+
 impl Shortage {
-    fn write(&self, f: &mut fmt::Formatter<'_>, tense: Tense) -> fmt::Result {
+    fn kind(&self) -> Self {
+        match self {
+            Self::Cards { wanted, .. } => Self::Cards {
+                wanted: *wanted,
+                there: 0,
+            },
+            Self::Whole { wanted, .. } => Self::Whole {
+                wanted: *wanted,
+                untouched: 0,
+            },
+            Self::Amount {
+                wanted,
+                dimension,
+                unit,
+                ..
+            } => Self::Amount {
+                wanted: *wanted,
+                dimension: dimension.clone(),
+                unit: unit.clone(),
+                needed: 0,
+                most: 0,
+            },
+            Self::Together { wanted } => Self::Together { wanted: *wanted },
+        }
+    }
+
+    fn lack(&self) -> u64 {
+        match self {
+            Self::Cards { wanted, there } => u64::from(wanted.saturating_sub(*there)),
+            Self::Whole { wanted, untouched } => u64::from(wanted.saturating_sub(*untouched)),
+            Self::Amount { needed, most, .. } => needed.saturating_sub(*most),
+            Self::Together { .. } => 0,
+        }
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, tense: Tense, numbers: Numbers) -> fmt::Result {
         let now = tense == Tense::Now;
+        let up_to = if numbers == Numbers::Best {
+            "up to "
+        } else {
+            ""
+        };
         match self {
             Self::Cards { wanted, there } => {
                 let s = plural(*wanted);
-                write!(f, "{wanted} card{s} needed, the node has {there}")
+                write!(f, "{wanted} card{s} needed, the node has {up_to}{there}")
             }
             Self::Whole { wanted, untouched } => {
                 let s = plural(*wanted);
-                write!(f, "{wanted} unused card{s} needed, {untouched} free")
+                write!(f, "{wanted} unused card{s} needed, {up_to}{untouched} free")
             }
             Self::Amount {
                 wanted,
@@ -154,8 +273,8 @@ impl Shortage {
                 }
             }
             Self::Together { wanted: 0 | 1 } => {
-                let state = if now { "free" } else { "" };
-                write!(f, "no card has everything needed {state}").map(drop)
+                let state = if now { " free" } else { "" };
+                write!(f, "no card has everything needed{state}")
             }
             Self::Together { .. } => {
                 f.write_str("the cards cannot hold what all containers need together")

@@ -1,18 +1,25 @@
 //! Telling a pod's owner something: an Event on the pod.
+//!
+//! There is one Event for each pod and reason. When there is something new to say it is changed, and no
+//! second one appears; only core/v1 lets an Event's message be changed.
+
+use std::time::Duration;
 
 use gpushare_core::PodUid;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::api::events::v1::Event;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use kube::api::PostParams;
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
+use serde_json::json;
+use thiserror::Error;
 
-const CONTROLLER: &str = "gpushare.io/extender";
-/// Kubernetes refuses longer notes.
-const LONGEST_NOTE: usize = 1024;
+const CONTROLLER: &str = "gpushare-extender";
+/// What Kubernetes accepts of newer clients, and people read.
+const LONGEST_MESSAGE: usize = 1024;
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Something wrong with a pod that its owner must change.
+/// Why a pod does not get what it asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     pub pod: PodUid,
@@ -22,53 +29,102 @@ pub struct Notice {
     pub message: String,
 }
 
+#[derive(Debug, Error)]
+pub enum NoticeError {
+    #[error("cannot post an event on pod {namespace}/{name}: {source}")]
+    Api {
+        namespace: String,
+        name: String,
+        source: kube::Error,
+    },
+    #[error("cannot post an event on pod {namespace}/{name}: no answer within {TIMEOUT:?}")]
+    Timeout { namespace: String, name: String },
+}
+
 impl Notice {
-    /// One Event for each pod and reason: the name makes a second attempt, also of another process, a
-    /// conflict that means "said already".
+    fn event_name(&self) -> String {
+        format!("{}.{}", self.reason.to_ascii_lowercase(), self.pod)
+    }
+
     fn event(&self, now: Timestamp) -> Event {
         Event {
             metadata: ObjectMeta {
-                name: Some(format!("{}.{}", self.reason.to_ascii_lowercase(), self.pod)),
+                name: Some(self.event_name()),
                 namespace: Some(self.namespace.clone()),
                 ..ObjectMeta::default()
             },
-            regarding: Some(ObjectReference {
+            involved_object: ObjectReference {
                 api_version: Some("v1".to_owned()),
                 kind: Some("Pod".to_owned()),
                 name: Some(self.name.clone()),
                 namespace: Some(self.namespace.clone()),
                 uid: Some(self.pod.to_string()),
                 ..ObjectReference::default()
-            }),
-            action: Some("Scheduling".to_owned()),
+            },
             reason: Some(self.reason.to_owned()),
             type_: Some("Warning".to_owned()),
-            note: Some(shorten(&self.message)),
-            event_time: Some(MicroTime(now)),
-            reporting_controller: Some(CONTROLLER.to_owned()),
-            reporting_instance: Some(CONTROLLER.to_owned()),
+            message: Some(shorten(&self.message)),
+            first_timestamp: Some(Time(now)),
+            last_timestamp: Some(Time(now)),
+            count: Some(1),
+            source: Some(EventSource {
+                component: Some(CONTROLLER.to_owned()),
+                ..EventSource::default()
+            }),
             ..Event::default()
         }
     }
 }
 
-/// Posts the notice unless it has been posted before.
-pub async fn post(client: &Client, notice: &Notice, now: Timestamp) -> Result<(), kube::Error> {
-    let events: Api<Event> = Api::namespaced(client.clone(), &notice.namespace);
-    match events
-        .create(&PostParams::default(), &notice.event(now))
-        .await
-    {
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        answer => answer.map(|_event| ()),
+/// Posts the notice, or brings the one that is there up to date. `times` is how often its sender has
+/// said something for this reason, this time included.
+pub async fn post(
+    client: &Client,
+    notice: &Notice,
+    times: u32,
+    now: Timestamp,
+) -> Result<(), NoticeError> {
+    let (namespace, name) = (notice.namespace.clone(), notice.name.clone());
+    match tokio::time::timeout(TIMEOUT, write(client, notice, times, now)).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(source)) => Err(NoticeError::Api {
+            namespace,
+            name,
+            source,
+        }),
+        Err(_elapsed) => Err(NoticeError::Timeout { namespace, name }),
     }
 }
 
+async fn write(
+    client: &Client,
+    notice: &Notice,
+    times: u32,
+    now: Timestamp,
+) -> Result<(), kube::Error> {
+    let events: Api<Event> = Api::namespaced(client.clone(), &notice.namespace);
+    let params = PostParams::default();
+    match events.create(&params, &notice.event(now)).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => {}
+        answer => return answer.map(|_event| ()),
+    }
+    let changed = Patch::Merge(json!({
+        "message": shorten(&notice.message),
+        "lastTimestamp": Time(now),
+        "count": times,
+    }));
+    let params = PatchParams::default();
+    events
+        .patch(&notice.event_name(), &params, &changed)
+        .await
+        .map(|_event| ())
+}
+
 fn shorten(message: &str) -> String {
-    if message.len() <= LONGEST_NOTE {
+    if message.len() <= LONGEST_MESSAGE {
         return message.to_owned();
     }
-    let end = message.floor_char_boundary(LONGEST_NOTE - '…'.len_utf8());
+    let end = message.floor_char_boundary(LONGEST_MESSAGE - '…'.len_utf8());
     format!("{}…", message.get(..end).unwrap_or_default())
 }
 
@@ -97,12 +153,10 @@ mod tests {
 
     #[test]
     fn a_long_message_is_cut_at_a_character() {
-        let text = notice(&"ä".repeat(2000))
-            .event(Timestamp::UNIX_EPOCH)
-            .note
-            .unwrap();
+        let event = notice(&"ä".repeat(2000)).event(Timestamp::UNIX_EPOCH);
+        let text = event.message.unwrap();
         assert!(
-            text.len() <= LONGEST_NOTE && text.ends_with("ä…"),
+            text.len() <= LONGEST_MESSAGE && text.ends_with("ä…"),
             "{}",
             text.len()
         );

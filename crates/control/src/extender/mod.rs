@@ -13,6 +13,7 @@
 mod answer;
 mod bind;
 mod body;
+mod explain;
 mod filter;
 mod inspect;
 mod leading;
@@ -22,6 +23,7 @@ mod prioritize;
 mod routes;
 mod start;
 mod state;
+mod telling;
 mod waking;
 mod watch;
 mod wire;

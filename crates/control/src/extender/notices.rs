@@ -51,9 +51,9 @@ impl Extender {
             }
             let (namespace, name) = (&notice.namespace, &notice.name);
             tracing::info!(pod = %format_args!("{namespace}/{name}"), reason = notice.message, "invalid request");
-            let posted = notice::post(&self.0.client, &notice, jiff::Timestamp::now());
+            let posted = notice::post(&self.0.client, &notice, 1, jiff::Timestamp::now());
             if let Some(Err(error)) = shutdown.run_until_cancelled(posted).await {
-                tracing::warn!(%error, pod = %format_args!("{namespace}/{name}"), "cannot post an event");
+                tracing::warn!(%error, "the owner of an invalid pod was not told");
                 said.remove(&notice.pod);
             }
         }

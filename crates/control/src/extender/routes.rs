@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::Extender;
 use super::bind::BindError;
 use super::wire::{Args, BindingArgs, BodyError, ErrorResult};
-use super::{filter, inspect, prioritize};
+use super::{explain, filter, inspect, prioritize};
 
 /// Larger bodies are worked on beside the async threads.
 const SMALL_BODY: usize = 256 * 1024;
@@ -33,8 +33,10 @@ impl Extender {
             .route("/inspect", get(inspect_all))
             .route("/inspect/{node}", get(inspect_one))
             .with_state(self.clone());
+        let explain = get(explain::of_known).post(explain::of_proposed);
         Router::new()
             .nest("/gpushare-scheduler", verbs)
+            .route("/explain", explain.with_state(self.clone()))
             .merge(self.admin_router())
     }
 
@@ -186,11 +188,11 @@ async fn inspect_one(State(extender): State<Extender>, Path(node): Path<String>)
     }
 }
 
-fn bad_request(error: &BodyError) -> Response {
+pub(super) fn bad_request(error: &BodyError) -> Response {
     error_response(StatusCode::BAD_REQUEST, format!("gpushare: {error}"))
 }
 
-fn internal_error(error: &tokio::task::JoinError) -> Response {
+pub(super) fn internal_error(error: &tokio::task::JoinError) -> Response {
     tracing::error!(%error, "a request could not be answered");
     error_response(
         StatusCode::INTERNAL_SERVER_ERROR,
@@ -202,7 +204,7 @@ pub(super) fn error_response(status: StatusCode, error: String) -> Response {
     json(status, &ErrorResult { error })
 }
 
-fn json(status: StatusCode, value: &impl Serialize) -> Response {
+pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
     written(status, serde_json::to_vec(value))
 }
 

@@ -79,6 +79,7 @@ impl Extender {
         if let Some(waiting) = self.0.waiting_refusals.lock().take() {
             tasks.service("the refusals", self.clone().note_refusals(waiting));
         }
+        tasks.service("the explanations", self.clone().tell_refused());
         if self.0.config.wake {
             tasks.service("the wakes", self.clone().wake_waiting());
         }

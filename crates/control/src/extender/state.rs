@@ -26,6 +26,7 @@ use waiting::Waiting;
 
 pub(crate) use binds::{Followup, Reservation};
 pub(crate) use growth::Moment;
+pub(crate) use node_set::NodeSet;
 pub(crate) use reads::Verdict;
 pub(crate) use waiting::{Refused, WaitingPod};
 
@@ -122,6 +123,12 @@ impl State {
 
     pub(crate) fn pod(&self, uid: &str) -> Option<&KnownPod> {
         self.pods.get(uid)
+    }
+
+    /// For people, who know pods by name; pods are kept by uid.
+    pub(crate) fn pod_named(&self, namespace: &str, name: &str) -> Option<(&PodUid, &KnownPod)> {
+        let named = |pod: &KnownPod| pod.namespace == namespace && pod.name == name;
+        self.pods.iter().find(|(_, pod)| named(pod))
     }
 
     pub(crate) fn has_node(&self, name: &str) -> bool {

@@ -100,7 +100,7 @@ impl Extender {
     async fn wake_round(&self) -> Option<Instant> {
         let outlook = {
             let now = Instant::now();
-            self.0.state.write().end_claims(now);
+            self.0.state.write().end_prospects(now);
             self.0.state.read().outlook(now)
         };
         let plan = outlook.plan(IN_ONE_ROUND);
@@ -137,7 +137,7 @@ impl Extender {
             Err(error) => {
                 shared.metrics.woken("failed");
                 tracing::warn!(%error, "a pod that would fit was not woken; it will be tried again");
-                shared.state.write().end_claim(uid);
+                shared.state.write().end_prospect(uid);
             }
         }
     }

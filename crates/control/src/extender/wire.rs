@@ -193,12 +193,15 @@ pub(crate) struct ErrorResult {
     pub error: String,
 }
 
-fn json<'a, T: Deserialize<'a>>(expected: &'static str, body: &'a [u8]) -> Result<T, BodyError> {
+pub(super) fn json<'a, T: Deserialize<'a>>(
+    expected: &'static str,
+    body: &'a [u8],
+) -> Result<T, BodyError> {
     serde_json::from_slice(body).map_err(|source| BodyError::Json { expected, source })
 }
 
 /// Names of Kubernetes objects are DNS names.
-fn checked_name(field: &'static str, value: String) -> Result<String, BodyError> {
+pub(super) fn checked_name(field: &'static str, value: String) -> Result<String, BodyError> {
     let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let valid = value.len() <= 253
         && value

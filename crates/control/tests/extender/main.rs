@@ -14,6 +14,7 @@ mod chaos;
 mod cluster;
 mod devices;
 mod doubts;
+mod explain;
 mod kubernetes;
 mod leaders;
 mod notices;

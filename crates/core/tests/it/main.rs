@@ -8,6 +8,7 @@
 
 mod claims;
 mod common;
+mod explain;
 mod lease;
 mod lease_model;
 mod ledger;

@@ -8,7 +8,8 @@ use gpushare_core::gpu::{self, CORE, MEMORY};
 use gpushare_core::ledger::Ledger;
 use gpushare_core::request::{ContainerAsk, Part, PodAsk, Role, Want};
 use gpushare_core::room::CardRoom;
-use gpushare_core::{Amounts, Card, Search};
+use gpushare_core::why::Obstacles;
+use gpushare_core::{Amounts, Card, PodUid, Search};
 use proptest::prelude::*;
 
 fn asks(containers: Vec<ContainerAsk>) -> PodAsk {
@@ -245,18 +246,29 @@ fn another_class_of_devices_is_booked_by_the_same_code() {
     assert_eq!(used(&ledger, "n"), [5, 0, 60_000]);
 }
 
+/// Size, what is held of it, whether it is well, and whether it is a T4.
+pub(crate) type SomeCard = (u64, u64, bool, bool);
+/// Number of cards, what is taken of each (or all of it), and the role.
+pub(crate) type SomeAsk = (u32, Option<u64>, usize);
+
 #[derive(Clone, Debug)]
 struct Shape {
-    cards: Vec<(u64, u64, bool, bool)>,
-    asks: Vec<(u32, Option<u64>, usize)>,
+    cards: Vec<SomeCard>,
+    asks: Vec<SomeAsk>,
+}
+
+pub(crate) fn some_card() -> impl Strategy<Value = SomeCard> {
+    (1..9_u64, 0..9_u64, prop::bool::weighted(0.8), any::<bool>())
+}
+
+pub(crate) fn some_ask() -> impl Strategy<Value = SomeAsk> {
+    (1..3_u32, prop::option::weighted(0.8, 1..7_u64), 0..3_usize)
 }
 
 fn shape() -> impl Strategy<Value = Shape> {
-    let card = (1..9_u64, 0..9_u64, prop::bool::weighted(0.8), any::<bool>());
-    let ask = (1..3_u32, prop::option::weighted(0.8, 1..7_u64), 0..3_usize);
     (
-        prop::collection::vec(card, 1..5),
-        prop::collection::vec(ask, 1..4),
+        prop::collection::vec(some_card(), 1..5),
+        prop::collection::vec(some_ask(), 1..4),
     )
         .prop_map(|(cards, asks)| Shape { cards, asks })
 }
@@ -267,24 +279,33 @@ fn roles(at: usize) -> Role {
 
 fn built(shape: &Shape, choosy: bool) -> (Ledger, PodAsk) {
     let mut books = ledger(&[]);
-    let cards = shape
-        .cards
+    add_node(&mut books, "n", &shape.cards);
+    (books, some_pod(&shape.asks, choosy))
+}
+
+/// A node with these cards, and pods on it that hold what is held.
+pub(crate) fn add_node(books: &mut Ledger, name: &str, cards: &[SomeCard]) {
+    let built = cards
         .iter()
         .zip(0..)
         .map(|((size, _, healthy, t4), index)| Card {
             healthy: *healthy,
             ..with_model(index, *size, if *t4 { "T4" } else { "A10" })
         });
-    let cards: Vec<Card> = cards.collect();
-    let healthy = cards.iter().cloned().map(|card| Card {
+    let built: Vec<Card> = built.collect();
+    let healthy = built.iter().cloned().map(|card| Card {
         healthy: true,
         ..card
     });
-    books.set_node(&node("n"), healthy.collect());
-    for (number, (_, held, _, _)) in shape.cards.iter().enumerate() {
-        let _ = books.reserve(&pod(number), &node("n"), &one(1, share(*held)));
+    books.set_node(&node(name), healthy.collect());
+    for (number, (_, held, _, _)) in cards.iter().enumerate() {
+        let holder = PodUid::new(format!("{name}-{number}"));
+        let _ = books.reserve(&holder, &node(name), &one(1, share(*held)));
     }
-    books.set_node(&node("n"), cards);
+    books.set_node(&node(name), built);
+}
+
+pub(crate) fn some_pod(containers: &[SomeAsk], choosy: bool) -> PodAsk {
     let choice = Arc::new(Choice {
         models: Pattern::words("T4")
             .into_iter()
@@ -292,8 +313,7 @@ fn built(shape: &Shape, choosy: bool) -> (Ledger, PodAsk) {
             .collect(),
         ..Choice::default()
     });
-    let containers = shape
-        .asks
+    let containers = containers
         .iter()
         .zip(0..)
         .map(|((cards, want, role), index)| {
@@ -303,7 +323,42 @@ fn built(shape: &Shape, choosy: bool) -> (Ledger, PodAsk) {
                 ..container(&format!("c{index}"), roles(*role), *cards, want)
             }
         });
-    (books, asks(containers.collect()))
+    asks(containers.collect())
+}
+
+/// Whether the pod would fit on the node if these things were not in the way.
+pub(crate) fn fits_without(books: &Ledger, name: &str, ask: &PodAsk, by: Obstacles) -> bool {
+    let rooms = books.node(name).expect("known").rooms().iter();
+    let rooms: Vec<CardRoom> = rooms
+        .map(|old| {
+            let mut new = if by.room { old.emptied() } else { old.clone() };
+            new.card.healthy |= by.health;
+            new
+        })
+        .collect();
+    let mut ask = ask.clone();
+    if by.choice {
+        for container in &mut ask.containers {
+            container.choice = Arc::default();
+        }
+    }
+    Search::new(books.classes(), &ask).fits(&rooms)
+}
+
+/// The same obstacles with one of them left out.
+pub(crate) fn fewer(by: Obstacles) -> impl Iterator<Item = Obstacles> {
+    let all = [
+        Obstacles { room: false, ..by },
+        Obstacles {
+            health: false,
+            ..by
+        },
+        Obstacles {
+            choice: false,
+            ..by
+        },
+    ];
+    all.into_iter().filter(move |less| *less != by)
 }
 
 /// Whether any assignment at all holds, by trying every one.
@@ -373,35 +428,9 @@ proptest! {
         let Err(gpushare_core::Why::Blocked { by, .. }) = fit(&ledger, "n", &pod(99), &ask) else {
             return Ok(());
         };
-        let relaxed = |room: bool, health: bool, choice: bool| {
-            let rooms: Vec<CardRoom> = ledger
-                .node("n")
-                .expect("known")
-                .rooms()
-                .iter()
-                .map(|old| {
-                    let mut new = if room { old.emptied() } else { old.clone() };
-                    new.card.healthy |= health;
-                    new
-                })
-                .collect();
-            let mut ask = ask.clone();
-            if choice {
-                for container in &mut ask.containers {
-                    container.choice = Arc::default();
-                }
-            }
-            Search::new(ledger.classes(), &ask).fits(&rooms)
-        };
-        prop_assert!(relaxed(by.room, by.health, by.choice));
-        for (room, health, choice) in [
-            (false, by.health, by.choice),
-            (by.room, false, by.choice),
-            (by.room, by.health, false),
-        ] {
-            if (room, health, choice) != (by.room, by.health, by.choice) {
-                prop_assert!(!relaxed(room, health, choice));
-            }
+        prop_assert!(fits_without(&ledger, "n", &ask, by));
+        for fewer in fewer(by) {
+            prop_assert!(!fits_without(&ledger, "n", &ask, fewer));
         }
     }
 }

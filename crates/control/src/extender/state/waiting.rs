@@ -1,8 +1,8 @@
 //! Pods that we refused and that wait: what they ask for, where they may go, and when they were woken.
 //!
 //! kube-scheduler does not learn that a card has room again, so whoever waits here must be woken. A pod
-//! leaves when it is booked, bound, being deleted, ended or gone. What a woken pod will take is claimed
-//! for it until then: only wakes look at claims, filter and bind do not.
+//! leaves when it is booked, bound, being deleted, ended or gone. What a woken pod will probably take is
+//! its prospect: others are not woken for that. Filter and bind do not look at prospects.
 
 pub(crate) mod plan;
 
@@ -22,7 +22,7 @@ use super::{KnownPod, PodRef, State};
 /// Past this many, those that would be woken last are forgotten; the scheduler still tries them now and then.
 const MOST_WAITING: usize = 10_000;
 /// How long the scheduler may take to try a woken pod: its own backoff is ten seconds at most by default.
-const CLAIM_LASTS: Duration = Duration::from_secs(15);
+const PROSPECT_LASTS: Duration = Duration::from_secs(15);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// Who was not woken for this long begins anew with the first pause.
@@ -85,7 +85,7 @@ type Rank = (Reverse<i32>, i64, PodUid);
 pub(super) struct Waiting {
     pods: HashMap<PodUid, Entry>,
     ranks: BTreeSet<Rank>,
-    claims: BTreeMap<PodUid, Claim>,
+    prospects: BTreeMap<PodUid, Prospect>,
 }
 
 #[derive(Debug)]
@@ -108,7 +108,7 @@ struct Wakes {
 
 /// What a woken pod will probably take.
 #[derive(Clone, Debug)]
-struct Claim {
+struct Prospect {
     node: NodeName,
     charges: BTreeMap<CardId, Hold>,
     until: Instant,
@@ -157,16 +157,16 @@ impl Waiting {
             let Some((_, _, last)) = self.ranks.pop_last() else {
                 return;
             };
-            // Its claim, if it has one, ends with time.
+            // Its prospect, if it has one, ends with time.
             self.pods.remove(&last);
         }
     }
 
-    /// The pod does not wait any more. Returns where room was claimed for it.
+    /// The pod does not wait any more. Returns where it had a prospect.
     pub(super) fn remove(&mut self, pod: &PodUid) -> Option<NodeName> {
         let entry = self.pods.remove(pod)?;
         self.ranks.remove(&entry.pod.rank());
-        self.claims.remove(pod).map(|claim| claim.node)
+        self.prospects.remove(pod).map(|prospect| prospect.node)
     }
 
     /// Best first.
@@ -214,8 +214,8 @@ impl State {
         let (since, wakes) =
             before.map_or((now, Wakes::default()), |entry| (entry.since, entry.wakes));
         // Whatever it was woken for, it did not get it: others may try.
-        if let Some(claim) = self.waiting.claims.remove(uid) {
-            self.growth.room(claim.node.as_str());
+        if let Some(prospect) = self.waiting.prospects.remove(uid) {
+            self.growth.room(prospect.node.as_str());
         }
         self.waiting.insert(Entry {
             pod: Arc::new(pod),
@@ -263,6 +263,36 @@ impl State {
         self.waiting.len()
     }
 
+    pub(crate) fn is_waiting(&self, pod: &PodUid) -> bool {
+        self.waiting.pods.contains_key(pod)
+    }
+
+    /// Pods that have been refused since then and are not expected to be bound soon, best first, each
+    /// with the nodes that the scheduler named last.
+    pub(crate) fn refused_since(&self, then: Instant) -> Vec<(Arc<WaitingPod>, Arc<NodeSet>)> {
+        let Waiting { prospects, .. } = &self.waiting;
+        let long = self
+            .waiting
+            .iter()
+            .filter(|entry| entry.since <= then && !prospects.contains_key(&entry.pod.pod.uid));
+        long.filter_map(|entry| Some((entry.pod.clone(), entry.candidates.clone()?)))
+            .collect()
+    }
+
+    /// The nodes that the scheduler named when it last asked about the pod.
+    pub(crate) fn candidates(&self, pod: &PodUid) -> Option<Arc<NodeSet>> {
+        self.waiting.pods.get(pod)?.candidates.clone()
+    }
+
+    /// Every node that we know and the set holds; without a set, all of them.
+    pub(crate) fn nodes_in(&self, set: Option<&NodeSet>) -> Vec<NodeName> {
+        let inside = |node: &&NodeName| {
+            let number = self.growth.number(node.as_str());
+            set.is_none_or(|set| number.is_some_and(|number| set.contains(number)))
+        };
+        self.nodes.iter().filter(inside).cloned().collect()
+    }
+
     /// Whether the scheduler's own checks let the pod on the node when it last asked.
     #[expect(dead_code, reason = "for preemption")]
     pub(crate) fn may_go_to(&self, pod: &PodUid, node: &str) -> bool {
@@ -303,12 +333,10 @@ impl State {
         }
     }
 
-    /// The pod was booked on the node, where its claim becomes the booking.
+    /// The pod was booked on the node, where its prospect becomes the booking.
     pub(super) fn stop_waiting_booked(&mut self, pod: &PodUid, node: &NodeName) {
-        if let Some(claimed) = self.waiting.remove(pod)
-            && claimed != *node
-        {
-            self.growth.room(claimed.as_str());
+        if let Some(elsewhere) = self.waiting.remove(pod).filter(|prospect| prospect != node) {
+            self.growth.room(elsewhere.as_str());
         }
     }
 }

@@ -15,7 +15,7 @@ use gpushare_core::{CardId, Classes, NodeName, PodAsk, PodUid, Search};
 use super::super::growth::{Grown, Moment};
 use super::super::node_set::NodeSet;
 use super::super::{PodRef, State};
-use super::{CLAIM_LASTS, Claim, WaitingPod};
+use super::{PROSPECT_LASTS, Prospect, WaitingPod};
 
 /// What the decision is made from.
 #[derive(Debug)]
@@ -24,9 +24,9 @@ pub(crate) struct Outlook {
     moment: Moment,
     /// Best first.
     pods: Vec<Hopeful>,
-    /// Those that have grown, with the rooms that the claims of others leave.
+    /// Those that have grown, with the rooms that the prospects of others leave.
     nodes: Vec<GrownNode>,
-    /// When a pod that pauses now may be woken again, or a claim ends.
+    /// When a pod that pauses now may be woken again, or a prospect ends.
     next: Option<Instant>,
 }
 
@@ -35,6 +35,14 @@ struct Hopeful {
     pod: Arc<WaitingPod>,
     candidates: Option<Arc<NodeSet>>,
     seen: Moment,
+    /// Room that is kept for it, and counts against everybody else.
+    kept: Option<Kept>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    node: NodeName,
+    charges: BTreeMap<CardId, Hold>,
 }
 
 #[derive(Debug)]
@@ -69,7 +77,7 @@ impl State {
         let mut pods = Vec::new();
         for entry in self.waiting.iter() {
             let pod = &entry.pod.pod.uid;
-            if self.waiting.claims.contains_key(pod) || self.nothing_new(entry.seen) {
+            if self.waiting.prospects.contains_key(pod) || self.nothing_new(entry.seen) {
                 continue;
             }
             if let Some(again) = entry.wakes.pauses_at(now) {
@@ -80,11 +88,19 @@ impl State {
                 pod: entry.pod.clone(),
                 candidates: entry.candidates.clone(),
                 seen: entry.seen,
+                kept: self.ledger.claimed(pod.as_str()).map(|claim| Kept {
+                    node: claim.node.clone(),
+                    charges: claim.placement.charges(&entry.pod.ask),
+                }),
             });
         }
         let oldest = pods.iter().map(|hopeful| hopeful.seen).min();
         let nodes = oldest.map_or_else(Vec::new, |oldest| self.grown_nodes(oldest));
-        let ends = self.waiting.claims.values().map(|claim| claim.until);
+        let ends = self
+            .waiting
+            .prospects
+            .values()
+            .map(|prospect| prospect.until);
         Outlook {
             classes: self.ledger.classes().clone(),
             moment: self.growth.now(),
@@ -110,27 +126,29 @@ impl State {
                 })
             })
             .collect();
-        for claim in self.waiting.claims.values() {
-            if let Some(node) = nodes.iter_mut().find(|node| node.name == claim.node) {
-                node.take(&claim.charges);
+        for prospect in self.waiting.prospects.values() {
+            let mut nodes = nodes.iter_mut();
+            if let Some(node) = nodes.find(|node| node.name == prospect.node) {
+                node.take(&prospect.charges);
             }
         }
         nodes
     }
 
-    /// Ends claims that have lasted too long.
-    pub(crate) fn end_claims(&mut self, now: Instant) {
-        let over = |(pod, claim): (&PodUid, &Claim)| (claim.until <= now).then(|| pod.clone());
-        let over: Vec<PodUid> = self.waiting.claims.iter().filter_map(over).collect();
+    /// Ends prospects that have lasted too long.
+    pub(crate) fn end_prospects(&mut self, now: Instant) {
+        let over =
+            |(pod, prospect): (&PodUid, &Prospect)| (prospect.until <= now).then(|| pod.clone());
+        let over: Vec<PodUid> = self.waiting.prospects.iter().filter_map(over).collect();
         for pod in over {
-            self.end_claim(&pod);
+            self.end_prospect(&pod);
         }
     }
 
     /// The pod will not take what it was woken for: the wake did not reach it, or it took too long.
-    pub(crate) fn end_claim(&mut self, pod: &PodUid) {
-        if let Some(claim) = self.waiting.claims.remove(pod) {
-            self.growth.room(claim.node.as_str());
+    pub(crate) fn end_prospect(&mut self, pod: &PodUid) {
+        if let Some(prospect) = self.waiting.prospects.remove(pod) {
+            self.growth.room(prospect.node.as_str());
         }
     }
 
@@ -153,13 +171,13 @@ impl State {
             entry.seen = plan.moment;
             entry.wakes.add(now);
             woken.push(entry.pod.pod.clone());
-            let until = now + CLAIM_LASTS;
-            let claim = Claim {
+            let until = now + PROSPECT_LASTS;
+            let prospect = Prospect {
                 node,
                 charges,
                 until,
             };
-            self.waiting.claims.insert(pod, claim);
+            self.waiting.prospects.insert(pod, prospect);
         }
         woken
     }
@@ -172,6 +190,18 @@ impl GrownNode {
                 room.take(hold);
             }
         }
+    }
+}
+
+impl GrownNode {
+    fn without(&self, kept: &Kept) -> Vec<CardRoom> {
+        let mut rooms = self.rooms.clone();
+        for room in &mut rooms {
+            if let Some(hold) = kept.charges.get(&room.card.id) {
+                room.unclaim(hold);
+            }
+        }
+        rooms
     }
 }
 
@@ -220,23 +250,30 @@ impl Outlook {
             let search = Search::new(&self.classes, &hopeful.pod.ask);
             let mut hopeless = hopeless.of(&hopeful.pod.ask);
             let found = self.nodes.iter_mut().enumerate().find_map(|(at, node)| {
-                let known = hopeless.as_deref().is_some_and(|nodes| nodes.contains(&at));
-                if known || !hopeful.concerns(&node.grown) {
+                if !hopeful.concerns(&node.grown) {
+                    return None;
+                }
+                if let Some(kept) = hopeful.kept.as_ref().filter(|kept| kept.node == node.name) {
+                    return Some((search.place(&node.without(kept)).ok()?, node));
+                }
+                if hopeless.as_deref().is_some_and(|nodes| nodes.contains(&at)) {
                     return None;
                 }
                 if !search.fits(&node.rooms) {
                     hopeless.as_deref_mut().map(|nodes| nodes.insert(at));
                     return None;
                 }
-                let placement = search.place(&node.rooms).ok()?;
-                Some((node, placement))
+                Some((search.place(&node.rooms).ok()?, node))
             });
             let pod = hopeful.pod.pod.uid.clone();
-            let Some((node, placement)) = found else {
+            let Some((placement, node)) = found else {
                 plan.tried.push(pod);
                 continue;
             };
             let charges = placement.charges(&hopeful.pod.ask);
+            if let Some(kept) = hopeful.kept.as_ref().filter(|kept| kept.node == node.name) {
+                node.rooms = node.without(kept);
+            }
             node.take(&charges);
             plan.wakes.push(Wake {
                 pod,

@@ -21,7 +21,7 @@ fn urgent(uid: &str, gib: u64, priority: i32, created: i64) -> PodFacts {
 
 /// Whom a round wakes.
 fn woken(state: &mut State, now: Instant, most: usize) -> Vec<String> {
-    state.end_claims(now);
+    state.end_prospects(now);
     let plan = state.outlook(now).plan(most);
     let woken = state.note_plan(plan, now);
     woken.iter().map(|pod| pod.uid.to_string()).collect()
@@ -63,7 +63,7 @@ fn freed_room_wakes_as_many_as_it_holds_best_first() {
     assert_eq!(woken(&mut state, now, MANY), ["urgent", "old"]);
     assert!(
         woken(&mut state, now, MANY).is_empty(),
-        "what remains is claimed"
+        "what remains is spoken for"
     );
 }
 
@@ -144,22 +144,22 @@ fn who_is_woken_and_refused_again_makes_way_and_pauses_longer_each_time() {
 }
 
 #[test]
-fn a_claim_that_is_not_used_ends_and_the_room_goes_to_the_next() {
+fn a_prospect_that_is_not_used_ends_and_the_room_goes_to_the_next() {
     let (mut state, now) = (full(), Instant::now());
     refuse(&mut state, urgent("p", 8, 1, 0), &[NODE], now);
     refuse(&mut state, urgent("q", 8, 0, 0), &[NODE], now);
     state.end_pod(&"holder".into());
     assert_eq!(woken(&mut state, now, MANY), ["p"]);
-    let later = now + CLAIM_LASTS;
+    let later = now + PROSPECT_LASTS;
     assert_eq!(state.outlook(now).plan(MANY).next, Some(later));
     // The one that was woken in vain has paused long enough, too, and is still the better one.
     assert_eq!(woken(&mut state, later, MANY), ["p"]);
-    state.end_claim(&"p".into());
+    state.end_prospect(&"p".into());
     assert_eq!(woken(&mut state, later, MANY), ["q"]);
 }
 
 #[test]
-fn a_pod_that_is_booked_elsewhere_leaves_its_claim_to_others() {
+fn a_pod_that_is_booked_elsewhere_leaves_its_prospect_to_others() {
     let (mut state, now) = (full(), Instant::now());
     refuse(&mut state, urgent("p", 8, 1, 0), &[NODE], now);
     refuse(&mut state, urgent("q", 8, 0, 0), &[NODE], now);

@@ -1,0 +1,197 @@
+//! Telling owners why their pods wait: one Event on each refused pod, kept up to date.
+//!
+//! The event that kube-scheduler writes names every node's reason by itself, and nothing in a pod that
+//! never got as far as us. Ours sums up. It is written beside the scheduler's requests, never within one,
+//! and not at all for pods that are refused for a moment only.
+
+use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gpushare_core::explain::Explanation;
+use gpushare_core::{PodAsk, PodUid};
+use gpushare_kube::notice::{self, Notice};
+
+use super::Extender;
+use super::state::{NodeSet, WaitingPod};
+
+/// The reason of the event on a pod that no node takes.
+const NO_CARD_FITS: &str = "NoCardFits";
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Who is refused for less than this may be bound by the time its owner looks.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long an event may be behind at first, and each time twice as long: in a busy cluster the numbers
+/// in it change all the time.
+const UP_TO_DATE: Duration = Duration::from_secs(5);
+const LONGEST_BEHIND: Duration = Duration::from_mins(5);
+/// Kubernetes forgets events after an hour.
+const SAY_AGAIN: Duration = Duration::from_mins(30);
+/// In one look, at most so many events, and so many different explanations, each of which looks at every
+/// node.
+const MOST_EVENTS: usize = 50;
+const MOST_EXPLANATIONS: usize = 10;
+
+/// What was said about a pod.
+#[derive(Debug)]
+struct Said {
+    message: String,
+    at: Instant,
+    /// When it was last known to be right.
+    checked: Instant,
+    times: u32,
+}
+
+impl Said {
+    /// Whether it is time to look if it is still right.
+    fn is_due(&self, now: Instant) -> bool {
+        let doublings = self.times.saturating_sub(1).min(16);
+        let behind = UP_TO_DATE
+            .saturating_mul(1 << doublings)
+            .min(LONGEST_BEHIND);
+        let since = |then: Instant| now.saturating_duration_since(then);
+        since(self.at) >= behind && since(self.checked) >= UP_TO_DATE
+    }
+}
+
+/// Pods of one kind wait together: one explanation does for all of them.
+#[derive(Default)]
+struct Explained(Vec<(Arc<WaitingPod>, Arc<NodeSet>, Arc<Explanation>)>);
+
+impl Explained {
+    fn find(&self, ask: &PodAsk, candidates: &NodeSet) -> Option<Arc<Explanation>> {
+        let same = |(pod, nodes, _): &&(Arc<WaitingPod>, Arc<NodeSet>, _)| {
+            pod.ask == *ask && **nodes == *candidates
+        };
+        self.0.iter().find(same).map(|(_, _, known)| known.clone())
+    }
+}
+
+impl Extender {
+    pub(super) async fn tell_refused(self) -> Result<(), Infallible> {
+        let shutdown = self.0.tasks.shutdown().clone();
+        let work = async {
+            let mut said = HashMap::new();
+            loop {
+                tokio::time::sleep(LOOK_EVERY).await;
+                if self.leads().is_ok() {
+                    self.tell_some(&mut said).await;
+                }
+            }
+        };
+        shutdown.run_until_cancelled(work).await;
+        Ok(())
+    }
+
+    async fn tell_some(&self, said: &mut HashMap<PodUid, Said>) {
+        let now = Instant::now();
+        let due = self.due(said, now);
+        let (mut explained, mut events) = (Explained::default(), 0);
+        for (pod, candidates) in due {
+            let known = explained.find(&pod.ask, &candidates);
+            if events == MOST_EVENTS || (known.is_none() && explained.0.len() == MOST_EXPLANATIONS)
+            {
+                break;
+            }
+            let explanation = match known {
+                Some(known) => known,
+                None => {
+                    let Some(new) = self.explain_aside(&pod, &candidates).await else {
+                        return;
+                    };
+                    explained.0.push((pod.clone(), candidates, new.clone()));
+                    new
+                }
+            };
+            // Room has appeared: it will be bound or refused anew.
+            if explanation.fitting.count > 0 || explanation.nodes == 0 {
+                continue;
+            }
+            match self.tell(&pod, &explanation.to_string(), said, now).await {
+                Ok(posted) => events += usize::from(posted),
+                Err(error) => {
+                    tracing::warn!(%error, "the owner of a waiting pod was not told why it waits");
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Off the async threads: it looks at every node.
+    async fn explain_aside(
+        &self,
+        pod: &Arc<WaitingPod>,
+        candidates: &Arc<NodeSet>,
+    ) -> Option<Arc<Explanation>> {
+        let (extender, pod, candidates) = (self.clone(), pod.clone(), candidates.clone());
+        let work = move || {
+            let nodes = extender.0.state.read().nodes_in(Some(&candidates));
+            Arc::new(extender.explain(&pod.pod.uid, &pod.ask, &nodes))
+        };
+        let worked = tokio::task::spawn_blocking(work).await;
+        worked
+            .inspect_err(|error| tracing::error!(%error, "a pod could not be explained"))
+            .ok()
+    }
+
+    /// Pods about which something new may be said, those first about which nothing was said yet.
+    fn due(
+        &self,
+        said: &mut HashMap<PodUid, Said>,
+        now: Instant,
+    ) -> Vec<(Arc<WaitingPod>, Arc<NodeSet>)> {
+        let Some(then) = now.checked_sub(PATIENCE) else {
+            return Vec::new();
+        };
+        let state = self.0.state.read();
+        said.retain(|pod, _| state.is_waiting(pod));
+        let refused = state.refused_since(then);
+        drop(state);
+        let mut due: BTreeMap<(Option<Instant>, usize), _> = BTreeMap::new();
+        for (place, pod) in refused.into_iter().enumerate() {
+            let before = said.get(&pod.0.pod.uid);
+            if before.is_none_or(|before| before.is_due(now)) {
+                due.insert((before.map(|before| before.checked), place), pod);
+            }
+        }
+        due.into_values().collect()
+    }
+
+    /// Returns whether an event was written.
+    async fn tell(
+        &self,
+        pod: &WaitingPod,
+        message: &str,
+        said: &mut HashMap<PodUid, Said>,
+        now: Instant,
+    ) -> Result<bool, notice::NoticeError> {
+        let uid = &pod.pod.uid;
+        let before = said.get_mut(uid);
+        let times = before.as_ref().map_or(0, |before| before.times) + 1;
+        if let Some(before) = before {
+            before.checked = now;
+            if before.message == message && now.saturating_duration_since(before.at) < SAY_AGAIN {
+                return Ok(false);
+            }
+        }
+        if !self.0.state.read().is_waiting(uid) {
+            return Ok(false);
+        }
+        let notice = Notice {
+            pod: uid.clone(),
+            namespace: pod.pod.namespace.clone(),
+            name: pod.pod.name.clone(),
+            reason: NO_CARD_FITS,
+            message: message.to_owned(),
+        };
+        notice::post(&self.0.client, &notice, times, jiff::Timestamp::now()).await?;
+        let now_said = Said {
+            message: notice.message,
+            at: now,
+            checked: now,
+            times,
+        };
+        said.insert(notice.pod, now_said);
+        Ok(true)
+    }
+}
