@@ -33,11 +33,14 @@ fn ids(cards: &[CardId]) -> String {
 #[test]
 fn one_pod_has_three_gib_on_each_of_four_cards() {
     let world = World::start(&[8192; 4]);
-    world.apply(&pod("four", several(4, 3072)));
+    let half = and(several(4, 3072), "gpushare.io/gpu-core", 50);
+    world.apply(&pod("four", half));
     let cards = recorded_cards(&world.wait_running("four")).remove(0);
     let different: BTreeSet<&CardId> = cards.iter().collect();
     assert_eq!(different.len(), 4);
-    assert_eq!(seen(&world.env_inside("four")), (ids(&cards), "3072"));
+    let env = world.env_inside("four");
+    assert_eq!(seen(&env), (ids(&cards), "3072"));
+    assert_eq!(env["GPUSHARE_CORE_PERCENT"], "50");
     assert_eq!(world.booked(), [3; 4]);
 
     world.apply(&pod("too-many", several(4, 6144)));

@@ -1,4 +1,4 @@
-use gpushare_core::gpu;
+use gpushare_core::{gpu, names};
 
 use super::*;
 use crate::testing::{PodMaker, card};
@@ -26,6 +26,19 @@ fn what_an_earlier_life_let_on_counts_in_the_next() {
     state.reset(vec![pod("a", 6).facts(), pod("b", 4).facts()]);
     state.admit(&pod("b", 4).bound(), &cards).unwrap_err();
     state.admit(&pod("c", 2).bound(), &cards).unwrap();
+}
+
+#[test]
+fn whole_cards_that_an_earlier_life_let_on_are_nobody_elses_in_the_next() {
+    let cards = [card(0, 8 * GIB), card(1, 8 * GIB), card(2, 8 * GIB)];
+    let whole = PodMaker::new("a").asking("app", &[(names::GPU, 2)]);
+    let whole = whole.on_all(&[&cards[2], &cards[0]]);
+    let state = next_life(&whole.clone().facts());
+    state.reset(vec![whole.clone().facts()]);
+    state.admit(&pod("b", 1).bound(), &cards).unwrap_err();
+    let elsewhere = PodMaker::new("c").app(1).on("GPU-1");
+    state.admit(&elsewhere.bound(), &cards).unwrap();
+    state.admit(&whole.bound(), &cards).unwrap();
 }
 
 #[test]
