@@ -93,15 +93,14 @@ impl Extender {
             {
                 break;
             }
-            let explanation = match known {
-                Some(known) => known,
-                None => {
-                    let Some(new) = self.explain_aside(&pod, &candidates).await else {
-                        return;
-                    };
-                    explained.0.push((pod.clone(), candidates, new.clone()));
-                    new
-                }
+            let explanation = if let Some(known) = known {
+                known
+            } else {
+                let Some(new) = self.explain_aside(&pod, &candidates).await else {
+                    return;
+                };
+                explained.0.push((pod.clone(), candidates, new.clone()));
+                new
             };
             // Room has appeared: it will be bound or refused anew.
             if explanation.fitting.count > 0 || explanation.nodes == 0 {

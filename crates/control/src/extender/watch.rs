@@ -205,7 +205,7 @@ impl Extender {
             match answer.map(|facts| state.finish_read(&pod.uid, sent, facts)) {
                 Ok(Verdict::Stale) => {}
                 Ok(Verdict::Gone) => return Ok(None),
-                Ok(Verdict::Found(facts)) => return Ok(Some(facts)),
+                Ok(Verdict::Found(facts)) => return Ok(Some(*facts)),
                 Err(error) => {
                     state.abandon_read(&pod.uid);
                     return Err(error);

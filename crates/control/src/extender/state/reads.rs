@@ -24,7 +24,7 @@ pub(crate) enum Verdict {
     Stale,
     Gone,
     /// The pod as it is.
-    Found(PodFacts),
+    Found(Box<PodFacts>),
 }
 
 impl State {
@@ -60,7 +60,7 @@ impl State {
         if clears && self.booked(pod) == Some(Booked::InDoubt) {
             self.forget_booking(pod);
         }
-        Verdict::Found(facts)
+        Verdict::Found(Box::new(facts))
     }
 
     /// True when the answer is stale.
