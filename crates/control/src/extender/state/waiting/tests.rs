@@ -192,7 +192,7 @@ fn pods_leave_when_they_are_booked_bound_deleted_gated_or_gone() {
         }),
         ("gone", |state| state.end_pod(&"p".into())),
         ("not listed", |state| {
-            drop(state.replace_pods(Vec::new(), Vec::new()))
+            drop(state.replace_pods(Vec::new(), Vec::new()));
         }),
     ];
     for (how, leave) in ways {
