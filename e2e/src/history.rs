@@ -1,16 +1,24 @@
 //! The watch history: every state the API server showed, and what was booked on each card in it.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
 
+use futures::StreamExt;
 use gpushare_core::gpu::MEMORY;
-use gpushare_core::{Amounts, CardId, PodUid};
+use gpushare_core::{Amounts, CardId, PodUid, names};
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
-use serde::Deserialize;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, watcher};
+use kube::{Api, Client};
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::oneshot;
 
-use crate::process::Process;
 use crate::setup::Setup;
 use crate::wait;
 use crate::world::World;
@@ -18,55 +26,54 @@ use crate::world::World;
 /// Records every pod event from its start to its end.
 #[derive(Debug)]
 pub struct History {
-    file: PathBuf,
-    _watch: Process,
+    events: Arc<Mutex<Vec<Event>>>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
 }
 
-#[derive(Deserialize)]
-struct Event {
-    #[serde(rename = "type")]
-    kind: String,
-    object: slim::Pod,
+#[derive(Clone, Debug)]
+enum Event {
+    Shown(slim::Pod),
+    Deleted(slim::Pod),
 }
 
 impl History {
     /// Begins to record; pods that exist are the first events.
-    pub fn record(world: &World, name: &str) -> Self {
-        let file = world.directory().join(format!("history-{name}.json"));
-        File::create(&file).expect("the history file is made");
-        let mut command = world.rig().net("kubectl");
-        command
-            .args([
-                "get",
-                "pods",
-                "--all-namespaces",
-                "--watch",
-                "--output=json",
-            ])
-            .arg("--output-watch-events");
-        let log = world.rig().logs().join("history.log");
-        let watch = Process::start_split("kubectl watch", command, &file, &log);
+    pub fn record(world: &World) -> Self {
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let (stop, stopped) = oneshot::channel();
+        let (ready, started) = channel();
+        let (rig, recorded) = (world.rig().clone(), events.clone());
+        let kubeconfig = world.rig().kubeconfig();
+        let follow = move || async move {
+            tokio::select! {
+                () = follow(&kubeconfig, &recorded, ready) => {}
+                _ = stopped => {}
+            }
+        };
+        let thread = thread::spawn(move || rig.run(follow));
+        started.recv().expect("the watch begins");
         Self {
-            file,
-            _watch: watch,
+            events,
+            stop: Some(stop),
+            thread: Some(thread),
         }
     }
 
-    fn events(&self) -> Vec<Event> {
-        let text = fs::read_to_string(&self.file).expect("the history is readable");
-        let stream = serde_json::Deserializer::from_str(&text).into_iter::<Event>();
-        // The last event may still be being written.
-        stream.map_while(Result::ok).collect()
+    fn events(&self) -> MutexGuard<'_, Vec<Event>> {
+        let thread = self.thread.as_ref().expect("a thread until the end");
+        assert!(!thread.is_finished(), "the watch broke: states were missed");
+        self.events.lock()
     }
 
     /// Waits until the history has shown every one of `pods` bound, so that nothing is missing before it.
     pub fn wait_for_bound(&self, pods: usize) {
         wait::until("the watch to show every bind", || {
-            let bound: std::collections::BTreeSet<_> = self
-                .events()
-                .into_iter()
-                .filter(|event| event.object.spec.node_name.is_some())
-                .filter_map(|event| event.object.metadata.uid)
+            let events = self.events();
+            let pods_bound = events.iter().map(Event::pod);
+            let bound: BTreeSet<_> = pods_bound
+                .filter(|pod| pod.spec.node_name.is_some())
+                .filter_map(|pod| pod.metadata.uid.as_deref())
                 .collect();
             if bound.len() >= pods {
                 Ok(())
@@ -76,15 +83,32 @@ impl History {
         });
     }
 
+    /// Panics unless so many pods were bound, each to one node with one record that never changed.
+    pub fn assert_bound_once(&self, pods: usize) {
+        let mut bound = BTreeMap::new();
+        for pod in self.events().iter().map(Event::pod).cloned() {
+            let Some(node) = pod.spec.node_name else {
+                continue;
+            };
+            let annotations = pod.metadata.annotations.unwrap_or_default();
+            let decided = (node, annotations.get(names::ALLOCATION).cloned());
+            let first = bound
+                .entry(pod.metadata.uid)
+                .or_insert_with(|| decided.clone());
+            assert_eq!(*first, decided, "{:?} was bound twice", pod.metadata.name);
+        }
+        assert_eq!(bound.len(), pods);
+    }
+
     /// The largest sum on each card at any moment; panics where it exceeds the card's size.
     pub fn assert_never_over(&self, sizes: &BTreeMap<CardId, u64>) -> BTreeMap<CardId, u64> {
         let dialects = Setup::cards(&[]).hami().dialects();
         let mut held: BTreeMap<PodUid, BTreeMap<CardId, u64>> = BTreeMap::new();
         let mut highest = BTreeMap::new();
-        for event in self.events() {
-            let facts = PodFacts::new(&event.object, &dialects);
+        for event in self.events().iter() {
+            let facts = PodFacts::new(event.pod(), &dialects);
             held.remove(&facts.uid);
-            if event.kind != "DELETED"
+            if matches!(event, Event::Shown(_))
                 && !facts.ended
                 && let Some(Ok(bound)) = facts.bound(&dialects.classes)
             {
@@ -105,6 +129,53 @@ impl History {
         }
         assert!(!highest.is_empty(), "the history shows no booking at all");
         highest
+    }
+}
+
+impl Drop for History {
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Event {
+    fn pod(&self) -> &slim::Pod {
+        match self {
+            Self::Shown(pod) | Self::Deleted(pod) => pod,
+        }
+    }
+}
+
+/// Writes down every event. A watch that breaks is taken up where it was; one that must begin anew has
+/// missed something, and ends this.
+async fn follow(kubeconfig: &Path, events: &Mutex<Vec<Event>>, ready: Sender<()>) {
+    let config = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
+    let options = KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(config, &options).await;
+    let client = Client::try_from(config.expect("a valid kubeconfig")).expect("a client");
+    let pods: Api<slim::Pod> = Api::all(client);
+    let mut watch = pin!(watcher(pods, watcher::Config::default()).default_backoff());
+    let mut ready = Some(ready);
+    while let Some(event) = watch.next().await {
+        match event {
+            Ok(watcher::Event::InitApply(pod) | watcher::Event::Apply(pod)) => {
+                events.lock().push(Event::Shown(pod));
+            }
+            Ok(watcher::Event::Delete(pod)) => events.lock().push(Event::Deleted(pod)),
+            Ok(watcher::Event::InitDone) => {
+                if let Some(ready) = ready.take() {
+                    ready.send(()).expect("the test waits");
+                }
+            }
+            Ok(watcher::Event::Init) if ready.is_some() => {}
+            Ok(watcher::Event::Init) => return,
+            Err(error) => eprintln!("the history's watch is taken up again: {error}"),
+        }
     }
 }
 

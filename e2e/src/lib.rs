@@ -9,11 +9,13 @@
 )]
 
 pub mod api_proxy;
+pub mod balancer;
 pub mod fleet;
 pub mod history;
 pub mod http;
 pub mod manifest;
 pub mod process;
+pub mod replicas;
 pub mod rng;
 pub mod setup;
 pub mod wait;

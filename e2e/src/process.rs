@@ -14,17 +14,12 @@ pub struct Process {
 impl Process {
     /// Starts `command`, whose program must replace itself rather than fork, so that its pid is the
     /// child's. What it prints is appended to `log`.
-    pub fn start(name: &'static str, command: Command, log: &Path) -> Self {
-        Self::start_split(name, command, log, log)
-    }
-
-    /// As [`Self::start`], with output and errors apart.
-    pub fn start_split(name: &'static str, mut command: Command, out: &Path, err: &Path) -> Self {
-        let open = |path| File::options().create(true).append(true).open(path);
+    pub fn start(name: &'static str, mut command: Command, log: &Path) -> Self {
+        let open = || File::options().create(true).append(true).open(log);
         let child = command
             .stdin(Stdio::null())
-            .stdout(open(out).expect("the output file opens"))
-            .stderr(open(err).expect("the error file opens"))
+            .stdout(open().expect("the log opens"))
+            .stderr(open().expect("the log opens"))
             .spawn()
             .unwrap_or_else(|error| panic!("{name} does not start: {error}"));
         Self { name, child }
@@ -47,14 +42,28 @@ impl Process {
 
     /// Asks it to end and returns whether it did so with success.
     pub fn terminate(&mut self) -> bool {
+        self.signal("-TERM");
+        self.child.wait().expect("a child ends").success()
+    }
+
+    /// Makes it stand still, as a machine that is out of breath.
+    pub fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on as if no time had passed.
+    pub fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &pid]).status();
+        let sent = Command::new("kill").args([signal, &pid]).status();
         assert!(
             sent.is_ok_and(|status| status.success()),
             "{} takes no signal",
             self.name
         );
-        self.child.wait().expect("a child ends").success()
     }
 }
 

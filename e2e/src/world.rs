@@ -123,6 +123,20 @@ impl World {
         self.setup.hami = hami;
     }
 
+    /// An extender that others run beside.
+    pub fn start_replica(&self, name: &'static str, listen: &str) -> Process {
+        let mut command = self.enter(&binary("gpushare-control"));
+        command
+            .args(["extender", "--listen", listen, "--replica-name", name])
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig("gpushare-extender"));
+        let log = self
+            .rig
+            .logs()
+            .join(format!("gpushare-extender-{name}.log"));
+        Process::start(name, command, &log)
+    }
+
     pub fn start_agent(&mut self) {
         let mut command = self.enter(&binary("gpushare-node"));
         command

@@ -104,8 +104,10 @@ impl Extender {
     fn ask_and_wait_for_the_end(&self, path: &str) -> String {
         let mut connection = TcpStream::connect(&self.address).unwrap();
         connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        let body = r#"{"Pod":{"metadata":{"uid":"u"}},"NodeNames":["n1"]}"#;
+        let length = body.len();
         let request =
-            format!("POST {path} HTTP/1.1\r\nhost: test\r\ncontent-length: 2\r\n\r\n{{}}");
+            format!("POST {path} HTTP/1.1\r\nhost: test\r\ncontent-length: {length}\r\n\r\n{body}");
         connection.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         connection.read_to_string(&mut answer).unwrap();

@@ -39,7 +39,7 @@ fn killed_between_reservation_and_bind_or_right_after_it_nothing_is_lost_or_book
     let kubeconfig = world.kubeconfig("through-proxy");
     proxy.write_kubeconfig(&kubeconfig);
     restart_extender(&mut world, &kubeconfig);
-    let history = History::record(&world, "crash");
+    let history = History::record(&world);
     let kills = e2e::setting("GPUSHARE_SOAK_KILLS", KILLS_OF_EACH_KIND);
     let mut moments = (0..kills).flat_map(|_| MOMENTS).peekable();
     proxy.set(MOMENTS[0].hold());

@@ -12,6 +12,7 @@ mod card_not_node;
 mod crash;
 mod dialects;
 mod end;
+mod failover;
 mod packing;
 mod race;
 mod restarts;

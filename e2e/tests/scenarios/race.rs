@@ -18,7 +18,7 @@ const BINDS_AT_ONCE: usize = 16;
 fn a_hundred_equal_pods_bound_in_any_order_each_see_the_card_of_their_record() {
     let world = World::start(&[13 * 1024; 8]);
     for round in 0..e2e::setting("GPUSHARE_SOAK_ROUNDS", ROUNDS) {
-        let history = History::record(&world, &format!("race-{round}"));
+        let history = History::record(&world);
         create(&world, round);
         bind_shuffled(&world, round);
         history.wait_for_bound(PODS);

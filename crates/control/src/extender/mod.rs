@@ -7,8 +7,8 @@
 //!              └── one POST to the API server, never under the lock
 //! ```
 //!
-//! Filter and prioritize touch memory only. Of several replicas one leads and answers; see `leading`. Nothing is kept on disk: the records on the pods are the
-//! truth, and a restart reads them again.
+//! Filter and prioritize touch memory only. Nothing is kept on disk: the records on the pods are the
+//! truth, and a restart reads them again. Of several replicas one leads and answers, see [`leading`].
 
 mod answer;
 mod bind;

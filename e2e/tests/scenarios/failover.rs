@@ -1,0 +1,171 @@
+//! Two extenders: the one that leads goes away in the middle of the work, and the other takes over.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::thread;
+
+use e2e::World;
+use e2e::history::History;
+use e2e::manifest::{aliyun, pod};
+use e2e::replicas::Replicas;
+use e2e::wait;
+use e2e::world::recorded_card;
+use gpushare_core::CardId;
+use gpushare_fake_nvml::hardware::Hardware;
+use serde_json::{Value, json};
+
+/// So many pods are created with one request.
+const AT_ONCE: usize = 5;
+
+#[test]
+fn the_leader_is_killed_during_two_hundred_pods_and_none_is_lost_or_bound_twice() {
+    const PODS: usize = 200;
+    let mut world = World::start(&[26 * 1024; 8]);
+    let mut replicas = Replicas::start(&mut world);
+    let history = History::record(&world);
+    let first = replicas.leader(&world);
+    while_creating(&world, 0..PODS, || {
+        wait_bound(&world, PODS / 4);
+        replicas.process(first).kill();
+        assert!(bound(&world).len() < PODS, "killed too late to matter");
+        assert_eq!(replicas.leader(&world), first.other());
+    });
+    assert_eq!(wait_bound(&world, PODS).len(), PODS);
+    history.wait_for_bound(PODS);
+    history.assert_bound_once(PODS);
+    history.assert_never_over(&world.card_sizes());
+    assert_books_are_the_records(&world);
+    wait_running(&world, PODS);
+
+    // The one that was killed comes back, and one of the two leads.
+    replicas.restart(&world, first);
+    wait_one_leads(&world, &replicas);
+    assert_books_are_the_records(&world);
+}
+
+#[test]
+fn leaders_that_are_asked_to_end_under_load_hand_over_and_lose_nothing() {
+    const PODS: usize = 120;
+    const TURNS: usize = 3;
+    let mut world = World::start(&[16 * 1024; 8]);
+    let mut replicas = Replicas::start(&mut world);
+    let history = History::record(&world);
+    while_creating(&world, 0..PODS, || {
+        for turn in 0..TURNS {
+            let leader = replicas.leader(&world);
+            wait_bound(&world, PODS / TURNS * turn + AT_ONCE);
+            assert!(replicas.process(leader).terminate(), "it ends with success");
+            assert_eq!(replicas.leader(&world), leader.other());
+            replicas.restart(&world, leader);
+        }
+    });
+    wait_bound(&world, PODS);
+    history.wait_for_bound(PODS);
+    history.assert_bound_once(PODS);
+    history.assert_never_over(&world.card_sizes());
+    assert_books_are_the_records(&world);
+}
+
+/// As a machine that hangs, or is moved to another host. What the scheduler has sent to the frozen one
+/// is still in its sockets when it wakes up.
+#[test]
+fn a_leader_frozen_until_the_other_leads_binds_nothing_when_it_wakes_up() {
+    const PODS: usize = 40;
+    let mut world = World::start(&[12 * 1024; 4]);
+    let mut replicas = Replicas::start(&mut world);
+    let history = History::record(&world);
+    let first = replicas.leader(&world);
+    create(&world, 0..PODS / 2);
+    wait_bound(&world, 2);
+    replicas.process(first).freeze();
+    create(&world, PODS / 2..PODS);
+    wait::until("the other to lead", || match replicas.holder(&world) {
+        Ok(holder) if holder == first.other() => Ok(()),
+        other => Err(other),
+    });
+    replicas.process(first).thaw();
+    wait_one_leads(&world, &replicas);
+    wait_bound(&world, PODS);
+    history.wait_for_bound(PODS);
+    history.assert_bound_once(PODS);
+    history.assert_never_over(&world.card_sizes());
+    assert_books_are_the_records(&world);
+    replicas.process(first).assert_alive();
+}
+
+/// Creates pods, a few at a time, while something else goes on.
+fn while_creating(world: &World, numbers: Range<usize>, work: impl FnOnce()) {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for start in numbers.clone().step_by(AT_ONCE) {
+                create(world, start..numbers.end.min(start + AT_ONCE));
+            }
+        });
+        work();
+    });
+}
+
+fn create(world: &World, numbers: Range<usize>) {
+    let pods: Vec<Value> = numbers
+        .map(|number| {
+            let mut pod = pod(&format!("p-{number}"), aliyun(1));
+            // Its own network for each of so many pods would only cost time.
+            pod["spec"]["hostNetwork"] = json!(true);
+            pod
+        })
+        .collect();
+    world.apply(&json!({"apiVersion": "v1", "kind": "List", "items": pods}));
+}
+
+fn bound(world: &World) -> Vec<Value> {
+    let list = world.object(&["get", "pods"]).unwrap();
+    let pods = list["items"].as_array().unwrap().iter();
+    let bound = pods.filter(|pod| !pod["spec"]["nodeName"].is_null());
+    bound.cloned().collect()
+}
+
+fn wait_bound(world: &World, least: usize) -> Vec<Value> {
+    wait::until(&format!("{least} pods to be bound"), || {
+        let bound = bound(world);
+        if bound.len() >= least {
+            Ok(bound)
+        } else {
+            Err(format!("{} are", bound.len()))
+        }
+    })
+}
+
+/// Both are alive, and one of them leads.
+fn wait_one_leads(world: &World, replicas: &Replicas) {
+    wait::until("one to lead and the other to follow", || {
+        let leader = replicas.leader(world);
+        if replicas.follows(world, leader.other()) {
+            Ok(())
+        } else {
+            Err(format!("{leader:?} leads, and the other does not follow"))
+        }
+    });
+}
+
+fn wait_running(world: &World, pods: usize) {
+    wait::until("all pods to run", || {
+        let ready = |pod: &&Value| pod["status"]["containerStatuses"][0]["ready"] == json!(true);
+        match bound(world).iter().filter(ready).count() {
+            all if all == pods => Ok(()),
+            some => Err(format!("{some} of {pods}")),
+        }
+    });
+}
+
+fn assert_books_are_the_records(world: &World) {
+    let mut recorded: BTreeMap<CardId, u64> = BTreeMap::new();
+    for pod in bound(world) {
+        *recorded.entry(recorded_card(&pod)).or_default() += 1;
+    }
+    let hardware = Hardware::load(world.hardware_file()).unwrap();
+    let cards = hardware.cards.iter().map(|card| CardId::new(&card.uuid));
+    let recorded: Vec<u64> = cards
+        .map(|card| recorded.get(&card).copied().unwrap_or_default())
+        .collect();
+    assert_eq!(world.booked(), recorded);
+}
