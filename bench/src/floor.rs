@@ -10,8 +10,10 @@ use gpushare_kube::slim;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// How many nodes the answer names as refused (filter) or scored (prioritize).
-pub(crate) const COUNT: &str = "x-count";
+/// How many nodes the answer offers (filter) or scores (prioritize).
+pub(crate) const NAMED: &str = "x-named";
+/// How many nodes the answer refuses.
+pub(crate) const REFUSED: &str = "x-refused";
 /// How long a refusal's reason is.
 pub(crate) const REASON: &str = "x-reason";
 
@@ -67,10 +69,10 @@ async fn filter(headers: HeaderMap, body: Bytes) -> Response {
     };
     let reason = "x".repeat(number(&headers, REASON));
     let names = args.node_names.as_slice();
-    let fitting = names.len().saturating_sub(number(&headers, COUNT));
-    let (fitting, refused) = names.split_at(fitting);
+    let offered = names.get(..number(&headers, NAMED)).unwrap_or_default();
+    let refused = names.get(..number(&headers, REFUSED)).unwrap_or_default();
     json(&FilterResult {
-        node_names: fitting,
+        node_names: offered,
         failed_nodes: Refused {
             names: &[],
             reason: "",
@@ -87,7 +89,7 @@ async fn prioritize(headers: HeaderMap, body: Bytes) -> Response {
     let Ok(args) = serde_json::from_slice::<Args<'_>>(&body) else {
         return StatusCode::BAD_REQUEST.into_response();
     };
-    let hosts = args.node_names.iter().take(number(&headers, COUNT));
+    let hosts = args.node_names.iter().take(number(&headers, NAMED));
     let scores: Vec<_> = hosts.map(|host| HostPriority { host, score: 0 }).collect();
     json(&scores)
 }

@@ -1,7 +1,8 @@
 //! The cluster that is measured: 5,000 nodes with 8 cards each and 40,000 pods on them, as the API server
 //! shows such objects, with all that the extender does not read (about 10 KB a node, 4 KB a pod).
 //!
-//! Three nodes of ten are crowded: no card of theirs has room for [`ASKED_GIB`].
+//! Three nodes of ten are crowded: no card of theirs has room for [`ASKED_GIB`]. No two of the others
+//! are alike.
 
 use anyhow::{Context, Result};
 use gpushare_core::card::Card;
@@ -16,8 +17,8 @@ pub(crate) const CARDS: usize = 8;
 pub(crate) const PODS: usize = NODES * CARDS;
 /// The namespace of all pods.
 pub(crate) const NAMESPACE: &str = "team";
-/// What the pod asks for that the measured filter is about.
-pub(crate) const ASKED_GIB: u64 = 8;
+/// What the pods ask for that the measured filter is about: the crowded nodes have no room for any.
+pub(crate) const ASKED_GIB: [u64; 4] = [7, 8, 9, 10];
 /// More than any card has.
 pub(crate) const TOO_MUCH_GIB: u64 = 90;
 
@@ -47,6 +48,12 @@ fn crowded(node: usize) -> bool {
 pub(crate) fn roomy_node(number: usize) -> String {
     let node = number % (NODES / 10) * 10 + 3 + number % 7;
     node_name(node)
+}
+
+/// A number that looks random and is the same in every run.
+fn varied(number: usize) -> u64 {
+    let mixed = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32
 }
 
 fn card_id(node: usize, card: usize) -> String {
@@ -162,11 +169,10 @@ pub(crate) fn node(number: usize) -> Value {
 /// A pod that runs on a card; as many as there are cards, one on each.
 pub(crate) fn running_pod(number: usize) -> Result<Value> {
     let (node, card) = (number % NODES, number / NODES % CARDS);
-    let varied = u64::try_from(number * 7919 % 5)?;
     let gib = if crowded(node) {
-        18 + varied
+        18 + varied(number) % 5
     } else {
-        4 + 2 * varied
+        4 + varied(number) % 9
     };
     let mut pod = pod("web", number, gib)?;
     let record = record(&pod, &node_name(node), &card_id(node, card))?;

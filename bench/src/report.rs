@@ -15,6 +15,7 @@ pub(crate) enum Unit {
     Microseconds,
     PerSecond,
     Megabytes,
+    Instructions,
 }
 
 impl Unit {
@@ -26,6 +27,8 @@ impl Unit {
             Self::Microseconds => format!("{value:.0} us"),
             Self::PerSecond => format!("{value:.0}/s"),
             Self::Megabytes => format!("{value:.0} MB"),
+            Self::Instructions if value >= 1e6 => format!("{:.2} M", value / 1e6),
+            Self::Instructions => format!("{:.1} k", value / 1e3),
         }
     }
 
@@ -34,6 +37,7 @@ impl Unit {
             Self::Microseconds => "us",
             Self::PerSecond => "1/s",
             Self::Megabytes => "MB",
+            Self::Instructions => "instructions",
         }
     }
 }

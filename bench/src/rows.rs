@@ -3,9 +3,11 @@
 
 mod bind;
 mod filter;
+mod instructions;
 mod prioritize;
 mod scheduler;
 mod start;
+mod verb;
 
 use anyhow::Result;
 
@@ -27,5 +29,6 @@ pub(crate) const ALL: &[Bench] = &[
     prioritize::BENCH,
     bind::BENCH,
     start::BENCH,
+    instructions::BENCH,
     scheduler::BENCH,
 ];

@@ -3,27 +3,25 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use serde::Deserialize;
-use serde_json::Value;
+use anyhow::{Context, Result};
 
 use super::Bench;
 use super::bind::{self, IN_FLIGHT};
+use super::verb::Verb;
 use crate::client::{Connection, Request};
-use crate::lab::{Cluster, Lab};
-use crate::measure::{in_turns, median, time};
+use crate::helper;
+use crate::lab::Lab;
+use crate::measure::{median, time};
 use crate::objects::{self, ASKED_GIB, TOO_MUCH_GIB};
 use crate::report::{Limit, PROFILE, Row};
-use crate::{floor, helper};
 
-pub(super) const PATH: &str = "/gpushare-scheduler/filter";
 /// Turns of filter alone and filter beside binds, and how long each is.
 const TURNS: usize = 6;
 const TURN: Duration = Duration::from_secs(1);
 
 pub(crate) const BENCH: Bench = Bench {
     name: "filter",
-    about: "filter of 5,000 and 500 names, some or all refused, beside its floor",
+    about: "filter of 5,000 and 500 names, for pods that fit and for one that does not, beside its floor",
     run,
 };
 
@@ -33,81 +31,41 @@ pub(crate) const DURING_BINDS: Bench = Bench {
     run: run_during_binds,
 };
 
-/// The parts of the answer that tell its shape.
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Answer {
-    node_names: Vec<String>,
-    failed_and_unresolvable_nodes: serde_json::Map<String, Value>,
-}
-
 fn run(lab: &mut Lab) -> Result<Vec<Row>> {
     let cluster = lab.cluster()?;
     [
+        ("filter, 5,000 names", objects::NODES, &ASKED_GIB[..]),
+        ("filter, 500 names", 500, &ASKED_GIB[..]),
         (
-            "filter, 5,000 names, 30 % refused",
+            "filter, 5,000 names, none fits",
             objects::NODES,
-            ASKED_GIB,
+            &[TOO_MUCH_GIB][..],
         ),
-        (
-            "filter, 5,000 names, all refused",
-            objects::NODES,
-            TOO_MUCH_GIB,
-        ),
-        ("filter, 500 names, 30 % refused", 500, ASKED_GIB),
-        ("filter, 500 names, all refused", 500, TOO_MUCH_GIB),
+        ("filter, 500 names, none fits", 500, &[TOO_MUCH_GIB][..]),
     ]
     .into_iter()
-    .map(|(name, count, gib)| {
-        let (value, floor, size) = measure(cluster, count, gib)?;
-        Ok(Row::time(name, value, floor)
+    .map(|(name, count, sizes)| {
+        let measured = Verb::Filter.measure(cluster, count, sizes)?;
+        Ok(Row::time(name, measured.value, measured.floor)
             .limit(Limit::RatioAtMost(2.0))
             .excuse(PROFILE)
-            .note(format!("the answer has {} KB", size / 1000)))
+            .note(format!("the answer has {} bytes", measured.answer_bytes)))
     })
     .collect()
 }
 
-fn measure(cluster: &Cluster, count: usize, gib: u64) -> Result<(Duration, Duration, usize)> {
-    let body = objects::scheduler_body(gib, &objects::node_names(count))?;
-    let request = Request::post(PATH, "", &body);
-    let mut extender = Connection::open(cluster.extender)?;
-    let answer = extender.send(&request)?.to_vec();
-    let shape: Answer = serde_json::from_slice(&answer).context("the answer of filter")?;
-    let refused = shape.failed_and_unresolvable_nodes.len();
-    ensure!(
-        shape.node_names.len() + refused == count,
-        "the answer of filter does not name every node"
-    );
-    let refusals = shape.failed_and_unresolvable_nodes.values();
-    let reasons: usize = refusals.filter_map(Value::as_str).map(str::len).sum();
-    let headers = format!(
-        "{}: {refused}\r\n{}: {}\r\n",
-        floor::COUNT,
-        floor::REASON,
-        reasons / refused.max(1),
-    );
-    let floor_request = Request::post("/filter", &headers, &body);
-    let mut floor = Connection::open(cluster.floor)?;
-    let size = floor.send(&floor_request)?.len();
-    ensure!(
-        size.abs_diff(answer.len()) * 100 < answer.len(),
-        "the floor answers {size} bytes, the extender {}",
-        answer.len()
-    );
-    let (value, least) = in_turns(
-        || extender.send(&request).map(drop),
-        || floor.send(&floor_request).map(drop),
-    )?;
-    Ok((value, least, answer.len()))
-}
-
 fn run_during_binds(lab: &mut Lab) -> Result<Vec<Row>> {
     let cluster = lab.cluster()?;
-    let body = objects::scheduler_body(ASKED_GIB, &objects::node_names(objects::NODES))?;
-    let request = Request::post(PATH, "", &body);
+    let names = objects::node_names(objects::NODES);
+    let bodies = ASKED_GIB.map(|gib| objects::scheduler_body(gib, &names));
+    let bodies = bodies.into_iter().collect::<Result<Vec<_>>>()?;
+    let requests: Vec<Request> = bodies
+        .iter()
+        .map(|body| Verb::Filter.request(body))
+        .collect();
+    let mut next = requests.iter().cycle();
     let mut extender = Connection::open(cluster.extender)?;
-    let mut send = || extender.send(&request).map(drop);
+    let mut send = || extender.send(next.next().context("no request")?).map(drop);
     let (mut alone, mut beside) = (Vec::new(), Vec::new());
     let mut bound = 0;
     for _ in 0..TURNS {
