@@ -1,5 +1,6 @@
 //! The fleet: all spaces of a cluster, what was learnt of its requests, and the one loop that chooses.
 
+mod journal;
 mod judge;
 
 use super::fading::Fading;
@@ -14,6 +15,7 @@ use super::stock::Stock;
 use super::turnover::Turnover;
 use super::usable::{Tally, Usable, Weighed};
 use crate::ids::NodeName;
+use journal::Journal;
 use judge::Judge;
 
 pub use judge::Key;
@@ -69,6 +71,14 @@ pub struct Fleet {
     requests_at_lesson: u64,
     /// Grains asked for since the last lesson.
     asked: i64,
+    journal: Journal,
+}
+
+/// How far a reader has followed a fleet's changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bookmark {
+    journal: journal::Bookmark,
+    staying: i64,
 }
 
 impl Fleet {
@@ -85,6 +95,7 @@ impl Fleet {
             requests: 0,
             requests_at_lesson: 0,
             asked: 0,
+            journal: Journal::default(),
         }
     }
 
@@ -124,6 +135,10 @@ impl Fleet {
 
     /// Takes over what is free on a node, known or new.
     pub fn set(&mut self, name: &NodeName, space: Space) {
+        let known = self.find(name.as_str());
+        if known.and_then(|index| self.space(index)) == Some(&space) {
+            return;
+        }
         self.stock.add(&space);
         let mut node = Node {
             name: name.clone(),
@@ -135,14 +150,16 @@ impl Fleet {
             fingerprint: 0,
         };
         node.look(&self.lessons);
-        match self.nodes.binary_search_by(|node| node.name.cmp(name)) {
-            Ok(index) => {
-                if let Some(known) = self.nodes.get_mut(index) {
-                    self.stock.remove(&known.space);
-                    *known = node;
-                }
-            }
-            Err(index) => self.nodes.insert(index, node),
+        if let Some(index) = known
+            && let Some(known) = self.nodes.get_mut(index)
+        {
+            self.stock.remove(&known.space);
+            *known = node;
+            self.journal.enter(index);
+        } else {
+            let index = self.nodes.partition_point(|node| node.name < *name);
+            self.nodes.insert(index, node);
+            self.journal.begin_edition();
         }
     }
 
@@ -150,6 +167,7 @@ impl Fleet {
         if let Some(index) = self.find(name) {
             let node = self.nodes.remove(index);
             self.stock.remove(&node.space);
+            self.journal.begin_edition();
         }
     }
 
@@ -172,7 +190,11 @@ impl Fleet {
         if due {
             self.learn();
         } else if self.requests.is_multiple_of(SCARCITY_EVERY) && self.policy.uses(Measure::Cost) {
-            self.lessons.scarcity = self.lessons.dependence.scarcity(&self.pools, &self.stock);
+            let scarcity = self.lessons.dependence.scarcity(&self.pools, &self.stock);
+            if scarcity != self.lessons.scarcity {
+                self.lessons.scarcity = scarcity;
+                self.journal.begin_edition();
+            }
         }
     }
 
@@ -215,6 +237,21 @@ impl Fleet {
         for node in &mut self.nodes {
             node.look(&self.lessons);
         }
+        self.journal.begin_edition();
+    }
+
+    /// Where whoever has looked at every node now has got to.
+    pub(super) fn bookmark(&self) -> Bookmark {
+        Bookmark {
+            journal: self.journal.end(),
+            staying: self.turnover.staying(),
+        }
+    }
+
+    /// The nodes to be judged again; nothing when it is all of them.
+    pub(super) fn changed_since(&self, read: Bookmark) -> Option<impl Iterator<Item = usize>> {
+        let same = read.staying == self.turnover.staying();
+        self.journal.since(read.journal).filter(|_| same)
     }
 
     /// The best placement in the whole fleet.
@@ -255,18 +292,29 @@ impl Fleet {
     }
 
     /// The best placement on each of these nodes that has one, best node first.
-    pub fn rank(&self, shape: &Shape, nodes: impl IntoIterator<Item = usize>) -> Vec<(Key, Pick)> {
-        let mut judge = Judge::new(self, &self.policy, shape);
-        let mut ranking: Vec<(Key, Pick)> = nodes
-            .into_iter()
-            .filter_map(|index| {
-                let mut best = None;
-                improve(&mut judge, shape, index, self.nodes.get(index)?, &mut best);
-                best
-            })
-            .collect();
+    pub fn rank<'a>(
+        &'a self,
+        shape: &'a Shape,
+        nodes: impl IntoIterator<Item = usize> + 'a,
+    ) -> Vec<(Key, Pick)> {
+        let mut ranking: Vec<(Key, Pick)> = self.judge_each(&self.policy, shape, nodes).collect();
         ranking.sort_unstable();
         ranking
+    }
+
+    /// The best placement on each of these nodes that has one.
+    pub(super) fn judge_each<'a>(
+        &'a self,
+        policy: &Policy,
+        shape: &'a Shape,
+        nodes: impl IntoIterator<Item = usize> + 'a,
+    ) -> impl Iterator<Item = (Key, Pick)> + 'a {
+        let mut judge = Judge::new(self, policy, shape);
+        nodes.into_iter().filter_map(move |index| {
+            let mut best = None;
+            improve(&mut judge, shape, index, self.nodes.get(index)?, &mut best);
+            best
+        })
     }
 
     /// The values behind a placement, term by term: grains, unless the name says otherwise.
@@ -288,12 +336,13 @@ impl Fleet {
         self.change(pick.node, |space| space.give(shape, pick.cards));
     }
 
-    fn change<T>(&mut self, node: usize, change: impl FnOnce(&mut Space) -> T) -> Option<T> {
-        let node = self.nodes.get_mut(node)?;
+    fn change<T>(&mut self, index: usize, change: impl FnOnce(&mut Space) -> T) -> Option<T> {
+        let node = self.nodes.get_mut(index)?;
         self.stock.remove(&node.space);
         let changed = change(&mut node.space);
         self.stock.add(&node.space);
         node.look(&self.lessons);
+        self.journal.enter(index);
         Some(changed)
     }
 }

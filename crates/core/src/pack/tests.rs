@@ -3,6 +3,7 @@
 mod always;
 mod choices;
 mod learning;
+mod ranked;
 
 use super::{CardRoom, Fleet, Pick, Policy, PoolSet, Shape, Space, Want};
 use crate::amounts::Amounts;
