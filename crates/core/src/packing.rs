@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::amounts::Amounts;
 use crate::ledger::Ledger;
-use crate::pack::{CardRoom, Fleet, Policy, PoolSet, Shape, Space, policy};
+use crate::pack::{CardRoom, Fleet, Policy, PoolSet, Rankings, Shape, Space, policy};
 use crate::request::{ContainerAsk, Part, PodAsk, Role, Want, peak};
 use crate::room;
 use crate::{CardId, Host, NodeName, Placement, PodUid, Search};
@@ -138,6 +138,19 @@ impl Packing {
         let shape = self.shape(ask, host)?;
         let places = nodes.filter_map(|name| self.fleet.find(name));
         let pick = self.fleet.choose_by(&self.policy(ask), &shape, places)?;
+        self.fleet.name(pick.node).map(NodeName::as_str)
+    }
+
+    /// As [`Self::best`], from rankings kept between requests: for many nodes and many equal pods.
+    pub fn best_ranked(
+        &self,
+        rankings: &mut Rankings,
+        ask: Option<&PodAsk>,
+        host: Host,
+        is_candidate: impl FnMut(&str) -> bool,
+    ) -> Option<&str> {
+        let shape = self.shape(ask, host)?;
+        let pick = rankings.best(&self.fleet, &self.policy(ask), &shape, is_candidate)?;
         self.fleet.name(pick.node).map(NodeName::as_str)
     }
 

@@ -51,7 +51,7 @@ fn best<'s>(state: &'s State, pod: &PodFacts, candidates: &Candidates<'_>) -> Op
     if ask.is_none() && candidates.names().any(|name| !packing.has_cards(name)) {
         return None;
     }
-    let preferred = packing.best(ask, pod.host, candidates.names())?;
+    let preferred = state.best(ask, pod.host, candidates.membership())?;
     if let Some(ask) = ask {
         let search = state.ledger().search(ask);
         state.ledger().fit(preferred, &pod.uid, &search).ok()?;

@@ -26,7 +26,8 @@ pub(super) fn prioritize<'a>(
         host,
         score: score(host),
     });
-    scored.collect()
+    // A node that is not mentioned counts as 0, and thousands of zeros would be written and read.
+    scored.filter(|scored| scored.score > 0).collect()
 }
 
 /// What packing prefers.
@@ -46,7 +47,7 @@ fn best<'a>(state: &'a State, pod: &PodFacts, candidates: &'a Candidates<'a>) ->
     if ask.is_none() && candidates.names().any(|name| !packing.has_cards(name)) {
         return Best::WithoutCards;
     }
-    if let Some(best) = packing.best(ask, pod.host, candidates.names()) {
+    if let Some(best) = state.best(ask, pod.host, candidates.membership()) {
         return Best::One(best);
     }
     // Packing sees no room where the ledger does: its view of CPU and memory may be behind.

@@ -16,9 +16,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use gpushare_core::card::Card;
-use gpushare_core::pack::Policy;
+use gpushare_core::pack::{Policy, Rankings};
 use gpushare_core::packing::Packing;
 use gpushare_core::{Classes, Host, Ledger, NodeName, PodAsk, PodUid};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use growth::Growth;
@@ -85,6 +86,8 @@ pub(crate) struct NodeFacts {
 pub(crate) struct State {
     ledger: Ledger,
     packing: Packing,
+    /// Kept up with packing when it is asked, while others only read.
+    rankings: Mutex<Rankings>,
     pods: HashMap<PodUid, KnownPod>,
     nodes: BTreeSet<NodeName>,
     attempts: HashMap<PodUid, binds::Attempts>,
@@ -101,6 +104,7 @@ impl State {
         let class = classes.iter().next().map(|class| class.name.clone());
         Self {
             packing: Packing::new(policy, class),
+            rankings: Mutex::default(),
             ledger: Ledger::new(classes),
             pods: HashMap::new(),
             nodes: BTreeSet::new(),
@@ -119,6 +123,18 @@ impl State {
 
     pub(crate) fn packing(&self) -> &Packing {
         &self.packing
+    }
+
+    /// The candidate that packing prefers; nothing when it has no opinion.
+    pub(crate) fn best(
+        &self,
+        ask: Option<&PodAsk>,
+        host: Host,
+        is_candidate: impl FnMut(&str) -> bool,
+    ) -> Option<&str> {
+        let mut rankings = self.rankings.lock();
+        self.packing
+            .best_ranked(&mut rankings, ask, host, is_candidate)
     }
 
     pub(crate) fn pod(&self, uid: &str) -> Option<&KnownPod> {

@@ -5,12 +5,16 @@
 //! in.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use gpushare_core::{NodeName, PodUid};
 use gpushare_kube::slim;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use thiserror::Error;
+
+/// Looking through all names so often costs less than making a set of them.
+const SCANS: usize = 12;
 
 /// The arguments of filter and prioritize.
 #[derive(Debug)]
@@ -47,6 +51,21 @@ impl<'a> Candidates<'a> {
 
     pub(crate) fn whole(&self) -> Option<&[&'a RawValue]> {
         self.whole.as_deref()
+    }
+
+    /// Tells of a name whether it is among them: by looking through them for the first few names, which
+    /// is all that most callers ask about, then by a set.
+    pub(crate) fn membership(&self) -> impl FnMut(&str) -> bool {
+        let mut scans = 0;
+        let mut all: Option<HashSet<&str>> = None;
+        move |wanted| {
+            scans += 1;
+            if scans <= SCANS {
+                return self.names().any(|name| name == wanted);
+            }
+            all.get_or_insert_with(|| self.names().collect())
+                .contains(wanted)
+        }
     }
 
     /// About how long they are when written.
@@ -232,6 +251,17 @@ mod tests {
         }
         let body = r#"{"podName":"p","podNamespace":"ns","podUID":"u","node":"n"}"#;
         assert_eq!(BindingArgs::parse(body.as_bytes()).unwrap().name, "p");
+    }
+
+    #[test]
+    fn a_name_is_found_among_the_candidates_however_often_is_asked() {
+        let body = r#"{"Pod":{"metadata":{"uid":"u"}},"NodeNames":["a","b\u0063"]}"#;
+        let args = Args::parse(body.as_bytes()).unwrap();
+        let mut is_candidate = args.candidates.membership();
+        for _ in 0..SCANS {
+            assert!(is_candidate("a") && is_candidate("bc"));
+            assert!(!is_candidate("b") && !is_candidate(""));
+        }
     }
 
     #[test]

@@ -147,8 +147,8 @@ async fn a_pod_that_needs_no_card_leaves_nodes_with_cards_to_others() {
     let names = ["n1", "n2", "n3"].map(str::to_owned);
     let plain = pod("plain", &json!({"cpu": "1"}));
     let scores = scores(&extender, &plain, &names).await;
-    let scores: Vec<i64> = scores.into_iter().map(|(_, score)| score).collect();
-    assert_eq!(scores, [0, 10, 10]);
+    let expected = ["n2", "n3"].map(|name| (name.to_owned(), 10));
+    assert_eq!(scores, expected, "a node that is not named counts as 0");
 }
 
 fn best_only() -> Config {
