@@ -1,4 +1,5 @@
-//! A proxy between the extender and the API server, so that a test can act at the exact moment of a bind.
+//! A proxy between the extender and the API server, so that a test can act at the exact moment of a bind, or
+//! keep from the extender for a while what happens in the cluster.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,9 +11,10 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
+use futures::StreamExt as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::world::World;
 
@@ -49,6 +51,8 @@ struct Shared {
     client: kube::Client,
     mode: Mutex<Mode>,
     held: Sender<Held>,
+    /// Whether watches show what happens.
+    watches: watch::Sender<bool>,
 }
 
 struct Mode {
@@ -91,6 +95,7 @@ impl ApiProxy {
                     caught: false,
                 }),
                 held,
+                watches: watch::Sender::new(true),
             });
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
                 .await
@@ -137,6 +142,15 @@ impl ApiProxy {
         };
     }
 
+    /// Keeps what happens from now on from all watches, until they are let go.
+    pub fn hold_watches(&self) {
+        self.shared.watches.send_replace(false);
+    }
+
+    pub fn let_watches_go(&self) {
+        self.shared.watches.send_replace(true);
+    }
+
     /// The bind that was taken hold of, once it has come.
     pub fn caught(&self) -> Held {
         self.held
@@ -157,6 +171,11 @@ impl Drop for ApiProxy {
 }
 
 async fn forward(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let query = request.uri().query().unwrap_or_default();
+    if query.split('&').any(|part| part == "watch=true") {
+        let open = shared.watches.subscribe();
+        return delayed(send(shared.client.clone(), request).await, open);
+    }
     if !request.uri().path().ends_with("/binding") {
         return send(shared.client.clone(), request).await;
     }
@@ -180,6 +199,21 @@ async fn forward(State(shared): State<Arc<Shared>>, request: Request) -> Respons
         answer
     });
     handling.await.expect("handling ends")
+}
+
+/// The same answer, of which nothing is seen while the watches are held.
+fn delayed(answer: Response, open: watch::Receiver<bool>) -> Response {
+    answer.map(|body| {
+        let parts = (body.into_data_stream(), open);
+        Body::from_stream(futures::stream::unfold(
+            parts,
+            async |(mut data, mut open)| {
+                let part = data.next().await?;
+                open.wait_for(|open| *open).await.ok()?;
+                Some((part, (data, open)))
+            },
+        ))
+    })
 }
 
 async fn hold(shared: &Shared) -> bool {

@@ -14,6 +14,8 @@ const MODEL: &str = "NVIDIA A10";
 pub struct Setup {
     pub hardware: Hardware,
     pub hami: bool,
+    /// Whether the extender wakes pods.
+    pub wake: bool,
 }
 
 impl Setup {
@@ -28,6 +30,7 @@ impl Setup {
         Self {
             hardware: Hardware::with_cards(cards),
             hami: false,
+            wake: true,
         }
     }
 

@@ -113,7 +113,8 @@ impl World {
             .args(["extender", "--listen", EXTENDER, "--leader-elect=false"])
             .arg("--kubeconfig")
             .arg(kubeconfig)
-            .args(self.setup.hami.then_some("--hami"));
+            .args(self.setup.hami.then_some("--hami"))
+            .args((!self.setup.wake).then_some("--wake=false"));
         let log = self.rig.logs().join("gpushare-extender.log");
         self.extender = Some(Process::start("extender", command, &log));
     }
@@ -135,6 +136,11 @@ impl World {
             .logs()
             .join(format!("gpushare-extender-{name}.log"));
         Process::start(name, command, &log)
+    }
+
+    /// For the extender that is started next.
+    pub fn wake_pods(&mut self, wake: bool) {
+        self.setup.wake = wake;
     }
 
     pub fn start_agent(&mut self) {
@@ -194,6 +200,13 @@ impl World {
 
     pub fn get(&self, path: &str) -> Result<Answer> {
         Ok(self.rig.run(|| http::get(EXTENDER, path))?)
+    }
+
+    /// A number of the extender's metrics; 0 if it is not there.
+    pub fn metric(&self, name: &str) -> u64 {
+        let answer = wait::until("the extender's metrics", || self.get("/metrics"));
+        let line = answer.body.lines().find_map(|line| line.strip_prefix(name));
+        line.map_or(0, |value| value.trim().parse().expect("a whole number"))
     }
 
     pub fn inspect_node(&self) -> Result<Value> {

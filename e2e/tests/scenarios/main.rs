@@ -17,3 +17,4 @@ mod packing;
 mod race;
 mod restarts;
 mod shapes;
+mod waking;
