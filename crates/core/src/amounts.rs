@@ -72,8 +72,9 @@ impl Amounts {
     #[must_use]
     pub fn percent_of(&self, capacity: &Self) -> Self {
         self.zip(capacity, |percent, capacity| {
-            let part = u128::from(capacity) * u128::from(percent.min(100)) / 100;
-            u64::try_from(part).unwrap_or(u64::MAX)
+            let percent = percent.min(100);
+            // In two parts: the product could overflow.
+            capacity / 100 * percent + capacity % 100 * percent / 100
         })
     }
 
