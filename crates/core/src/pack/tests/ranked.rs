@@ -39,7 +39,7 @@ fn shape(number: usize) -> Shape {
 }
 
 fn draw(fleet: &mut Fleet, node: usize, free: u64) {
-    let model = if node % 2 == 0 { "A" } else { "B" };
+    let model = if node.is_multiple_of(2) { "A" } else { "B" };
     let size = amounts(16_000, 100);
     let pool = fleet.pools_mut().intern(model, size).unwrap();
     let cards = [free, 100, 50].map(|free| CardRoom::new(pool, size, amounts(160 * free, free)));
