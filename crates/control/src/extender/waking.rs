@@ -103,7 +103,15 @@ impl Extender {
             self.0.state.write().end_prospects(now);
             self.0.state.read().outlook(now)
         };
-        let plan = outlook.plan(IN_ONE_ROUND);
+        // With many pods and nodes it takes a while.
+        let planned = tokio::task::spawn_blocking(move || outlook.plan(IN_ONE_ROUND)).await;
+        let plan = match planned {
+            Ok(plan) => plan,
+            Err(error) => {
+                tracing::error!(%error, "whom to wake could not be decided");
+                return None;
+            }
+        };
         let next = if plan.unfinished {
             Some(Instant::now())
         } else {
@@ -137,7 +145,7 @@ impl Extender {
             Err(error) => {
                 shared.metrics.woken("failed");
                 tracing::warn!(%error, "a pod that would fit was not woken; it will be tried again");
-                shared.state.write().end_prospect(uid);
+                shared.state.write().wake_failed(uid);
             }
         }
     }

@@ -32,6 +32,9 @@ pub(super) struct Grown {
     pub(super) room: Moment,
     /// When its cards changed, or it appeared: who could not use it before may now.
     pub(super) cards: Moment,
+    /// When what a woken pod was expected to take was left: nothing new for the scheduler, but those
+    /// were not woken who would have come after that pod.
+    pub(super) left: Moment,
 }
 
 impl Growth {
@@ -78,6 +81,10 @@ impl Growth {
         self.grow(node, |grown, now| grown.room = now);
     }
 
+    pub(super) fn left(&mut self, node: &str) {
+        self.grow(node, |grown, now| grown.left = now);
+    }
+
     pub(super) fn cards(&mut self, node: &str) {
         self.grow(node, |grown, now| grown.cards = now);
     }
@@ -112,8 +119,8 @@ impl Growth {
 }
 
 impl Grown {
-    fn last(&self) -> Moment {
-        self.room.max(self.cards)
+    pub(super) fn last(&self) -> Moment {
+        self.room.max(self.cards).max(self.left)
     }
 }
 

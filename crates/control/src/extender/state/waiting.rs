@@ -93,7 +93,9 @@ struct Entry {
     pod: Arc<WaitingPod>,
     /// The nodes that the scheduler named last; nothing if it was never heard: any may do.
     candidates: Option<Arc<NodeSet>>,
-    /// Room that appeared until then has been tried.
+    /// Of room that appeared until then the scheduler has had its chance: it asked, or was made to.
+    heard: Moment,
+    /// What appeared until then has been looked at here.
     seen: Moment,
     since: Instant,
     wakes: Wakes,
@@ -112,6 +114,8 @@ struct Prospect {
     node: NodeName,
     charges: BTreeMap<CardId, Hold>,
     until: Instant,
+    /// As it was before the pod was woken.
+    heard: Moment,
 }
 
 impl Wakes {
@@ -215,11 +219,12 @@ impl State {
             before.map_or((now, Wakes::default()), |entry| (entry.since, entry.wakes));
         // Whatever it was woken for, it did not get it: others may try.
         if let Some(prospect) = self.waiting.prospects.remove(uid) {
-            self.growth.room(prospect.node.as_str());
+            self.growth.left(prospect.node.as_str());
         }
         self.waiting.insert(Entry {
             pod: Arc::new(pod),
             candidates: Some(Arc::new(candidates)),
+            heard: moment,
             seen: moment,
             since,
             wakes,
@@ -245,6 +250,7 @@ impl State {
             waiting.insert(Entry {
                 pod: Arc::new(known.waiting(uid)),
                 candidates: None,
+                heard: 0,
                 seen: 0,
                 since: now,
                 wakes: Wakes::default(),
@@ -314,7 +320,7 @@ impl State {
     /// The pod does not wait any more; what it was woken for is for others.
     pub(crate) fn stop_waiting(&mut self, pod: &PodUid) {
         if let Some(node) = self.waiting.remove(pod) {
-            self.growth.room(node.as_str());
+            self.growth.left(node.as_str());
         }
     }
 
@@ -336,7 +342,7 @@ impl State {
     /// The pod was booked on the node, where its prospect becomes the booking.
     pub(super) fn stop_waiting_booked(&mut self, pod: &PodUid, node: &NodeName) {
         if let Some(elsewhere) = self.waiting.remove(pod).filter(|prospect| prospect != node) {
-            self.growth.room(elsewhere.as_str());
+            self.growth.left(elsewhere.as_str());
         }
     }
 }

@@ -4,13 +4,13 @@
 //! Looking, deciding and noting are three steps, so that the decision itself, which can take a while
 //! with many pods and nodes, is made without the lock.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use gpushare_core::placement::Hold;
 use gpushare_core::room::CardRoom;
-use gpushare_core::{CardId, Classes, NodeName, PodAsk, PodUid, Search};
+use gpushare_core::{CardId, Classes, NodeName, Placement, PodAsk, PodUid, Search};
 
 use super::super::growth::{Grown, Moment};
 use super::super::node_set::NodeSet;
@@ -34,6 +34,7 @@ pub(crate) struct Outlook {
 struct Hopeful {
     pod: Arc<WaitingPod>,
     candidates: Option<Arc<NodeSet>>,
+    heard: Moment,
     seen: Moment,
     /// Room that is kept for it, and counts against everybody else.
     kept: Option<Kept>,
@@ -87,6 +88,7 @@ impl State {
             pods.push(Hopeful {
                 pod: entry.pod.clone(),
                 candidates: entry.candidates.clone(),
+                heard: entry.heard,
                 seen: entry.seen,
                 kept: self.ledger.claimed(pod.as_str()).map(|claim| Kept {
                     node: claim.node.clone(),
@@ -145,11 +147,23 @@ impl State {
         }
     }
 
-    /// The pod will not take what it was woken for: the wake did not reach it, or it took too long.
-    pub(crate) fn end_prospect(&mut self, pod: &PodUid) {
+    /// The pod has not taken what it was woken for: others may try. It was heard of, so it is not woken
+    /// again for the same room.
+    fn end_prospect(&mut self, pod: &PodUid) {
         if let Some(prospect) = self.waiting.prospects.remove(pod) {
-            self.growth.room(prospect.node.as_str());
+            self.growth.left(prospect.node.as_str());
         }
+    }
+
+    /// The wake did not reach the pod: it is as if it had not been woken.
+    pub(crate) fn wake_failed(&mut self, pod: &PodUid) {
+        let Some(prospect) = self.waiting.prospects.remove(pod) else {
+            return;
+        };
+        if let Some(entry) = self.waiting.pods.get_mut(pod) {
+            entry.heard = prospect.heard;
+        }
+        self.growth.left(prospect.node.as_str());
     }
 
     /// Notes a plan; returns those to be woken now. Who has been booked or refused since the outlook is
@@ -168,15 +182,16 @@ impl State {
             if entry.seen >= plan.moment {
                 continue;
             }
-            entry.seen = plan.moment;
-            entry.wakes.add(now);
-            woken.push(entry.pod.pod.clone());
-            let until = now + PROSPECT_LASTS;
             let prospect = Prospect {
                 node,
                 charges,
-                until,
+                until: now + PROSPECT_LASTS,
+                heard: entry.heard,
             };
+            entry.heard = plan.moment;
+            entry.seen = plan.moment;
+            entry.wakes.add(now);
+            woken.push(entry.pod.pod.clone());
             self.waiting.prospects.insert(pod, prospect);
         }
         woken
@@ -206,30 +221,69 @@ impl GrownNode {
 }
 
 impl Hopeful {
-    /// Whether the node has something that the pod was not refused for.
+    /// A node that takes the pod, and where on it. Nodes without room for anybody with the same request
+    /// are struck from the list.
+    fn find<'n>(
+        &self,
+        search: &Search<'_>,
+        nodes: &'n mut [GrownNode],
+        left: &mut Vec<usize>,
+    ) -> Option<(Placement, &'n mut GrownNode)> {
+        if let Some(kept) = &self.kept {
+            let mut places = nodes.iter().enumerate();
+            let (at, node) = places.find(|(_, node)| node.name == kept.node)?;
+            if self.concerns(&node.grown)
+                && let Ok(placement) = search.place(&node.without(kept))
+            {
+                return Some((placement, nodes.get_mut(at)?));
+            }
+        }
+        let mut found = None;
+        left.retain(|at| {
+            let Some(node) = nodes.get(*at).filter(|_| found.is_none()) else {
+                return true;
+            };
+            if !self.concerns(&node.grown) {
+                return true;
+            }
+            let fits = search.fits(&node.rooms);
+            found = fits.then_some(*at);
+            fits
+        });
+        let node = nodes.get_mut(found?)?;
+        Some((search.place(&node.rooms).ok()?, node))
+    }
+
+    /// Whether the node has something that the scheduler has not tried the pod with.
     fn concerns(&self, grown: &Grown) -> bool {
         let allowed = |candidates: &Arc<NodeSet>| candidates.contains(grown.number);
-        grown.cards > self.seen
-            || (grown.room > self.seen && self.candidates.as_ref().is_none_or(allowed))
+        grown.last() > self.seen
+            && (grown.cards > self.heard
+                || (grown.room > self.heard && self.candidates.as_ref().is_none_or(allowed)))
     }
 }
 
-/// For each request met so far, the nodes that have no room for it: rooms only shrink while planning.
+/// For each request met so far, the places of the nodes that may still have room for it: rooms only
+/// shrink while planning, so what had none need not be looked at again.
 #[derive(Default)]
-struct Hopeless<'a>(Vec<(&'a PodAsk, BTreeSet<usize>)>);
+struct Hopes<'a>(Vec<(&'a PodAsk, Vec<usize>)>);
 
 /// More different requests than this are rare, and only cost time.
-const REMEMBERED: usize = 64;
+const REMEMBERED: usize = 256;
 
-impl<'a> Hopeless<'a> {
-    fn of(&mut self, ask: &'a PodAsk) -> Option<&mut BTreeSet<usize>> {
-        let known = self.0.iter().position(|(known, _)| *known == ask);
-        if known.is_none() && self.0.len() < REMEMBERED {
-            self.0.push((ask, BTreeSet::new()));
+impl<'a> Hopes<'a> {
+    /// Of `nodes` nodes, for the request; to be given back with [`Self::keep`].
+    fn take(&mut self, ask: &'a PodAsk, nodes: usize) -> Vec<usize> {
+        let known = self.0.iter_mut().find(|(known, _)| *known == ask);
+        known.map_or_else(|| (0..nodes).collect(), |(_, left)| std::mem::take(left))
+    }
+
+    fn keep(&mut self, ask: &'a PodAsk, left: Vec<usize>) {
+        if let Some((_, known)) = self.0.iter_mut().find(|(known, _)| *known == ask) {
+            *known = left;
+        } else if self.0.len() < REMEMBERED {
+            self.0.push((ask, left));
         }
-        let place = known.unwrap_or(self.0.len().saturating_sub(1));
-        let (found, nodes) = self.0.get_mut(place)?;
-        (*found == ask).then_some(nodes)
     }
 }
 
@@ -241,36 +295,23 @@ impl Outlook {
             next: self.next,
             ..Plan::default()
         };
-        let mut hopeless = Hopeless::default();
+        let mut hopes = Hopes::default();
         for hopeful in &self.pods {
             if plan.wakes.len() == most {
                 plan.unfinished = true;
                 break;
             }
-            let search = Search::new(&self.classes, &hopeful.pod.ask);
-            let mut hopeless = hopeless.of(&hopeful.pod.ask);
-            let found = self.nodes.iter_mut().enumerate().find_map(|(at, node)| {
-                if !hopeful.concerns(&node.grown) {
-                    return None;
-                }
-                if let Some(kept) = hopeful.kept.as_ref().filter(|kept| kept.node == node.name) {
-                    return Some((search.place(&node.without(kept)).ok()?, node));
-                }
-                if hopeless.as_deref().is_some_and(|nodes| nodes.contains(&at)) {
-                    return None;
-                }
-                if !search.fits(&node.rooms) {
-                    hopeless.as_deref_mut().map(|nodes| nodes.insert(at));
-                    return None;
-                }
-                Some((search.place(&node.rooms).ok()?, node))
-            });
+            let ask = &hopeful.pod.ask;
+            let search = Search::new(&self.classes, ask);
+            let mut left = hopes.take(ask, self.nodes.len());
+            let found = hopeful.find(&search, &mut self.nodes, &mut left);
+            hopes.keep(ask, left);
             let pod = hopeful.pod.pod.uid.clone();
             let Some((placement, node)) = found else {
                 plan.tried.push(pod);
                 continue;
             };
-            let charges = placement.charges(&hopeful.pod.ask);
+            let charges = placement.charges(ask);
             if let Some(kept) = hopeful.kept.as_ref().filter(|kept| kept.node == node.name) {
                 node.rooms = node.without(kept);
             }

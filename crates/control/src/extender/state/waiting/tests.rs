@@ -130,7 +130,14 @@ fn who_is_woken_and_refused_again_makes_way_and_pauses_longer_each_time() {
     refuse(&mut state, urgent("p", 8, 1, 0), &[NODE], now);
     assert_eq!(woken(&mut state, now, MANY), ["q"]);
     state.stop_waiting(&"q".into());
+    assert!(
+        woken(&mut state, now + PROSPECT_LASTS, MANY).is_empty(),
+        "nothing new"
+    );
     for pause in [1, 2, 4, 8] {
+        // Room comes and goes, and comes again.
+        reserve(&mut state, "passer-by", 8).unwrap();
+        state.end_pod(&"passer-by".into());
         now += Duration::from_millis(pause * 1000 - 1);
         assert!(woken(&mut state, now, MANY).is_empty(), "{pause}");
         assert_eq!(
@@ -152,10 +159,20 @@ fn a_prospect_that_is_not_used_ends_and_the_room_goes_to_the_next() {
     assert_eq!(woken(&mut state, now, MANY), ["p"]);
     let later = now + PROSPECT_LASTS;
     assert_eq!(state.outlook(now).plan(MANY).next, Some(later));
-    // The one that was woken in vain has paused long enough, too, and is still the better one.
-    assert_eq!(woken(&mut state, later, MANY), ["p"]);
-    state.end_prospect(&"p".into());
+    // The one that was woken in vain has had its chance.
     assert_eq!(woken(&mut state, later, MANY), ["q"]);
+    assert!(woken(&mut state, later + PROSPECT_LASTS, MANY).is_empty());
+}
+
+#[test]
+fn a_wake_that_did_not_reach_its_pod_is_repeated_after_a_pause() {
+    let (mut state, now) = (full(), Instant::now());
+    refuse(&mut state, pending("p", 8), &[NODE], now);
+    state.end_pod(&"holder".into());
+    assert_eq!(woken(&mut state, now, MANY), ["p"]);
+    state.wake_failed(&"p".into());
+    assert!(woken(&mut state, now, MANY).is_empty());
+    assert_eq!(woken(&mut state, now + FIRST_PAUSE, MANY), ["p"]);
 }
 
 #[test]
@@ -233,17 +250,16 @@ fn after_a_start_pending_pods_that_nobody_asked_about_are_woken_if_they_fit() {
 }
 
 #[test]
-fn a_node_that_is_gone_does_not_lend_its_place_to_a_new_one() {
+fn a_node_that_is_new_since_the_refusal_counts_for_everybody_also_when_it_is_full_at_first() {
     let (mut state, now) = (full(), Instant::now());
     state.apply_node(node("old", &[("GPU-b", 1)]));
     refuse(&mut state, pending("p", 4), &["old"], now);
     state.delete_node("old");
     state.apply_node(node("new", &[("GPU-c", 8)]));
     reserve_on(&mut state, "q", 8, "new").unwrap();
-    // Its appearance counts for everybody; that its room comes back counts only where it was offered.
     assert!(woken(&mut state, now, MANY).is_empty());
     state.end_pod(&"q".into());
-    assert!(woken(&mut state, now, MANY).is_empty());
+    assert_eq!(woken(&mut state, now, MANY), ["p"]);
 }
 
 #[test]
