@@ -3,7 +3,7 @@
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
-use gpushare_control::config::Config;
+use gpushare_control::config::{Config, Offer};
 use gpushare_control::extender::Extender;
 use gpushare_core::card::Card;
 use gpushare_core::gpu::{self, AliyunUnit, Reading};
@@ -35,6 +35,7 @@ pub(super) fn extender(client: Client) -> Router {
             hami: true,
         }),
         wake: false,
+        offer: Offer::All,
         max_body: 1024 * 1024,
         ..Config::alone()
     };
