@@ -1,11 +1,11 @@
 //! The judge: what each criterion of a policy says of a placement.
 
 use super::super::fgd;
-use super::super::grain::GRAINS;
+use super::super::grain::{self, GRAINS};
 use super::super::lessons::WEIGHT;
 use super::super::policy::{Criterion, MAX_CRITERIA, Measure, Policy};
 use super::super::scarcity::FULL;
-use super::super::shape::Shape;
+use super::super::shape::{Shape, Want};
 use super::super::space::CardSet;
 use super::super::turnover::STAYING;
 use super::super::usable::Cut;
@@ -155,12 +155,25 @@ impl<'a> Judge<'a> {
     fn measure(&self, measure: Measure, node: &Node, pick: Pick) -> i64 {
         match measure {
             Measure::Order => i64::try_from(pick.node).unwrap_or(i64::MAX),
-            Measure::NodeRoom => node.room - self.taken(),
+            Measure::NodeRoom => node.room - self.asked(),
             Measure::CardRoom => self.cuts.iter().map(|(_, left)| left.room).sum(),
             Measure::Waste => self.waste(),
             Measure::Cost => self.cost(node).grains(),
             Measure::Fragmentation => self.fragmentation(node),
         }
+    }
+
+    /// What the pod takes in grains, the same of every card of one size: what is left of a card is
+    /// rounded, and that must not decide between two of them.
+    fn asked(&self) -> i64 {
+        let asked = |(card, left): &Cut<'_>| match &self.shape.want {
+            Want::Whole => card.room() - left.room,
+            Want::Share(part) => {
+                let size = grain::size(&part.on(&card.capacity), &card.capacity);
+                size.unwrap_or(GRAINS)
+            }
+        };
+        self.cuts.iter().map(asked).sum()
     }
 
     fn taken(&self) -> i64 {

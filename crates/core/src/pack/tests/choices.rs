@@ -183,3 +183,15 @@ fn a_node_of_65_cards_is_refused() {
     assert_eq!(fleet.choose(&whole(64)).unwrap().cards.len(), 64);
     assert_eq!(fleet.choose(&whole(65)), None);
 }
+
+#[test]
+fn rounding_does_not_part_equal_pods() {
+    let size = (16_384, 100);
+    for used in 1..5 {
+        let begun = Card("T4", size, (16_384 - used * 3_072, 100));
+        let nodes: [(&str, i64, &[Card]); 1] = [("a", 8_000, &[Card("T4", size, size), begun])];
+        for policy in [LEARNED, BEST_FIT, BINPACK] {
+            check(policy, &nodes, &share(1, 3_072, 0), "a:1");
+        }
+    }
+}
