@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Filter and prioritize touch memory only. Nothing is kept on disk: the records on the pods are the
-//! truth, and a restart reads them again. Of several replicas one leads and answers, see [`leading`].
+//! truth, and a restart reads them again. Of several replicas one leads and answers, see `leading`.
 
 mod answer;
 mod bind;
