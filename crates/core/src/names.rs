@@ -25,6 +25,12 @@ pub const WOKEN: &str = "gpushare.io/woken";
 /// Pod annotation: room is kept for this pod until others have gone, see [`crate::preempt::ClaimRecord`].
 pub const PREEMPTION: &str = "gpushare.io/preemption";
 
+/// Namespace label: the team to which it belongs, as budgets select it.
+pub const TEAM: &str = "gpushare.io/team";
+/// Pod finalizer: the pod's end is not yet charged, so its object must stay. The webhook sets it, the
+/// timekeeper takes it off.
+pub const METERING: &str = "gpushare.io/metering";
+
 /// Pod annotations that choose among cards.
 pub const POLICY: &str = "gpushare.io/policy";
 pub const CARD_MODELS: &str = "gpushare.io/card-models";

@@ -7,6 +7,7 @@ pub mod budgets;
 pub mod claim;
 pub mod convert;
 pub mod evict;
+pub mod gpu_budget;
 pub mod labels;
 pub mod lease;
 pub mod notice;

@@ -8,6 +8,7 @@
 
 mod bad_input;
 mod binpack;
+mod budget_rules;
 mod card_not_node;
 mod crash;
 mod dialects;
