@@ -128,6 +128,13 @@ pub struct RawConfig {
     )]
     pub wake: bool,
 
+    /// Evict pods of lower priority where that lets a pod fit on a card
+    #[arg(
+        long, env = "GPUSHARE_PREEMPT", default_value_t = true, action = ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true"
+    )]
+    pub preempt: bool,
+
     /// Largest accepted request body in MiB
     #[arg(long, env = "GPUSHARE_MAX_BODY_MIB", default_value_t = 64)]
     pub max_body_mib: usize,
@@ -165,6 +172,7 @@ pub struct Config {
     /// Nothing when this is the only extender.
     pub election: Option<Election>,
     pub wake: bool,
+    pub preempt: bool,
     pub max_body: usize,
     pub log_format: logging::Format,
     pub log_filter: String,
@@ -222,6 +230,7 @@ impl TryFrom<RawConfig> for Config {
             bind_timeout: raw.bind_timeout,
             election,
             wake: raw.wake,
+            preempt: raw.preempt,
             max_body: raw.max_body_mib * MIB,
             log_format: raw.log_format,
             log_filter: raw.log,
@@ -244,6 +253,7 @@ impl Config {
             bind_timeout: Duration::from_secs(2),
             election: None,
             wake: true,
+            preempt: true,
             max_body: 64 * MIB,
             log_format: logging::Format::default(),
             log_filter: "info".to_owned(),

@@ -162,6 +162,25 @@ impl Packing {
         })
     }
 
+    /// Whether the node has this much CPU and memory once these pods have gone.
+    pub fn has_host_room_without<'p>(
+        &self,
+        node: &NodeName,
+        leaving: impl Iterator<Item = &'p PodUid>,
+        needed: Host,
+    ) -> bool {
+        let Some(known) = self.hosts.get(node) else {
+            return false;
+        };
+        let mut free = known.allocatable.minus(known.used);
+        for pod in leaving {
+            if let Some((_, host)) = self.pods.get(pod).filter(|(on, _)| on == node) {
+                free = free.plus(*host);
+            }
+        }
+        needed.cpu <= free.cpu && needed.memory <= free.memory
+    }
+
     /// Whether the node has cards that packing knows.
     pub fn has_cards(&self, node: &str) -> bool {
         self.fleet.find(node).is_some()

@@ -93,7 +93,7 @@ impl Cost {
     };
 
     #[must_use]
-    fn plus(self, other: &Self) -> Self {
+    pub fn plus(self, other: &Self) -> Self {
         Self {
             priority: self.priority.max(other.priority),
             within_budget: self.within_budget.saturating_add(other.within_budget),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use gpushare_core::{NodeName, PodUid, names};
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
+use kube::core::Status;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -32,7 +33,7 @@ pub enum Mark<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marked {
     Yes,
-    /// It does not exist any more; another pod may have its name.
+    /// It does not exist any more, and another pod may have its name; or it is bound.
     Gone,
 }
 
@@ -78,12 +79,52 @@ pub async fn mark(
     let answer = tokio::time::timeout(TIMEOUT, api.patch_status(&name, &params, &patch)).await;
     match answer {
         Ok(Ok(_pod)) => Ok(Marked::Yes),
-        Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 422) => Ok(Marked::Gone),
+        Ok(Err(kube::Error::Api(status))) if is_gone(&status) => Ok(Marked::Gone),
         Ok(Err(source)) => Err(MarkError::Api {
             namespace,
             name,
             source,
         }),
         Err(_elapsed) => Err(MarkError::Timeout { namespace, name }),
+    }
+}
+
+/// Whether there is no pod of this name, one with another uid, or a bound one, which cannot be nominated.
+/// Other things can be invalid too.
+fn is_gone(status: &Status) -> bool {
+    let invalid = |field: &str| status.code == 422 && status.message.contains(field);
+    status.code == 404 || invalid("metadata.uid") || invalid("status.nominatedNodeName")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(code: u16, message: &str, expected: bool) {
+        let status = json!({"status": "Failure", "code": code, "message": message});
+        let status: Status = serde_json::from_value(status).unwrap();
+        assert_eq!(is_gone(&status), expected, "{message}");
+    }
+
+    #[test]
+    fn a_pod_that_is_gone_replaced_or_bound_is_told_from_one_that_cannot_be_changed() {
+        check(404, "pods \"p\" not found", true);
+        check(
+            422,
+            "Pod \"p\" is invalid: metadata.uid: Invalid value: \"u\": field is immutable",
+            true,
+        );
+        check(
+            422,
+            "Pod \"p\" is invalid: status.nominatedNodeName: Forbidden: may not be set on pods that \
+             are already bound to a node",
+            true,
+        );
+        check(
+            422,
+            "Pod \"p\" is invalid: metadata.annotations: Too long",
+            false,
+        );
+        check(403, "pods \"p\" is forbidden: metadata.uid", false);
     }
 }

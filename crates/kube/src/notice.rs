@@ -19,13 +19,14 @@ const CONTROLLER: &str = "gpushare-extender";
 const LONGEST_MESSAGE: usize = 1024;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why a pod does not get what it asks for.
+/// Something that a pod's owner should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     pub pod: PodUid,
     pub namespace: String,
     pub name: String,
     pub reason: &'static str,
+    pub severity: Severity,
     pub message: String,
 }
 
@@ -39,6 +40,22 @@ pub enum NoticeError {
     },
     #[error("cannot post an event on pod {namespace}/{name}: no answer within {TIMEOUT:?}")]
     Timeout { namespace: String, name: String },
+}
+
+/// As Kubernetes tells events apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    Normal,
+    Warning,
+}
+
+impl Severity {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
 }
 
 impl Notice {
@@ -62,7 +79,7 @@ impl Notice {
                 ..ObjectReference::default()
             },
             reason: Some(self.reason.to_owned()),
-            type_: Some("Warning".to_owned()),
+            type_: Some(self.severity.name().to_owned()),
             message: Some(shorten(&self.message)),
             first_timestamp: Some(Time(now)),
             last_timestamp: Some(Time(now)),
@@ -138,6 +155,7 @@ mod tests {
             namespace: "team".to_owned(),
             name: "p".to_owned(),
             reason: "InvalidGpuRequest",
+            severity: Severity::Warning,
             message: message.to_owned(),
         }
     }

@@ -46,6 +46,9 @@ pub(super) fn filter<'a>(
 /// The node that packing prefers, if the ledger agrees that it fits.
 fn best<'s>(state: &'s State, pod: &PodFacts, candidates: &Candidates<'_>) -> Option<&'s str> {
     let ask = pod.ask.as_ref().ok()?.as_ref();
+    if let Some(claimed) = state.claimed_node(pod, candidates) {
+        return Some(claimed);
+    }
     let packing = state.packing();
     // A pod without cards is left to the scheduler's own scores, unless it has to share a node with them.
     if ask.is_none() && candidates.names().any(|name| !packing.has_cards(name)) {

@@ -43,6 +43,13 @@ impl Extender {
         Ok(term)
     }
 
+    /// The present term, if binds are open in it and answers can be given.
+    pub(super) fn acting_term(&self) -> Option<u64> {
+        self.ready().ok()?;
+        let term = self.0.leadership.term()?;
+        (*self.0.binds_open.borrow() == Some(term)).then_some(term)
+    }
+
     /// Whether the term goes on in which something was begun.
     pub(super) fn still_leads(&self, term: u64) -> Result<(), String> {
         match self.leads()? {
@@ -72,6 +79,7 @@ impl Extender {
     pub(super) fn open_binds(&self, term: u64) {
         tracing::info!(term, "binds are open");
         self.0.binds_open.send_replace(Some(term));
+        self.0.bells.preempt.notify_one();
         // Whoever led before may have refused pods that would fit now.
         self.0.state.write().await_all_pending(Instant::now());
     }
@@ -85,7 +93,11 @@ impl Extender {
         let candidacy = Candidacy::new(election, shared.client.clone(), shared.leadership.clone());
         let (quiet, connections) = (self.clone().quiet(), shared.connections.clone());
         let shutdown = tasks.shutdown().clone();
-        let lost = move || connections.hang_up();
+        let state = shared.state.clone();
+        let lost = move || {
+            connections.hang_up();
+            state.write().stop_preempting();
+        };
         tasks.service("the leader election", candidacy.run(shutdown, quiet, lost));
     }
 

@@ -28,6 +28,8 @@ pub(super) struct Metrics {
     refusals: Family<Reason, Counter>,
     binds: Family<Outcome, Counter>,
     wakes: Family<Outcome, Counter>,
+    preemptions: Family<Outcome, Counter>,
+    evictions: Family<Outcome, Counter>,
     interruptions: Family<Resource, Counter>,
 }
 
@@ -79,6 +81,12 @@ impl Metrics {
         let wakes = Family::default();
         let help = "Waiting pods that would fit and were woken, by outcome";
         registry.register("wakes", help, wakes.clone());
+        let preemptions = Family::default();
+        let help = "Looks for pods that could go for another, and what came of them";
+        registry.register("preemptions", help, preemptions.clone());
+        let evictions = Family::default();
+        let help = "Evictions of pods for others of higher priority";
+        registry.register("evictions", help, evictions.clone());
         let interruptions = Family::default();
         let help = "Watches that broke and were taken up again";
         registry.register("watch_interruptions", help, interruptions.clone());
@@ -91,6 +99,8 @@ impl Metrics {
             refusals,
             binds,
             wakes,
+            preemptions,
+            evictions,
             interruptions,
         }
     }
@@ -128,6 +138,14 @@ impl Metrics {
         self.wakes.get_or_create(&Outcome { outcome }).inc();
     }
 
+    pub(super) fn preempted(&self, outcome: &'static str) {
+        self.preemptions.get_or_create(&Outcome { outcome }).inc();
+    }
+
+    pub(super) fn evicted(&self, outcome: &'static str) {
+        self.evictions.get_or_create(&Outcome { outcome }).inc();
+    }
+
     pub(super) fn watch_interrupted(&self, resource: &'static str) {
         self.interruptions
             .get_or_create(&Resource { resource })
@@ -149,6 +167,7 @@ impl Collector for Books {
         let Sums {
             bookings,
             waiting,
+            claims,
             cards,
             size,
             booked,
@@ -161,6 +180,7 @@ impl Collector for Books {
         }
         for (name, help, value) in [
             ("waiting_pods", "Refused pods that wait for room", waiting),
+            ("claims", "Pods for which room is claimed", claims),
             ("cards", "Cards published by nodes", cards),
             ("card_memory_mib", "Memory of all cards in MiB", size),
             ("booked_memory_mib", "Memory booked on cards in MiB", booked),
@@ -175,6 +195,7 @@ impl Collector for Books {
 struct Sums {
     bookings: [(&'static str, u64); 4],
     waiting: u64,
+    claims: u64,
     cards: u64,
     size: u64,
     booked: u64,
@@ -197,6 +218,7 @@ impl Sums {
                 ("confirmed", count(Booked::Confirmed)),
             ],
             waiting: state.waiting_count() as u64,
+            claims: state.preemption_count() as u64,
             cards: 0,
             size: 0,
             booked: 0,

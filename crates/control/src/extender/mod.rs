@@ -19,6 +19,7 @@ mod inspect;
 mod leading;
 mod metrics;
 mod notices;
+mod preempt;
 mod prioritize;
 mod routes;
 mod start;
@@ -40,14 +41,14 @@ use gpushare_kube::watch::Index;
 use kube::Client;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc::{Receiver, Sender};
-use tokio::sync::{Notify, watch as watched};
+use tokio::sync::watch as watched;
 use tokio_util::task::TaskTracker;
 
 use crate::config::Config;
 use crate::leader::Leadership;
 use body::BodyRoom;
 use metrics::Metrics;
-use state::{Refused, State};
+use state::{Bells, Refused, State};
 use watch::{Nodes, Pods};
 
 pub use start::{StartError, start};
@@ -77,8 +78,8 @@ struct Shared {
     refusals: Sender<Refused>,
     /// Taken by whoever notes them.
     waiting_refusals: Mutex<Option<Receiver<Refused>>>,
-    /// Rung by the state when a waiting pod may fit.
-    bell: Arc<Notify>,
+    /// Rung by the state.
+    bells: Bells,
 }
 
 impl fmt::Debug for Extender {
@@ -95,8 +96,8 @@ impl Extender {
         let dialects = Arc::new(config.dialects.clone());
         let (notices, waiting) = notices::queue();
         let (refusals, waiting_refusals) = waking::queue();
-        let bell: Arc<Notify> = Arc::default();
-        let state = State::new(dialects.classes.clone(), config.policy, bell.clone());
+        let bells = Bells::default();
+        let state = State::new(dialects.classes.clone(), config.policy, bells.clone());
         let state = Arc::new(RwLock::new(state));
         let leadership = match config.election {
             Some(_) => Leadership::following(),
@@ -118,7 +119,7 @@ impl Extender {
             waiting_notices: Mutex::new(Some(waiting)),
             refusals,
             waiting_refusals: Mutex::new(Some(waiting_refusals)),
-            bell,
+            bells,
         }))
     }
 

@@ -47,6 +47,9 @@ fn best<'a>(state: &'a State, pod: &PodFacts, candidates: &'a Candidates<'a>) ->
     if ask.is_none() && candidates.names().any(|name| !packing.has_cards(name)) {
         return Best::WithoutCards;
     }
+    if let Some(claimed) = state.claimed_node(pod, candidates) {
+        return Best::One(claimed);
+    }
     if let Some(best) = state.best(ask, pod.host, candidates.membership()) {
         return Best::One(best);
     }

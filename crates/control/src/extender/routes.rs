@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use super::Extender;
 use super::bind::BindError;
+use super::preempt::preempt_verb;
 use super::wire::{Args, BindingArgs, BodyError, ErrorResult};
 use super::{explain, filter, inspect, prioritize};
 
@@ -30,6 +31,7 @@ impl Extender {
             .route("/filter", post(filter_verb))
             .route("/prioritize", post(prioritize_verb))
             .route("/bind", post(bind_verb))
+            .route("/preempt", post(preempt_verb))
             .route("/inspect", get(inspect_all))
             .route("/inspect/{node}", get(inspect_one))
             .with_state(self.clone());

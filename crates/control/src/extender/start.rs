@@ -80,6 +80,7 @@ impl Extender {
             tasks.service("the refusals", self.clone().note_refusals(waiting));
         }
         tasks.service("the explanations", self.clone().tell_refused());
+        tasks.service("the preemptions", self.clone().preempt());
         if self.0.config.wake {
             tasks.service("the wakes", self.clone().wake_waiting());
         }

@@ -6,9 +6,11 @@
 //! another one on the same node, because the containers already hold the first card.
 
 mod binds;
+mod contenders;
 mod growth;
 mod node_set;
 mod pods;
+mod preemptions;
 mod reads;
 mod waiting;
 
@@ -19,15 +21,23 @@ use gpushare_core::card::Card;
 use gpushare_core::pack::{Policy, Rankings};
 use gpushare_core::packing::Packing;
 use gpushare_core::{Classes, Host, Ledger, NodeName, PodAsk, PodUid};
+use gpushare_kube::convert::{PodFacts, Standing};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::wire::Candidates;
+use contenders::Contenders;
 use growth::Growth;
+use preemptions::Preemptions;
 use waiting::Waiting;
 
 pub(crate) use binds::{Followup, Reservation};
+pub(crate) use contenders::Contention;
 pub(crate) use growth::Moment;
 pub(crate) use node_set::NodeSet;
+pub(crate) use preemptions::plan::{Preemptor, Proposal, Terms};
+pub(crate) use preemptions::steps::{Outcome, Reason, Step};
+pub(crate) use preemptions::{Begun, Now, Outdated};
 pub(crate) use reads::Verdict;
 pub(crate) use waiting::{Refused, WaitingPod};
 
@@ -44,6 +54,7 @@ pub(crate) struct KnownPod {
     pub created: i64,
     /// The scheduler does not look at it: it is being deleted, or something must happen first.
     pub set_aside: bool,
+    pub standing: Standing,
 }
 
 impl KnownPod {
@@ -62,6 +73,7 @@ impl KnownPod {
             ask: self.ask.clone(),
             priority: self.priority,
             created: self.created,
+            preempts: self.standing.preempts,
         }
     }
 }
@@ -82,6 +94,15 @@ pub(crate) struct NodeFacts {
     pub allocatable: Host,
 }
 
+/// What the state rings when there is something to do.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bells {
+    /// A waiting pod may fit.
+    pub(crate) wake: Arc<Notify>,
+    /// A refused pod may preempt, or a preemption may go on.
+    pub(crate) preempt: Arc<Notify>,
+}
+
 #[derive(Debug)]
 pub(crate) struct State {
     ledger: Ledger,
@@ -94,13 +115,15 @@ pub(crate) struct State {
     reads: HashMap<PodUid, reads::Open>,
     growth: Growth,
     waiting: Waiting,
+    contenders: Contenders,
+    preemptions: Preemptions,
+    preempt_bell: Arc<Notify>,
     nodes_listed: bool,
     pods_listed: bool,
 }
 
 impl State {
-    /// The bell is rung whenever a waiting pod may fit.
-    pub(crate) fn new(classes: Classes, policy: Policy, bell: Arc<Notify>) -> Self {
+    pub(crate) fn new(classes: Classes, policy: Policy, bells: Bells) -> Self {
         let class = classes.iter().next().map(|class| class.name.clone());
         Self {
             packing: Packing::new(policy, class),
@@ -110,8 +133,11 @@ impl State {
             nodes: BTreeSet::new(),
             attempts: HashMap::new(),
             reads: HashMap::new(),
-            growth: Growth::new(bell),
+            growth: Growth::new(bells.wake),
             waiting: Waiting::default(),
+            contenders: Contenders::default(),
+            preemptions: Preemptions::default(),
+            preempt_bell: bells.preempt,
             nodes_listed: false,
             pods_listed: false,
         }
@@ -147,6 +173,15 @@ impl State {
         self.pods.iter().find(|(_, pod)| named(pod))
     }
 
+    /// The node on which room was claimed for the pod, if it is among these and has that room now.
+    pub(crate) fn claimed_node(&self, pod: &PodFacts, among: &Candidates<'_>) -> Option<&str> {
+        let claim = self.ledger.claimed(pod.uid.as_str())?;
+        let node = claim.node.as_str();
+        let search = self.ledger.search(pod.ask.as_ref().ok()?.as_ref()?);
+        let fits = self.ledger.fit(node, &pod.uid, &search).is_ok();
+        (fits && among.names().any(|name| name == node)).then_some(node)
+    }
+
     pub(crate) fn has_node(&self, name: &str) -> bool {
         self.nodes.contains(name)
     }
@@ -169,6 +204,7 @@ impl State {
         }
         self.packing.set_allocatable(&node.name, node.allocatable);
         self.packing.redraw(&self.ledger, &node.name);
+        self.ring_for_preemptions();
         self.nodes.insert(node.name);
     }
 
@@ -187,6 +223,7 @@ impl State {
         if let Some(number) = self.growth.remove(name) {
             self.waiting.forget_node(number);
         }
+        self.ring_for_preemptions();
     }
 
     pub(crate) fn replace_nodes(&mut self, mut listed: Vec<NodeFacts>) {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use gpushare_core::explain::Explanation;
 use gpushare_core::{PodAsk, PodUid};
-use gpushare_kube::notice::{self, Notice};
+use gpushare_kube::notice::{self, Notice, Severity};
 
 use super::Extender;
 use super::state::{NodeSet, WaitingPod};
@@ -181,6 +181,7 @@ impl Extender {
             namespace: pod.pod.namespace.clone(),
             name: pod.pod.name.clone(),
             reason: NO_CARD_FITS,
+            severity: Severity::Warning,
             message: message.to_owned(),
         };
         notice::post(&self.0.client, &notice, times, jiff::Timestamp::now()).await?;

@@ -82,7 +82,7 @@ impl Extender {
     }
 
     async fn bell_or(&self, next: Option<Instant>) {
-        let rung = self.0.bell.notified();
+        let rung = self.0.bells.wake.notified();
         match next {
             Some(next) => {
                 let _rung_or_due = tokio::time::timeout_at(next.into(), rung).await;
@@ -93,7 +93,7 @@ impl Extender {
 
     /// Woken pods come back to be bound, so binds must be open.
     fn may_wake(&self) -> bool {
-        self.ready().is_ok() && *self.0.binds_open.borrow() == self.0.leadership.term()
+        self.acting_term().is_some()
     }
 
     /// Returns when to look again even if nothing happens.

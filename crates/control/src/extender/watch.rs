@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use gpushare_core::{Host, NodeName, PodUid};
 use gpushare_kube::bind::{ReadError, read_pod};
 use gpushare_kube::convert::{self, PodFacts};
-use gpushare_kube::notice::Notice;
+use gpushare_kube::notice::{Notice, Severity};
 use gpushare_kube::slim;
 use gpushare_kube::watch::{Index, Which, follow, follow_relisting};
 use kube::Api;
@@ -49,6 +49,7 @@ impl Index<slim::Pod> for Pods<'_> {
                 namespace: facts.namespace,
                 name: facts.name,
                 reason: INVALID,
+                severity: Severity::Warning,
             }),
             _ => {
                 let node = facts.node.filter(|_| !facts.ended);

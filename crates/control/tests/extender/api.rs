@@ -80,6 +80,20 @@ impl Following {
         }
     }
 
+    /// Another extender in place of this one, which does not follow the server yet.
+    pub(crate) fn restarted(self) -> Self {
+        self.tasks.shutdown().cancel();
+        let tasks = Tasks::new();
+        let mut config = config();
+        config.bind_timeout = BIND_TIMEOUT;
+        let extender = Extender::new(config, self.client.clone(), tasks.clone());
+        Self {
+            extender,
+            tasks,
+            ..self
+        }
+    }
+
     pub(crate) async fn follow(&self) {
         self.extender.follow(&self.tasks);
         until("the extender is ready", async || {

@@ -131,7 +131,7 @@ async fn a_large_body_within_the_limit_is_answered() {
 async fn unknown_paths_and_methods_are_refused() {
     let extender = extender(&[], &[]);
     assert_eq!(
-        get(&extender, "/gpushare-scheduler/preempt").await.0,
+        get(&extender, "/gpushare-scheduler/nothing").await.0,
         StatusCode::NOT_FOUND
     );
     assert_eq!(

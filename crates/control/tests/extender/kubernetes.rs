@@ -49,3 +49,44 @@ pub(crate) struct ExtenderBindingResult {
     #[serde(default)]
     pub error: String,
 }
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "PascalCase")]
+pub(crate) struct ExtenderPreemptionResult {
+    node_name_to_meta_victims: Option<BTreeMap<String, MetaVictims>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MetaVictims {
+    #[serde(rename = "Pods")]
+    pods: Vec<MetaPod>,
+    #[serde(rename = "NumPDBViolations")]
+    violations: i64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MetaPod {
+    #[serde(rename = "UID")]
+    uid: String,
+}
+
+impl ExtenderPreemptionResult {
+    pub(crate) fn nodes(&self) -> Vec<&str> {
+        let nodes = self.node_name_to_meta_victims.iter().flatten();
+        nodes.map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// The victims on a node, which break no budget, in order.
+    pub(crate) fn victims(&self, node: &str) -> Vec<String> {
+        let nodes = self.node_name_to_meta_victims.as_ref().unwrap();
+        let Some(victims) = nodes.get(node) else {
+            panic!("{node} is not in {nodes:?}");
+        };
+        assert_eq!(victims.violations, 0);
+        let mut uids: Vec<String> = victims.pods.iter().map(|pod| pod.uid.clone()).collect();
+        uids.sort();
+        uids
+    }
+}

@@ -18,6 +18,7 @@ mod explain;
 mod kubernetes;
 mod leaders;
 mod notices;
+mod preemption;
 mod replicas;
 mod samples;
 mod verbs;

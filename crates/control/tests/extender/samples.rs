@@ -7,7 +7,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::cluster::{call, extender, node, post};
-use crate::kubernetes::{ExtenderBindingResult, ExtenderFilterResult, HostPriorityList};
+use crate::kubernetes::{
+    ExtenderBindingResult, ExtenderFilterResult, ExtenderPreemptionResult, HostPriorityList,
+};
 
 const BY_NAME: &str = include_str!("../samples/cache/001-filter.json");
 const RETRIED: &str = include_str!("../samples/reject/002-filter.json");
@@ -43,7 +45,11 @@ fn decodes<T: DeserializeOwned>(answer: &[u8]) -> bool {
 async fn every_captured_body_gets_an_answer_that_kubernetes_can_decode() {
     let extender = extender(&[node("fake-1", &[16]), node("fake-2", &[24])], &[]);
     let mut checked = 0;
-    for (name, body) in all() {
+    // What preempt answers for pods of ours it asks the API server about.
+    for (name, body) in all()
+        .into_iter()
+        .filter(|(name, _)| !name.ends_with("-preempt.json"))
+    {
         for body in [
             body.clone(),
             body.replace("example.com/gpu-mem", "aliyun.com/gpu-mem"),
@@ -64,6 +70,27 @@ async fn every_captured_body_gets_an_answer_that_kubernetes_can_decode() {
         }
     }
     assert_eq!(checked, 2 * 20, "a capture is missing");
+}
+
+#[tokio::test]
+async fn victims_for_a_pod_that_asks_for_nothing_of_ours_stay_as_the_scheduler_chose_them() {
+    let extender = extender(&[node("fake-1", &[16]), node("fake-2", &[24])], &[]);
+    let bodies = all()
+        .into_iter()
+        .filter(|(name, _)| name.ends_with("-preempt.json"));
+    let bodies: Vec<(String, String)> = bodies.collect();
+    assert_eq!(bodies.len(), 2, "a capture is missing");
+    for (name, body) in bodies {
+        let sent = as_sent(&body);
+        let result: ExtenderPreemptionResult = call(&extender, "preempt", &sent).await;
+        assert_eq!(result.nodes(), ["fake-1", "fake-2"], "{name}");
+        for node in result.nodes() {
+            let by_uid = &sent["NodeNameToMetaVictims"][node]["Pods"][0]["UID"];
+            let whole = &sent["NodeNameToVictims"][node]["Pods"][0]["metadata"]["uid"];
+            let victim = by_uid.as_str().or(whole.as_str()).unwrap();
+            assert_eq!(result.victims(node), [victim], "{name}");
+        }
+    }
 }
 
 fn as_sent(body: &str) -> Value {

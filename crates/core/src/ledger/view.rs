@@ -66,6 +66,12 @@ impl<'a> NodeView<'a> {
         })
     }
 
+    /// The bookings on the node, in the order of pod uids.
+    pub fn bookings(self) -> impl Iterator<Item = (&'a PodUid, &'a Booking)> {
+        let pods = self.node.pods.iter();
+        pods.filter_map(move |pod| self.ledger.bookings.get_key_value(pod))
+    }
+
     /// The rooms of all cards, for a search.
     pub fn rooms(self) -> &'a [CardRoom] {
         &self.node.cards

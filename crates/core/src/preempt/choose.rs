@@ -157,22 +157,29 @@ impl<'a> Candidate<'a> {
         if occupant.going || occupant.priority >= priority || holds.is_empty() {
             return None;
         }
-        let amounts = holds.iter().map(|(card, hold)| {
-            let room = rooms.get(*card);
-            room.map_or(0, |room| millionths(hold, &room.card.capacity))
-        });
         Some(Self {
             pod: occupant.pod,
-            cost: Cost {
-                priority: Some(occupant.priority),
-                within_budget: u32::from(occupant.spending == Spending::WithinBudget),
-                victims: 1,
-                amount: amounts.fold(0, u64::saturating_add),
-                oldest: Reverse(occupant.started),
-            },
+            cost: occupant.cost(rooms),
             budget,
             holds,
         })
+    }
+}
+
+impl Occupant<'_> {
+    /// What it costs by itself to make it go from these cards.
+    pub fn cost(&self, rooms: &[CardRoom]) -> Cost {
+        let amounts = holds(self, rooms).into_iter().map(|(card, hold)| {
+            let room = rooms.get(card);
+            room.map_or(0, |room| millionths(&hold, &room.card.capacity))
+        });
+        Cost {
+            priority: Some(self.priority),
+            within_budget: u32::from(self.spending == Spending::WithinBudget),
+            victims: 1,
+            amount: amounts.fold(0, u64::saturating_add),
+            oldest: Reverse(self.started),
+        }
     }
 }
 

@@ -34,6 +34,7 @@ impl State {
         if let Some(node) = booked {
             self.stop_waiting_booked(&facts.uid, &node);
         }
+        let shown = facts.claim(self.ledger.classes());
         if let Some((uid, pod)) = known(facts) {
             if !pod.wants_node() {
                 self.stop_waiting(&uid);
@@ -41,8 +42,10 @@ impl State {
             if !self.pods.contains_key(&uid) {
                 self.packing.observe(&pod.ask, pod.host);
             }
-            self.pods.insert(uid, pod);
+            self.keep(uid.clone(), pod);
+            self.note_claim(&uid, shown);
         }
+        self.ring_for_preemptions();
     }
 
     /// A pod that asks for nothing of ours, or for something invalid, with what it takes of its node.
@@ -76,14 +79,16 @@ impl State {
     /// The pod's containers have ended, or the pod is gone.
     pub(crate) fn end_pod(&mut self, pod: &PodUid) {
         let held = self.ledger.booking(pod.as_str()).is_some();
-        if let Some(known) = self.pods.remove(pod).filter(|_| held) {
+        if let Some(known) = self.drop_pod(pod).filter(|_| held) {
             self.packing.observe_end(&known.ask, known.host);
         }
         self.stop_waiting(pod);
+        self.forget_preemption(pod);
         self.forget_booking(pod);
         if let Some(open) = self.reads.get_mut(pod) {
             open.stale = true;
         }
+        self.ring_for_preemptions();
     }
 
     /// A complete list of pods. Returns those to be read one by one, because their booking is newer
@@ -95,6 +100,7 @@ impl State {
     ) -> Vec<PodRef> {
         let mut pods = HashMap::new();
         let mut bound = Vec::new();
+        let mut claims = HashMap::new();
         self.packing.clear_pods();
         for (uid, node, host) in others {
             self.packing.set_pod(&uid, Some((&node, host)));
@@ -103,6 +109,11 @@ impl State {
             bound.extend(self.believed(&facts));
             let takes = facts.node.as_ref().map(|node| (node, facts.host));
             self.packing.set_pod(&facts.uid, takes);
+            claims.extend(
+                facts
+                    .claim(self.ledger.classes())
+                    .map(|claim| (facts.uid.clone(), claim)),
+            );
             pods.extend(known(facts));
         }
         let before: Vec<(PodUid, NodeName)> = self
@@ -134,8 +145,9 @@ impl State {
                 self.packing.observe(&pod.ask, pod.host);
             }
         }
-        let before = std::mem::replace(&mut self.pods, pods);
+        let before = self.keep_only(pods);
         self.stop_waiting_unless_pending(|pod| before.contains_key(pod));
+        self.replace_claims(claims);
         for node in &self.nodes {
             self.packing.redraw(&self.ledger, node);
         }
@@ -211,6 +223,7 @@ fn known(facts: PodFacts) -> Option<(PodUid, KnownPod)> {
         node: facts.node,
         priority: facts.priority,
         created: facts.created,
+        standing: facts.standing,
         set_aside: facts.deleting || facts.gated,
     };
     Some((facts.uid, pod))

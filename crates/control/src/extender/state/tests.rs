@@ -19,7 +19,7 @@ const TERM: u64 = 1;
 
 /// A state that knows one node with cards of the given GiB, and no pods.
 pub(super) fn state(cards: &[(&str, u64)]) -> State {
-    let mut state = State::new(gpu::classes(), Policy::default(), Arc::default());
+    let mut state = State::new(gpu::classes(), Policy::default(), Bells::default());
     state.replace_nodes(vec![node(NODE, cards)]);
     state.replace_pods(Vec::new(), Vec::new());
     state
@@ -336,7 +336,7 @@ fn a_node_that_goes_and_returns_keeps_the_bookings_of_its_pods() {
 
 #[test]
 fn nothing_is_ready_before_both_lists() {
-    let mut state = State::new(gpu::classes(), Policy::default(), Arc::default());
+    let mut state = State::new(gpu::classes(), Policy::default(), Bells::default());
     assert!(state.ready().unwrap_err().contains("nodes"));
     state.replace_nodes(Vec::new());
     assert!(state.ready().unwrap_err().contains("pods"));

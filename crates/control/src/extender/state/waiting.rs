@@ -36,6 +36,8 @@ pub(crate) struct WaitingPod {
     pub(crate) priority: i32,
     /// In seconds since 1970.
     pub(crate) created: i64,
+    /// Others may have to go for it.
+    pub(crate) preempts: bool,
 }
 
 /// No node was offered to this pod.
@@ -71,6 +73,7 @@ impl Refused {
                 ask,
                 priority: facts.priority,
                 created: facts.created,
+                preempts: facts.standing.preempts,
             },
             named: lines,
             moment,
@@ -141,7 +144,7 @@ impl Wakes {
 }
 
 impl WaitingPod {
-    fn rank(&self) -> Rank {
+    pub(super) fn rank(&self) -> Rank {
         (Reverse(self.priority), self.created, self.pod.uid.clone())
     }
 }
@@ -221,6 +224,7 @@ impl State {
         if let Some(prospect) = self.waiting.prospects.remove(uid) {
             self.growth.left(prospect.node.as_str());
         }
+        self.contend(&pod);
         self.waiting.insert(Entry {
             pod: Arc::new(pod),
             candidates: Some(Arc::new(candidates)),
@@ -259,10 +263,10 @@ impl State {
         growth.ring_since(0);
     }
 
-    /// Everyone who waits, best first.
-    #[expect(dead_code, reason = "for preemption")]
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Arc<WaitingPod>> {
-        self.waiting.iter().map(|entry| &entry.pod)
+    /// A pod that waits, and the nodes that the scheduler named last, if it was heard at all.
+    pub(super) fn waiting_pod(&self, pod: &PodUid) -> Option<(&Arc<WaitingPod>, Option<&NodeSet>)> {
+        let entry = self.waiting.pods.get(pod)?;
+        Some((&entry.pod, entry.candidates.as_deref()))
     }
 
     pub(crate) fn waiting_count(&self) -> usize {
@@ -299,26 +303,9 @@ impl State {
         self.nodes.iter().filter(inside).cloned().collect()
     }
 
-    /// Whether the scheduler's own checks let the pod on the node when it last asked.
-    #[expect(dead_code, reason = "for preemption")]
-    pub(crate) fn may_go_to(&self, pod: &PodUid, node: &str) -> bool {
-        let candidates = self.waiting.pods.get(pod).map(|entry| &entry.candidates);
-        let number = self.growth.number(node);
-        match (candidates, number) {
-            (Some(None), Some(_)) => true,
-            (Some(Some(candidates)), Some(number)) => candidates.contains(number),
-            _ => false,
-        }
-    }
-
-    /// Something that was held on the node has been given back.
-    #[expect(dead_code, reason = "for preemption")]
-    pub(crate) fn room_appeared(&mut self, node: &str) {
-        self.growth.room(node);
-    }
-
     /// The pod does not wait any more; what it was woken for is for others.
     pub(crate) fn stop_waiting(&mut self, pod: &PodUid) {
+        self.contenders.remove(pod);
         if let Some(node) = self.waiting.remove(pod) {
             self.growth.left(node.as_str());
         }
@@ -341,6 +328,7 @@ impl State {
 
     /// The pod was booked on the node, where its prospect becomes the booking.
     pub(super) fn stop_waiting_booked(&mut self, pod: &PodUid, node: &NodeName) {
+        self.contenders.remove(pod);
         if let Some(elsewhere) = self.waiting.remove(pod).filter(|prospect| prospect != node) {
             self.growth.left(elsewhere.as_str());
         }

@@ -1,0 +1,185 @@
+//! Deciding: for one refused pod, who has to go from where, if anybody may.
+
+use std::time::Duration;
+
+use gpushare_core::preempt::{Evictor, Steps};
+use gpushare_core::{NodeName, PodUid};
+use gpushare_kube::budgets::Budgets;
+
+use super::now;
+use crate::extender::Extender;
+use crate::extender::state::{
+    Begun, Contention, Outdated, PodRef, Preemptor, Proposal, Step, Terms,
+};
+
+/// Nodes looked at under one lock, and what may be tried on them.
+const PORTION: usize = 64;
+const STEPS: u32 = 20_000;
+const READ_BUDGETS_WITHIN: Duration = Duration::from_secs(5);
+
+/// What was found for a pod.
+#[derive(Debug)]
+enum Found {
+    /// It fits without anybody going.
+    Room,
+    /// Nobody of lower priority could make room.
+    Nobody,
+    /// Those who could are protected.
+    Protected,
+    Proposal(Proposal),
+}
+
+impl Extender {
+    pub(super) async fn decide(&self, contention: Contention, term: u64) {
+        let pod = contention.pod.pod.clone();
+        let Some(preemptor) = self.preemptor(&pod) else {
+            self.0.state.write().leave_contention(&pod.uid);
+            return;
+        };
+        let outcome = match self.find(&preemptor, contention.nodes).await {
+            Ok(Found::Proposal(proposal)) => {
+                if let Some(first) = self.take_up(&preemptor, &proposal, Evictor::Gpushare, term) {
+                    self.carry_out(pod, first, term);
+                }
+                return;
+            }
+            Ok(Found::Room | Found::Nobody) => {
+                self.0.state.write().leave_contention(&pod.uid);
+                "no_victims"
+            }
+            Ok(Found::Protected) => {
+                self.say_protected(&pod);
+                self.contend_later(&pod);
+                "protected"
+            }
+            Err(error) => {
+                let pod_name = format_args!("{}/{}", pod.namespace, pod.name);
+                tracing::warn!(pod = %pod_name, error, "no victims were looked for");
+                self.contend_later(&pod);
+                "failed"
+            }
+        };
+        self.0.metrics.preempted(outcome);
+    }
+
+    pub(super) fn contend_later(&self, pod: &PodRef) {
+        let now = now().instant;
+        self.0.state.write().contend_later(&pod.uid, now);
+    }
+
+    /// The pod as the watch shows it.
+    pub(super) fn preemptor(&self, pod: &PodRef) -> Option<Preemptor> {
+        let state = self.0.state.read();
+        let known = state.pod(pod.uid.as_str())?;
+        Some(Preemptor {
+            pod: state.reference(&pod.uid)?,
+            ask: known.ask.clone(),
+            host: known.host,
+            priority: known.priority,
+        })
+    }
+
+    /// Claims the room; the rest follows from the step that is returned, which is to be carried out.
+    /// Nothing when things have changed meanwhile.
+    pub(super) fn take_up(
+        &self,
+        preemptor: &Preemptor,
+        proposal: &Proposal,
+        evictor: Evictor,
+        term: u64,
+    ) -> Option<Step> {
+        let PodRef {
+            uid,
+            namespace,
+            name,
+        } = &preemptor.pod;
+        let Begun { first, outranked } = {
+            let mut state = self.0.state.write();
+            self.still_leads(term).ok()?;
+            match state.begin_preemption(preemptor, proposal, evictor, now()) {
+                Ok(begun) => begun,
+                Err(Outdated::Pod) => {
+                    state.leave_contention(uid);
+                    return None;
+                }
+                Err(Outdated::Node) => {
+                    state.contend_later(uid, now().instant);
+                    return None;
+                }
+            }
+        };
+        self.0.metrics.preempted("begun");
+        let victims: Vec<&str> = proposal.victims.iter().map(PodUid::as_str).collect();
+        tracing::info!(
+            pod = %format_args!("{namespace}/{name}"), %uid, priority = preemptor.priority,
+            node = %proposal.node, victims = victims.join(","), outranked = outranked.len(),
+            "room is claimed for a pod that no card can take"
+        );
+        Some(first)
+    }
+
+    async fn find(&self, preemptor: &Preemptor, nodes: Vec<NodeName>) -> Result<Found, String> {
+        let unguarded = self
+            .look(preemptor, nodes.clone(), Terms::default())
+            .await?;
+        let Some(unguarded) = unguarded else {
+            return Ok(Found::Nobody);
+        };
+        if unguarded.victims.is_empty() && self.0.state.read().fits_somewhere(preemptor, &nodes) {
+            return Ok(Found::Room);
+        }
+        if unguarded.victims.is_empty() {
+            return Ok(Found::Proposal(unguarded));
+        }
+        // Budgets only forbid: what is best without them is best with them if they allow it.
+        let budgets = self.read_budgets().await?;
+        if self.0.state.read().may_all_go(&unguarded.victims, &budgets) {
+            return Ok(Found::Proposal(unguarded));
+        }
+        let terms = Terms {
+            budgets,
+            ..Terms::default()
+        };
+        let guarded = self.look(preemptor, nodes, terms).await?;
+        Ok(guarded.map_or(Found::Protected, Found::Proposal))
+    }
+
+    pub(super) async fn read_budgets(&self) -> Result<Budgets, String> {
+        let read = Budgets::read(&self.0.client);
+        match tokio::time::timeout(READ_BUDGETS_WITHIN, read).await {
+            Ok(Ok(budgets)) => Ok(budgets),
+            Ok(Err(error)) => Err(format!("cannot read disruption budgets: {error}")),
+            Err(_elapsed) => Err("disruption budgets did not arrive in time".to_owned()),
+        }
+    }
+
+    /// The cheapest proposal on these nodes, looked for beside the async threads.
+    async fn look(
+        &self,
+        preemptor: &Preemptor,
+        nodes: Vec<NodeName>,
+        terms: Terms,
+    ) -> Result<Option<Proposal>, String> {
+        let (extender, preemptor) = (self.clone(), preemptor.clone());
+        let work = move || {
+            let mut best: Option<Proposal> = None;
+            for portion in nodes.chunks(PORTION) {
+                let (limit, mut steps) = (best.as_ref().map(|best| best.cost), Steps::new(STEPS));
+                let state = extender.0.state.read();
+                let found = state.propose(
+                    &preemptor,
+                    portion,
+                    &terms,
+                    limit.as_ref(),
+                    &mut steps,
+                    now(),
+                );
+                drop(state);
+                best = found.or(best);
+            }
+            best
+        };
+        let worked = tokio::task::spawn_blocking(work).await;
+        worked.map_err(|error| error.to_string())
+    }
+}

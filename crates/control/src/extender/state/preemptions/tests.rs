@@ -1,0 +1,574 @@
+use gpushare_core::gpu::{self, AliyunUnit};
+use gpushare_core::names;
+use gpushare_core::preempt::Steps;
+use gpushare_kube::convert::PodFacts;
+use gpushare_kube::slim;
+use serde_json::json;
+
+use super::super::tests::{NODE, state};
+use super::super::{Reason, Refused, Terms};
+use super::steps::Outcome;
+use super::*;
+
+const LOW: i32 = 10;
+const HIGH: i32 = 30;
+const SECOND: i64 = 1000;
+const MINUTE: i64 = 60 * SECOND;
+/// When the tests begin, in milliseconds since 1970.
+const START: i64 = 1_800_000_000_000;
+
+/// A pod as the API server has it.
+#[derive(Clone, Debug)]
+struct Pod {
+    uid: &'static str,
+    gib: u64,
+    priority: i32,
+    record: Option<String>,
+    claim: Option<String>,
+    /// In seconds since 1970.
+    ends_by: Option<i64>,
+    nominated: bool,
+    never_preempts: bool,
+}
+
+impl Pod {
+    fn new(uid: &'static str, gib: u64, priority: i32) -> Self {
+        Self {
+            uid,
+            gib,
+            priority,
+            record: None,
+            claim: None,
+            ends_by: None,
+            nominated: false,
+            never_preempts: false,
+        }
+    }
+
+    fn facts(&self) -> PodFacts {
+        let seconds = |seconds: i64| jiff::Timestamp::from_second(seconds).unwrap().to_string();
+        let mut pod = json!({
+            "metadata": {"name": self.uid, "namespace": "team", "uid": self.uid,
+                "deletionTimestamp": self.ends_by.map(seconds),
+                "annotations": {names::ALLOCATION: self.record, names::PREEMPTION: self.claim}},
+            "spec": {"nodeName": self.record.as_ref().map(|_| NODE), "priority": self.priority,
+                "preemptionPolicy": self.never_preempts.then_some("Never"),
+                "containers": [{"name": "c", "resources":
+                    {"limits": {"aliyun.com/gpu-mem": self.gib.to_string()}}}]},
+            "status": {"phase": if self.record.is_some() { "Running" } else { "Pending" },
+                "nominatedNodeName": self.nominated.then_some(NODE)},
+        });
+        let annotations = pod["metadata"]["annotations"].as_object_mut().unwrap();
+        annotations.retain(|_, value| !value.is_null());
+        let pod: slim::Pod = serde_json::from_value(pod).unwrap();
+        PodFacts::new(&pod, &gpu::dialects(AliyunUnit::GiB))
+    }
+}
+
+/// A leader's state, the pods that the API server has, and a clock.
+struct World {
+    state: State,
+    pods: Vec<Pod>,
+    began: Instant,
+    millis: i64,
+}
+
+impl World {
+    /// Cards of eight GiB.
+    fn new(cards: usize) -> Self {
+        Self {
+            state: empty(cards),
+            pods: Vec::new(),
+            began: Instant::now(),
+            millis: START,
+        }
+    }
+
+    fn now(&self) -> Now {
+        let passed = u64::try_from(self.millis - START).unwrap();
+        Now {
+            instant: self.began + Duration::from_millis(passed),
+            millis: self.millis,
+        }
+    }
+
+    fn pod(&mut self, uid: &str) -> &mut Pod {
+        self.pods.iter_mut().find(|pod| pod.uid == uid).unwrap()
+    }
+
+    /// Changes the pod, and lets the watch show it.
+    fn change(&mut self, uid: &str, change: impl FnOnce(&mut Pod)) {
+        change(self.pod(uid));
+        let facts = self.pod(uid).facts();
+        self.state.apply_pod(facts);
+    }
+
+    fn create(&mut self, pod: Pod) {
+        self.state.apply_pod(pod.facts());
+        self.pods.push(pod);
+    }
+
+    /// A pod that runs.
+    fn runs(&mut self, uid: &'static str, gib: u64, priority: i32) {
+        self.create(Pod::new(uid, gib, priority));
+        self.binds(uid).unwrap();
+    }
+
+    fn binds(&mut self, uid: &str) -> Result<(), String> {
+        let ask = self.pod(uid).facts().ask.unwrap().unwrap();
+        let (unit, node) = (AliyunUnit::GiB, NODE.into());
+        let reserved = self
+            .state
+            .reserve(&uid.into(), &ask, &node, 1, unit, 0)
+            .map_err(|why| why.to_string())?;
+        self.state.settle(&uid.into());
+        self.change(uid, |pod| pod.record = Some(reserved.record));
+        Ok(())
+    }
+
+    /// Told to go, with so many seconds to do it in.
+    fn ends(&mut self, uid: &str, seconds: i64) {
+        let ends_by = self.millis / SECOND + seconds;
+        self.change(uid, |pod| pod.ends_by = Some(ends_by));
+    }
+
+    fn is_gone(&mut self, uid: &str) {
+        self.pods.retain(|pod| pod.uid != uid);
+        self.state.end_pod(&uid.into());
+    }
+
+    /// The scheduler asks for the pod and is refused; then victims are looked for.
+    fn contends(&mut self, uid: &str) -> Result<Step, Outdated> {
+        self.contends_by(uid, Evictor::Gpushare)
+    }
+
+    fn contends_by(&mut self, uid: &str, evictor: Evictor) -> Result<Step, Outdated> {
+        let (facts, now) = (self.pod(uid).facts(), self.now());
+        let refused = Refused::new(facts, [NODE].into_iter(), self.state.moment()).unwrap();
+        let candidates = self.state.numbered(&refused);
+        self.state.refused(refused, candidates, now.instant);
+        let known = &self.state.pods[uid];
+        let preemptor = Preemptor {
+            pod: self.state.reference(&uid.into()).unwrap(),
+            ask: known.ask.clone(),
+            host: known.host,
+            priority: known.priority,
+        };
+        let mut steps = Steps::new(10_000);
+        let (nodes, terms): (&[NodeName], _) = (&[NODE.into()], Terms::default());
+        let proposal = self
+            .state
+            .propose(&preemptor, nodes, &terms, None, &mut steps, now);
+        let proposal = proposal.ok_or(Outdated::Node)?;
+        let begun = self
+            .state
+            .begin_preemption(&preemptor, &proposal, evictor, now)?;
+        Ok(begun.first)
+    }
+
+    /// As [`Self::contends`], and the claim is written and shown.
+    fn claims(&mut self, uid: &str) {
+        let first = self.contends(uid).unwrap();
+        self.does(uid, &first);
+    }
+
+    /// The API server does what the step says, the watch shows it, and the answer comes.
+    fn does(&mut self, uid: &str, step: &Step) {
+        match step {
+            Step::Write { record, .. } => self.change(uid, |pod| {
+                pod.claim = Some(record.clone());
+                pod.nominated = true;
+            }),
+            Step::Evict { victims, .. } => {
+                for victim in victims {
+                    self.ends(victim.uid.as_str(), 30);
+                }
+            }
+            Step::Nominate { .. } | Step::Wake { .. } => {
+                self.change(uid, |pod| pod.nominated = true);
+            }
+            Step::Clear => self.change(uid, |pod| {
+                pod.claim = None;
+                pod.nominated = false;
+            }),
+            Step::GiveUp(_) => self.state.end_preemption(&uid.into()),
+        }
+        self.finish(uid, step, Outcome::Done);
+    }
+
+    fn finish(&mut self, uid: &str, step: &Step, outcome: Outcome) {
+        let now = self.now().instant;
+        self.state.finish_step(&uid.into(), step, outcome, now);
+    }
+
+    /// The only step to be done now, of this pod.
+    fn step(&mut self, uid: &str) -> Step {
+        let now = self.now();
+        let (mut steps, _) = self.state.preemption_steps(now);
+        let step = steps.pop();
+        assert!(steps.is_empty(), "{steps:?}");
+        let (pod, step) = step.expect("a step is to be done");
+        assert_eq!(pod.uid.as_str(), uid, "{step:?}");
+        step
+    }
+
+    fn does_step(&mut self, uid: &str) -> Step {
+        let step = self.step(uid);
+        self.does(uid, &step);
+        step
+    }
+
+    /// Nothing is to be done now, but later, if nothing happens; the clock goes on until then.
+    fn waits(&mut self) {
+        let now = self.now();
+        let (steps, again) = self.state.preemption_steps(now);
+        assert!(steps.is_empty(), "{steps:?}");
+        let again = again.expect("a moment at which to look again");
+        let later = again.saturating_duration_since(now.instant);
+        self.millis += i64::try_from(later.as_millis()).unwrap() + 1;
+    }
+
+    fn is_idle(&mut self) -> bool {
+        let now = self.now();
+        let (steps, again) = self.state.preemption_steps(now);
+        steps.is_empty() && again.is_none()
+    }
+
+    fn fits(&self, uid: &str) -> bool {
+        self.state.fits_there(&uid.into(), &NODE.into())
+    }
+
+    /// Another process in place of this one, which knows what the API server shows.
+    fn restarts(&mut self, cards: usize) {
+        self.state = empty(cards);
+        let listed = self.pods.iter().map(Pod::facts).collect();
+        self.state.replace_pods(listed, Vec::new());
+    }
+}
+
+fn empty(cards: usize) -> State {
+    let all = [("GPU-a", 8), ("GPU-b", 8), ("GPU-c", 8)];
+    state(&all[..cards])
+}
+
+/// Two cards with five of eight taken on each, and a pod that needs six.
+fn fragmented() -> World {
+    let mut world = World::new(2);
+    world.runs("a", 5, LOW);
+    world.runs("b", 5, LOW);
+    world.create(Pod::new("high", 6, HIGH));
+    world
+}
+
+/// A full card, whose pod is told to go for another.
+fn evicting() -> World {
+    let mut world = World::new(1);
+    world.runs("victim", 8, LOW);
+    world.create(Pod::new("high", 8, HIGH));
+    world.claims("high");
+    assert!(matches!(world.does_step("high"), Step::Evict { .. }));
+    world
+}
+
+#[test]
+fn a_claim_is_written_before_anybody_goes_and_the_pod_is_woken_when_they_have_gone() {
+    let mut world = fragmented();
+    let write = world.contends("high").unwrap();
+    assert!(matches!(write, Step::Write { .. }), "{write:?}");
+    let now = world.now();
+    assert!(
+        world.state.preemption_steps(now).0.is_empty(),
+        "nobody goes before it is written"
+    );
+    world.does("high", &write);
+    let Step::Evict { victims, .. } = world.does_step("high") else {
+        panic!("the victim is to be evicted");
+    };
+    let [victim] = victims.as_slice() else {
+        panic!("{victims:?}");
+    };
+    assert!(!world.fits("high"));
+    world.is_gone(victim.uid.as_str());
+    assert!(matches!(world.does_step("high"), Step::Wake { .. }));
+    world.create(Pod::new("thief", 4, LOW));
+    assert!(!world.fits("thief"));
+    world.binds("thief").unwrap_err();
+    world.binds("high").unwrap();
+    assert_eq!(world.state.preemption_count(), 0);
+    assert!(world.is_idle());
+}
+
+#[test]
+fn an_answer_that_is_lost_is_made_up_for_by_the_watch() {
+    let mut world = fragmented();
+    let write = world.contends("high").unwrap();
+    world.finish("high", &write, Outcome::Failed);
+    world.waits();
+    let again = world.step("high");
+    assert_eq!(again, write);
+    let Step::Write { record, .. } = again.clone() else {
+        panic!("{again:?}");
+    };
+    world.change("high", |pod| pod.claim = Some(record));
+    world.finish("high", &again, Outcome::Failed);
+    assert!(matches!(world.step("high"), Step::Evict { .. }));
+}
+
+#[test]
+fn room_that_appears_otherwise_spares_the_victims() {
+    let mut world = fragmented();
+    world.claims("high");
+    let victim = world.state.preemption(&"high".into()).unwrap().victims[0].clone();
+    let other = if victim.as_str() == "a" { "b" } else { "a" };
+    world.is_gone(other);
+    assert!(matches!(world.step("high"), Step::Wake { .. }));
+    assert!(!world.state.must_go(&other.into(), &"high".into()));
+}
+
+#[test]
+fn who_does_not_end_is_waited_for_until_it_is_overdue_and_then_others_are_looked_for() {
+    let mut world = evicting();
+    world.waits();
+    assert_eq!(world.step("high"), Step::GiveUp(Reason::Stuck));
+    world.does("high", &Step::GiveUp(Reason::Stuck));
+    assert_eq!(world.state.preemption_count(), 0);
+    assert_eq!(world.does_step("high"), Step::Clear);
+    assert!(world.is_idle());
+    // There is nobody else on the only card.
+    assert_eq!(world.contends("high"), Err(Outdated::Node));
+}
+
+#[test]
+fn who_is_given_long_to_end_is_waited_for_longer_than_a_preemption_lasts() {
+    let mut world = World::new(1);
+    world.runs("victim", 8, LOW);
+    world.create(Pod::new("high", 8, HIGH));
+    world.claims("high");
+    let evict = world.step("high");
+    world.ends("victim", 3600);
+    world.finish("high", &evict, Outcome::Done);
+    world.millis += 30 * MINUTE;
+    world.waits();
+    assert_eq!(world.step("high"), Step::GiveUp(Reason::Late));
+    assert!(world.millis > START + 60 * MINUTE);
+}
+
+#[test]
+fn room_that_nobody_comes_for_is_given_up_and_others_get_it() {
+    let mut world = evicting();
+    world.is_gone("victim");
+    while let Step::Wake { .. } = world.does_step("high") {
+        world.waits();
+    }
+    assert!(world.millis >= START + 10 * MINUTE);
+    assert_eq!(world.does_step("high"), Step::Clear);
+    world.create(Pod::new("next", 8, LOW));
+    world.binds("next").unwrap();
+}
+
+#[test]
+fn what_the_scheduler_evicts_is_left_to_it_for_a_while() {
+    let mut world = fragmented();
+    let first = world.contends_by("high", Evictor::Scheduler).unwrap();
+    world.does("high", &first);
+    world.waits();
+    assert!(world.millis > START + 15 * SECOND);
+    assert!(matches!(world.step("high"), Step::Evict { .. }));
+}
+
+#[test]
+fn a_restarted_extender_goes_on_from_what_the_pods_show() {
+    let mut world = fragmented();
+    world.claims("high");
+    world.restarts(2);
+    assert_eq!(world.state.preemption_count(), 1);
+    let Step::Evict { victims, .. } = world.does_step("high") else {
+        panic!("the victim is still to be evicted");
+    };
+    world.restarts(2);
+    world.create(Pod::new("thief", 4, LOW));
+    world.is_gone(victims[0].uid.as_str());
+    assert!(!world.fits("thief"));
+    world.restarts(2);
+    assert!(!world.fits("thief"));
+    assert!(matches!(world.does_step("high"), Step::Wake { .. }));
+    world.binds("high").unwrap();
+    world.restarts(2);
+    assert_eq!(world.state.preemption_count(), 0);
+}
+
+#[test]
+fn a_claim_that_was_left_long_ago_is_given_up_by_whoever_finds_it() {
+    let mut world = evicting();
+    world.is_gone("victim");
+    world.millis += 24 * 60 * MINUTE;
+    world.restarts(1);
+    assert_eq!(world.does_step("high"), Step::GiveUp(Reason::Late));
+    assert_eq!(world.does_step("high"), Step::Clear);
+    assert_eq!(world.pod("high").claim, None);
+}
+
+#[test]
+fn a_preemptor_that_goes_or_is_bound_elsewhere_gives_its_room_back() {
+    let mut world = evicting();
+    world.is_gone("victim");
+    world.is_gone("high");
+    assert!(world.is_idle());
+    world.create(Pod::new("next", 8, LOW));
+    world.binds("next").unwrap();
+
+    let mut world = evicting();
+    world.is_gone("victim");
+    let mut bound = world.pod("high").facts();
+    bound.node = Some("elsewhere".into());
+    world.state.apply_pod(bound);
+    assert!(world.is_idle());
+    world.create(Pod::new("next", 8, LOW));
+    world.binds("next").unwrap();
+}
+
+#[test]
+fn a_preemptor_that_is_gone_spares_the_victims_that_were_not_told_yet() {
+    let mut world = World::new(1);
+    world.runs("one", 4, LOW);
+    world.runs("two", 4, LOW);
+    world.create(Pod::new("high", 8, HIGH));
+    world.claims("high");
+    let evict = world.step("high");
+    assert!(world.state.must_go(&"one".into(), &"high".into()));
+    world.ends("one", 30);
+    world.is_gone("high");
+    assert!(!world.state.must_go(&"two".into(), &"high".into()));
+    world.finish("high", &evict, Outcome::Done);
+    assert!(world.is_idle());
+}
+
+#[test]
+fn two_pods_do_not_claim_one_card_unless_one_outranks_the_other() {
+    let mut world = evicting();
+    world.create(Pod::new("equal", 8, HIGH));
+    assert_eq!(world.contends("equal"), Err(Outdated::Node));
+    world.create(Pod::new("higher", 8, HIGH + 1));
+    let write = world.contends("higher").unwrap();
+    assert_eq!(world.state.preemption_count(), 1);
+    world.does("higher", &write);
+    assert_eq!(world.does_step("high"), Step::Clear);
+    world.is_gone("victim");
+    assert!(!world.fits("high"));
+    assert!(matches!(world.step("higher"), Step::Wake { .. }));
+}
+
+#[test]
+fn one_card_can_be_claimed_for_two_pods_that_share_it() {
+    let mut world = World::new(1);
+    world.runs("victim", 8, LOW);
+    world.create(Pod::new("high", 4, HIGH));
+    world.claims("high");
+    world.create(Pod::new("equal", 4, HIGH));
+    world.claims("equal");
+    assert_eq!(world.state.preemption(&"equal".into()).unwrap().victims, []);
+    assert!(matches!(world.does_step("high"), Step::Evict { .. }));
+}
+
+#[test]
+fn a_replica_that_stops_leading_forgets_what_it_did_not_write() {
+    let mut world = fragmented();
+    let write = world.contends("high").unwrap();
+    world.state.stop_preempting();
+    assert_eq!(world.state.preemption_count(), 0);
+    // Its last request arrives all the same; whoever leads then goes on from there.
+    world.does("high", &write);
+    assert_eq!(world.state.preemption_count(), 1);
+    assert!(matches!(world.step("high"), Step::Evict { .. }));
+}
+
+#[test]
+fn a_replica_that_stops_leading_does_not_end_later_what_another_leader_goes_on_with() {
+    let mut world = evicting();
+    world.state.end_preemption(&"high".into());
+    world.state.stop_preempting();
+    let listed: Vec<PodFacts> = world.pods.iter().map(Pod::facts).collect();
+    world.state.replace_pods(listed, Vec::new());
+    assert_eq!(world.state.preemption_count(), 1);
+    world.is_gone("victim");
+    assert!(matches!(world.step("high"), Step::Wake { .. }));
+}
+
+#[test]
+fn a_claim_that_another_leader_took_off_is_over_here_too() {
+    let mut world = evicting();
+    world.change("high", |pod| pod.claim = None);
+    assert_eq!(world.state.preemption_count(), 0);
+    world.is_gone("victim");
+    world.create(Pod::new("next", 8, LOW));
+    world.binds("next").unwrap();
+}
+
+#[test]
+fn an_ended_claim_that_the_watch_still_shows_is_not_taken_up_again() {
+    let mut world = evicting();
+    world.state.end_preemption(&"high".into());
+    let shown = world.pod("high").facts();
+    world.state.apply_pod(shown.clone());
+    assert_eq!(world.state.preemption_count(), 0);
+    assert_eq!(world.does_step("high"), Step::Clear);
+    world.state.apply_pod(shown);
+    assert_eq!(world.state.preemption_count(), 0);
+    // It came back, so it is taken off again.
+    assert_eq!(world.does_step("high"), Step::Clear);
+    assert!(world.is_idle());
+}
+
+#[test]
+fn a_claim_that_does_not_agree_with_its_pod_is_not_believed() {
+    let mut world = evicting();
+    let stolen = world.pod("high").claim.clone();
+    let mut thief = Pod::new("thief", 8, HIGH);
+    thief.claim = stolen.clone();
+    world.create(thief);
+    assert_eq!(world.state.preemption_count(), 1, "it is another pod's");
+    world.restarts(1);
+    assert_eq!(world.state.preemption_count(), 1);
+    let smaller = stolen.map(|claim| claim.replace("8192", "1024"));
+    world.is_gone("high");
+    let mut high = Pod::new("high", 8, HIGH);
+    high.claim = smaller;
+    world.create(high);
+    assert_eq!(world.state.preemption_count(), 0, "it is for less");
+    for text in ["", "{}", "null", "\u{0}"] {
+        world.change("high", |pod| pod.claim = Some(text.to_owned()));
+        assert_eq!(world.state.preemption_count(), 0, "{text:?}");
+    }
+}
+
+#[test]
+fn nobody_goes_for_a_pod_that_does_not_outrank_it_whatever_a_claim_says() {
+    for (priority, never_preempts) in [(LOW, false), (LOW - 1, false), (HIGH, true)] {
+        let mut world = evicting();
+        world.change("victim", |pod| pod.ends_by = None);
+        world.change("high", |pod| {
+            pod.priority = priority;
+            pod.never_preempts = never_preempts;
+        });
+        assert_eq!(world.does_step("high"), Step::GiveUp(Reason::NoRoom));
+    }
+}
+
+#[test]
+fn a_claim_on_a_node_or_card_that_is_gone_is_given_up() {
+    let mut world = evicting();
+    world.is_gone("victim");
+    world.state.delete_node(NODE);
+    assert_eq!(world.does_step("high"), Step::GiveUp(Reason::NoRoom));
+    assert_eq!(world.does_step("high"), Step::Clear);
+}
+
+#[test]
+fn where_no_preemption_is_wanted_those_that_were_left_are_taken_off() {
+    let mut world = evicting();
+    world.restarts(1);
+    world.state.end_all_preemptions();
+    assert_eq!(world.does_step("high"), Step::Clear);
+    assert!(world.is_idle());
+    assert_eq!(world.pod("high").claim, None);
+}

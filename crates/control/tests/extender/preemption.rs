@@ -1,0 +1,417 @@
+//! Preemption: pods of lower priority go for a pod that no card can take, and their room is its own.
+
+mod verb;
+
+use gpushare_apiserver::{On, Times, Verb};
+use gpushare_core::names;
+use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::api::{Following, card_of, node_of, until};
+use crate::cluster::{get, node};
+
+const CLAIMS: &str = "gpushare_extender_claims";
+
+fn evictions() -> On {
+    On::any().verb(Verb::Create).resource("pods/eviction")
+}
+
+impl Following {
+    /// As [`Self::start`], with the priority classes `low` (10), `middle` (20) and `high` (30).
+    async fn with_priorities(nodes: &[Value]) -> Self {
+        let cluster = Self::prepare(nodes).await;
+        let classes: Api<PriorityClass> = Api::all(cluster.client.clone());
+        for (name, value) in [("low", 10), ("middle", 20), ("high", 30)] {
+            let class = json!({"metadata": {"name": name}, "value": value});
+            let class = serde_json::from_value(class).unwrap();
+            classes
+                .create(&PostParams::default(), &class)
+                .await
+                .unwrap();
+        }
+        cluster.follow().await;
+        cluster
+    }
+
+    async fn create_of(&self, name: &str, gib: u64, class: &str) -> Pod {
+        self.create_with(name, gib, json!({"priorityClassName": class}))
+            .await
+    }
+
+    async fn create_with(&self, name: &str, gib: u64, spec: Value) -> Pod {
+        let mut pod = json!({
+            "metadata": {"name": name, "labels": {"app": name}},
+            "spec": {"containers": [{"name": "main", "image": "none", "resources": {
+                "limits": {"aliyun.com/gpu-mem": gib.to_string()}}}]},
+        });
+        for (key, value) in spec.as_object().unwrap() {
+            pod["spec"][key] = value.clone();
+        }
+        let pod = serde_json::from_value(pod).unwrap();
+        let pods = self.pods();
+        pods.create(&PostParams::default(), &pod).await.unwrap()
+    }
+
+    /// A pod that runs on the node.
+    async fn runs(&self, name: &str, gib: u64, class: &str, node: &str) -> Pod {
+        let pod = self.create_of(name, gib, class).await;
+        assert_eq!(self.bind(&pod, node).await, "");
+        let running = json!({"status": {
+            "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
+        }});
+        let (params, patch) = (PatchParams::default(), Patch::Strategic(running));
+        let pods = self.pods();
+        pods.patch_status(name, &params, &patch).await.unwrap()
+    }
+
+    async fn until_booked(&self, number: u64) {
+        self.until_bookings(&[("confirmed", number)]).await;
+    }
+
+    /// What the scheduler does with a pod first: nobody can take it.
+    async fn is_refused(&self, pod: &Pod, nodes: &[&str]) {
+        let result = self.filter(pod, nodes).await;
+        assert_eq!(result.node_names.as_deref(), Some(&[][..]), "{result:?}");
+    }
+
+    async fn fits(&self, pod: &Pod, nodes: &[&str]) -> bool {
+        let result = self.filter(pod, nodes).await;
+        !result.node_names.unwrap().is_empty()
+    }
+
+    async fn until_ending(&self, name: &str) {
+        until(&format!("{name} is evicted"), async || {
+            let pod = self.pods().get_opt(name).await.unwrap();
+            pod.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some())
+        })
+        .await;
+    }
+
+    async fn is_ending(&self, name: &str) -> bool {
+        let pod = self.pods().get_opt(name).await.unwrap();
+        pod.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some())
+    }
+
+    async fn annotation(&self, pod: &str, name: &str) -> Option<String> {
+        let pod = self.read(pod).await;
+        pod.metadata
+            .annotations
+            .unwrap_or_default()
+            .get(name)
+            .cloned()
+    }
+
+    async fn until_claimed(&self, pod: &str) -> Value {
+        until(&format!("room is claimed for {pod}"), async || {
+            self.annotation(pod, names::PREEMPTION).await.is_some()
+        })
+        .await;
+        let claim = self.annotation(pod, names::PREEMPTION).await.unwrap();
+        serde_json::from_str(&claim).unwrap()
+    }
+
+    /// The name of the only pod that has to go.
+    async fn victim_of(&self, pod: &str) -> String {
+        let claim = self.until_claimed(pod).await;
+        let [victim] = claim["victims"].as_array().unwrap().as_slice() else {
+            panic!("{claim}");
+        };
+        let pods = self.pods().list(&ListParams::default()).await.unwrap();
+        let mut pods = pods.items.into_iter().map(|pod| pod.metadata);
+        let found = pods.find(|meta| meta.uid.as_deref() == victim.as_str());
+        found.and_then(|meta| meta.name).unwrap()
+    }
+
+    async fn until_awake(&self, pod: &str) {
+        until(&format!("{pod} is woken"), async || {
+            self.annotation(pod, names::WOKEN).await.is_some()
+        })
+        .await;
+    }
+
+    async fn until_event(&self, pod: &str, reason: &str) -> String {
+        until(&format!("{pod} has the event {reason}"), async || {
+            self.event(pod, reason).await.is_some()
+        })
+        .await;
+        self.event(pod, reason).await.unwrap()
+    }
+
+    async fn event(&self, pod: &str, reason: &str) -> Option<String> {
+        let events: Api<Event> = Api::namespaced(self.client.clone(), "default");
+        let all = events.list(&ListParams::default()).await.unwrap();
+        let about = |event: &Event| {
+            let name = event.involved_object.name.as_deref();
+            name == Some(pod) && event.reason.as_deref() == Some(reason)
+        };
+        all.items.into_iter().find(about)?.message
+    }
+
+    /// A budget over the pods of this app, as its controller would have counted it.
+    async fn protect(&self, app: &str, allowed: i32) {
+        let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), "default");
+        let budget = json!({
+            "metadata": {"name": app},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
+        });
+        let budget = serde_json::from_value(budget).unwrap();
+        budgets
+            .create(&PostParams::default(), &budget)
+            .await
+            .unwrap();
+        self.allow(app, allowed).await;
+    }
+
+    async fn allow(&self, app: &str, allowed: i32) {
+        let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), "default");
+        let status = Patch::Merge(json!({"status": {
+            "observedGeneration": 1, "currentHealthy": 1, "desiredHealthy": 1 - allowed,
+            "disruptionsAllowed": allowed, "expectedPods": 1,
+        }}));
+        let params = PatchParams::default();
+        budgets.patch_status(app, &params, &status).await.unwrap();
+    }
+
+    async fn claims(&self) -> u64 {
+        let (_, metrics) = get(&self.extender, "/metrics").await;
+        let line = metrics.lines().find_map(|line| line.strip_prefix(CLAIMS));
+        line.unwrap().trim().parse().unwrap()
+    }
+
+    fn evicted(&self) -> usize {
+        self.server.requests().count(Verb::Create, "pods/eviction")
+    }
+}
+
+/// Two cards with 3 GiB left on each.
+async fn fragmented() -> Following {
+    let cluster = Following::with_priorities(&[node("n1", &[8, 8])]).await;
+    cluster.runs("a", 5, "low", "n1").await;
+    cluster.runs("b", 5, "low", "n1").await;
+    cluster.until_booked(2).await;
+    cluster
+}
+
+#[tokio::test]
+async fn where_the_total_suffices_and_no_card_does_one_pod_goes_and_its_card_is_kept() {
+    let cluster = fragmented().await;
+    let high = cluster.create_of("high", 6, "high").await;
+    cluster.is_refused(&high, &["n1"]).await;
+    let claim = cluster.until_claimed("high").await;
+    let victim = &cluster.victim_of("high").await;
+    cluster.until_ending(victim).await;
+    let nominated = cluster
+        .read("high")
+        .await
+        .status
+        .unwrap()
+        .nominated_node_name;
+    assert_eq!(nominated.as_deref(), Some("n1"));
+    let said = cluster.until_event(victim, "Preempted").await;
+    assert!(said.contains("on node n1"), "{said}");
+    let said = cluster.until_event("high", "Preempting").await;
+    assert!(
+        said.starts_with("1 pod of lower priority is evicted from GPU-n1-"),
+        "{said}"
+    );
+
+    // Until the victim has gone there is no room for it, and when it has, for nobody else.
+    assert!(!cluster.fits(&high, &["n1"]).await);
+    cluster.delete(victim).await;
+    cluster.until_awake("high").await;
+    let thief = cluster.create_of("thief", 4, "low").await;
+    assert!(!cluster.fits(&thief, &["n1"]).await);
+    assert_ne!(cluster.bind(&thief, "n1").await, "");
+    assert!(cluster.fits(&high, &["n1"]).await);
+    assert_eq!(cluster.bind(&high, "n1").await, "");
+    let bound = cluster.read("high").await;
+    assert_eq!(node_of(&bound), Some("n1"));
+    assert_eq!(
+        card_of(&bound),
+        claim["room"]["containers"][0]["cards"][0]["id"]
+    );
+    until("the claim is over", async || cluster.claims().await == 0).await;
+    assert_eq!(cluster.evicted(), 1, "nobody else had to go");
+}
+
+#[tokio::test]
+async fn pods_of_equal_priority_stay_and_so_do_all_where_the_policy_is_never() {
+    let cluster = Following::with_priorities(&[node("n1", &[8])]).await;
+    cluster.runs("a", 8, "middle", "n1").await;
+    cluster.until_booked(1).await;
+    let equal = cluster.create_of("equal", 6, "middle").await;
+    let never = json!({"priorityClassName": "high", "preemptionPolicy": "Never"});
+    let never = cluster.create_with("never", 6, never).await;
+    cluster.is_refused(&equal, &["n1"]).await;
+    cluster.is_refused(&never, &["n1"]).await;
+    // Whoever comes later and may preempt is served; those before it were not.
+    let high = cluster.create_of("high", 6, "high").await;
+    cluster.is_refused(&high, &["n1"]).await;
+    cluster.until_ending("a").await;
+    for waiting in ["equal", "never"] {
+        assert_eq!(cluster.annotation(waiting, names::PREEMPTION).await, None);
+    }
+}
+
+#[tokio::test]
+async fn a_budget_sends_another_pod_in_place_of_the_one_it_protects() {
+    let cluster = Following::with_priorities(&[node("n1", &[8, 8])]).await;
+    cluster.runs("low", 5, "low", "n1").await;
+    cluster.runs("middle", 5, "middle", "n1").await;
+    cluster.until_booked(2).await;
+    cluster.protect("low", 0).await;
+    let high = cluster.create_of("high", 6, "high").await;
+    cluster.is_refused(&high, &["n1"]).await;
+    cluster.until_ending("middle").await;
+    assert!(!cluster.is_ending("low").await);
+}
+
+#[tokio::test]
+async fn where_budgets_protect_all_nobody_goes_the_owner_reads_why_and_it_is_tried_again() {
+    let cluster = Following::with_priorities(&[node("n1", &[8])]).await;
+    cluster.runs("low", 8, "low", "n1").await;
+    cluster.until_booked(1).await;
+    cluster.protect("low", 0).await;
+    let high = cluster.create_of("high", 6, "high").await;
+    cluster.is_refused(&high, &["n1"]).await;
+    let said = cluster.until_event("high", "PreemptionBlocked").await;
+    assert!(said.contains("disruption budgets"), "{said}");
+    assert!(!cluster.is_ending("low").await);
+    assert_eq!(cluster.evicted(), 0);
+    assert_eq!(cluster.claims().await, 0);
+    cluster.allow("low", 1).await;
+    cluster.until_ending("low").await;
+}
+
+#[tokio::test]
+async fn a_victim_that_a_budget_keeps_at_the_last_moment_is_let_off() {
+    let cluster = fragmented().await;
+    let gate = cluster.server.faults().hold_before(evictions());
+    let high = cluster.create_of("high", 6, "high").await;
+    cluster.is_refused(&high, &["n1"]).await;
+    gate.reached(1).await;
+    let (kept, other) = match cluster.victim_of("high").await.as_str() {
+        "a" => ("a", "b"),
+        _ => ("b", "a"),
+    };
+    cluster.protect(kept, 0).await;
+    gate.release();
+    cluster.until_ending(other).await;
+    assert!(!cluster.is_ending(kept).await);
+    assert_eq!(cluster.evicted(), 2);
+}
+
+#[tokio::test]
+async fn an_api_server_that_fails_is_asked_again_and_nobody_goes_without_a_written_claim() {
+    let cluster = fragmented().await;
+    let marks = On::any()
+        .verb(Verb::Patch)
+        .resource("pods/status")
+        .name("high");
+    let refused = cluster.server.faults().cut_before(marks, Times::Next(2));
+    let cut = cluster
+        .server
+        .faults()
+        .cut_after(evictions(), Times::Next(1));
+    let high = cluster.create_of("high", 6, "high").await;
+    cluster.is_refused(&high, &["n1"]).await;
+    until("the claim could not be written", async || {
+        refused.hits() > 0
+    })
+    .await;
+    assert_eq!(cluster.evicted(), 0);
+    let victim = cluster.victim_of("high").await;
+    cluster.until_ending(&victim).await;
+    assert_eq!(cut.hits(), 1);
+}
+
+#[tokio::test]
+async fn a_restarted_extender_keeps_the_room_and_goes_on() {
+    let cluster = fragmented().await;
+    let gate = cluster.server.faults().hold_before(evictions());
+    let high = cluster.create_of("high", 6, "high").await;
+    cluster.is_refused(&high, &["n1"]).await;
+    cluster.until_claimed("high").await;
+    gate.reached(1).await;
+    cluster.tasks.shutdown().cancel();
+    gate.release();
+
+    let successor = cluster.restarted();
+    successor.follow().await;
+    assert_eq!(successor.claims().await, 1);
+    let victim = &successor.victim_of("high").await;
+    successor.until_ending(victim).await;
+    assert!(!successor.fits(&high, &["n1"]).await);
+    successor.delete(victim).await;
+    successor.until_awake("high").await;
+    assert!(successor.fits(&high, &["n1"]).await);
+    assert_eq!(successor.bind(&high, "n1").await, "");
+}
+
+#[tokio::test]
+async fn a_preemptor_that_is_deleted_gives_its_room_back() {
+    let cluster = fragmented().await;
+    let high = cluster.create_of("high", 6, "high").await;
+    cluster.is_refused(&high, &["n1"]).await;
+    let victim = &cluster.victim_of("high").await;
+    cluster.until_ending(victim).await;
+    cluster.delete("high").await;
+    cluster.delete(victim).await;
+    let next = cluster.create_of("next", 8, "low").await;
+    until("another pod may have the card", async || {
+        cluster.fits(&next, &["n1"]).await
+    })
+    .await;
+    assert_eq!(cluster.claims().await, 0);
+}
+
+#[tokio::test]
+async fn a_pod_of_still_higher_priority_takes_a_claim_over() {
+    let cluster = Following::with_priorities(&[node("n1", &[8])]).await;
+    cluster.runs("low", 8, "low", "n1").await;
+    cluster.until_booked(1).await;
+    let middle = cluster.create_of("middle", 8, "middle").await;
+    cluster.is_refused(&middle, &["n1"]).await;
+    cluster.until_claimed("middle").await;
+    cluster.until_ending("low").await;
+    let high = cluster.create_of("high", 8, "high").await;
+    cluster.is_refused(&high, &["n1"]).await;
+    cluster.until_claimed("high").await;
+    until("the lower claim is taken off", async || {
+        cluster
+            .annotation("middle", names::PREEMPTION)
+            .await
+            .is_none()
+    })
+    .await;
+    cluster.delete("low").await;
+    cluster.until_awake("high").await;
+    assert!(!cluster.fits(&middle, &["n1"]).await);
+    assert_eq!(cluster.bind(&high, "n1").await, "");
+    assert_eq!(cluster.evicted(), 1);
+}
+
+#[tokio::test]
+async fn a_nomination_that_the_scheduler_takes_back_is_made_again_while_room_is_awaited() {
+    let cluster = fragmented().await;
+    let high = cluster.create_of("high", 6, "high").await;
+    cluster.is_refused(&high, &["n1"]).await;
+    let victim = cluster.victim_of("high").await;
+    cluster.until_ending(&victim).await;
+    let cleared = Patch::Merge(json!({"status": {"nominatedNodeName": null}}));
+    let params = PatchParams::default();
+    cluster
+        .pods()
+        .patch_status("high", &params, &cleared)
+        .await
+        .unwrap();
+    until("it is nominated again", async || {
+        let status = cluster.read("high").await.status.unwrap();
+        status.nominated_node_name.as_deref() == Some("n1")
+    })
+    .await;
+}

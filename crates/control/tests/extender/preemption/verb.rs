@@ -1,0 +1,149 @@
+//! The preempt verb, asked as kube-scheduler asks it.
+
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+use crate::api::Following;
+use crate::cluster::{call, node, post};
+use crate::kubernetes::ExtenderPreemptionResult;
+
+impl Following {
+    /// Asks about nodes and whom the scheduler would evict there.
+    async fn preempt(&self, pod: &Pod, nodes: &[(&str, &[&Pod])]) -> ExtenderPreemptionResult {
+        let victims = |pods: &[&Pod]| -> Value {
+            let pods = pods.iter().map(|pod| json!({"UID": pod.metadata.uid}));
+            json!({"Pods": pods.collect::<Vec<_>>(), "NumPDBViolations": 0})
+        };
+        let nodes: serde_json::Map<String, Value> = nodes
+            .iter()
+            .map(|(name, pods)| ((*name).to_owned(), victims(pods)))
+            .collect();
+        let body = json!({"Pod": pod, "NodeNameToVictims": null, "NodeNameToMetaVictims": nodes});
+        call(&self.extender, "preempt", &body).await
+    }
+}
+
+fn uids(pods: &[&Pod]) -> Vec<String> {
+    let mut uids: Vec<String> = pods
+        .iter()
+        .filter_map(|pod| pod.metadata.uid.clone())
+        .collect();
+    uids.sort();
+    uids
+}
+
+#[tokio::test]
+async fn victims_spread_over_cards_are_exchanged_for_those_of_one_card() {
+    let cluster = Following::with_priorities(&[node("n1", &[8, 8])]).await;
+    let a = cluster.runs("a", 4, "low", "n1").await;
+    let b = cluster.runs("b", 4, "low", "n1").await;
+    let c = cluster.runs("c", 4, "low", "n1").await;
+    cluster.runs("d", 4, "middle", "n1").await;
+    cluster.until_booked(4).await;
+    let high = cluster.create_of("high", 8, "high").await;
+    // One of each card, which frees eight in total and no card.
+    let result = cluster.preempt(&high, &[("n1", &[&b, &c])]).await;
+    assert_eq!(result.victims("n1"), uids(&[&a, &b]));
+
+    // The room is claimed from now on.
+    assert_eq!(cluster.claims().await, 1);
+    let again = cluster.preempt(&high, &[("n1", &[&b, &c])]).await;
+    assert_eq!(
+        again.victims("n1"),
+        uids(&[&a, &b, &c]),
+        "the same node, and what it still needs"
+    );
+    cluster.until_claimed("high").await;
+    assert_eq!(cluster.evicted(), 0, "the scheduler evicts");
+    for gone in ["a", "b"] {
+        cluster.delete(gone).await;
+    }
+    cluster.until_awake("high").await;
+    assert_eq!(cluster.bind(&high, "n1").await, "");
+}
+
+#[tokio::test]
+async fn nodes_where_cards_cannot_be_freed_are_dropped_and_of_the_others_the_best_is_left() {
+    let nodes = [node("small", &[4]), node("two", &[8]), node("one", &[8])];
+    let cluster = Following::with_priorities(&nodes).await;
+    let s = cluster.runs("s", 4, "low", "small").await;
+    let t = cluster.runs("t", 4, "low", "two").await;
+    let u = cluster.runs("u", 4, "low", "two").await;
+    let o = cluster.runs("o", 8, "low", "one").await;
+    cluster.until_booked(4).await;
+    let high = cluster.create_of("high", 8, "high").await;
+    let offers: [(&str, &[&Pod]); 3] = [("small", &[&s]), ("two", &[&t, &u]), ("one", &[&o])];
+    let result = cluster.preempt(&high, &offers).await;
+    assert_eq!(result.nodes(), ["one"]);
+    assert_eq!(result.victims("one"), uids(&[&o]));
+}
+
+#[tokio::test]
+async fn nobody_of_equal_or_higher_priority_is_ever_named() {
+    let cluster = Following::with_priorities(&[node("n1", &[8])]).await;
+    let equal = cluster.runs("equal", 4, "middle", "n1").await;
+    cluster.runs("low", 4, "low", "n1").await;
+    cluster.until_booked(2).await;
+    let middle = cluster.create_of("middle", 8, "middle").await;
+    let result = cluster.preempt(&middle, &[("n1", &[&equal])]).await;
+    assert!(result.nodes().is_empty(), "{result:?}");
+    assert_eq!(cluster.claims().await, 0);
+}
+
+#[tokio::test]
+async fn who_is_protected_by_a_budget_is_not_named() {
+    let cluster = Following::with_priorities(&[node("n1", &[8]), node("n2", &[8])]).await;
+    let a = cluster.runs("a", 8, "low", "n1").await;
+    let b = cluster.runs("b", 8, "middle", "n2").await;
+    cluster.until_booked(2).await;
+    cluster.protect("a", 0).await;
+    let high = cluster.create_of("high", 8, "high").await;
+    let result = cluster
+        .preempt(&high, &[("n1", &[&a]), ("n2", &[&b])])
+        .await;
+    assert_eq!(result.nodes(), ["n2"]);
+}
+
+#[tokio::test]
+async fn while_room_is_claimed_on_one_node_nothing_is_evicted_on_another() {
+    let cluster = Following::with_priorities(&[node("n1", &[8, 8]), node("n2", &[8])]).await;
+    cluster.runs("a", 5, "low", "n1").await;
+    cluster.runs("b", 5, "low", "n1").await;
+    let c = cluster.runs("c", 8, "low", "n2").await;
+    cluster.until_booked(3).await;
+    let high = cluster.create_of("high", 6, "high").await;
+    cluster.is_refused(&high, &["n1"]).await;
+    let victim = cluster.victim_of("high").await;
+    let result = cluster.preempt(&high, &[("n2", &[&c])]).await;
+    assert!(result.nodes().is_empty(), "{result:?}");
+    cluster.until_ending(&victim).await;
+    assert!(!cluster.is_ending("c").await);
+}
+
+#[tokio::test]
+async fn pods_without_cards_stay_named_because_they_go_for_something_else() {
+    let cluster = Following::with_priorities(&[node("n1", &[8])]).await;
+    let a = cluster.runs("a", 8, "low", "n1").await;
+    cluster.until_booked(1).await;
+    let high = cluster.create_of("high", 8, "high").await;
+    let mut other = a.clone();
+    other.metadata.uid = Some("no-card".to_owned());
+    let result = cluster.preempt(&high, &[("n1", &[&other])]).await;
+    assert_eq!(result.victims("n1"), uids(&[&a, &other]));
+}
+
+#[tokio::test]
+async fn whole_pods_are_understood_too_and_bad_bodies_refused() {
+    let cluster = Following::with_priorities(&[node("n1", &[8])]).await;
+    let a = cluster.runs("a", 8, "low", "n1").await;
+    cluster.until_booked(1).await;
+    let high = cluster.create_of("high", 8, "high").await;
+    let victims = json!({"n1": {"Pods": [a], "NumPDBViolations": 0}});
+    let body = json!({"Pod": high, "NodeNameToVictims": victims, "NodeNameToMetaVictims": null});
+    let result: ExtenderPreemptionResult = call(&cluster.extender, "preempt", &body).await;
+    assert_eq!(result.victims("n1"), uids(&[&a]));
+    for body in ["", "{}", "[]", r#"{"Pod":{}}"#] {
+        let (status, _) = post(&cluster.extender, "preempt", body).await;
+        assert_eq!(status, 400, "{body}");
+    }
+}
