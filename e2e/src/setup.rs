@@ -59,6 +59,7 @@ extenders:
   filterVerb: filter
   prioritizeVerb: prioritize
   bindVerb: bind
+  preemptVerb: preempt
   weight: 200
   httpTimeout: 15s
   nodeCacheCapable: true

@@ -66,7 +66,7 @@ fn a_forged_record_buys_nothing() {
     // Kubernetes itself refuses it, even for an administrator.
     let refused = format!("{:#}", world.rig().apply(&forged()).unwrap_err());
     assert!(
-        refused.contains("is written by the gpushare extender alone"),
+        refused.contains("written by the gpushare extender alone"),
         "{refused}"
     );
 
@@ -100,7 +100,7 @@ fn hostile_bodies_do_not_disturb_the_extender() {
     );
     let nested = "[".repeat(200_000);
     let bodies: [&str; 6] = ["", "{\"Pod\":{\"meta", "[]", "null", &huge, &nested];
-    for verb in ["filter", "prioritize", "bind"] {
+    for verb in ["filter", "prioritize", "bind", "preempt"] {
         for body in bodies {
             let path = format!("/gpushare-scheduler/{verb}");
             let send = || http::send(EXTENDER, "POST", &path, body.as_bytes(), body.len());

@@ -15,6 +15,7 @@ mod dialects;
 mod end;
 mod failover;
 mod packing;
+mod preemption;
 mod race;
 mod restarts;
 mod shapes;

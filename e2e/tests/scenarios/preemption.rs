@@ -1,0 +1,297 @@
+//! Preemption on the real scheduler: pods of lower priority go, card by card, and nobody takes their room.
+
+use std::path::Path;
+
+use anyhow::Result;
+use e2e::World;
+use e2e::history::History;
+use e2e::manifest::{aliyun, annotated, pod, running};
+use e2e::wait;
+use e2e::world::{NODE, recorded_card};
+use gpushare_kube::slim;
+use kube::api::{Patch, PatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+/// Goes on working after it was asked to end, until the test lets it.
+const STUBBORN: &str = "trap 'while [ ! -e /tmp/let-go ]; do sleep 0.1; done; exit 0' TERM; while true; do sleep 0.2; done";
+
+const ASKED: &str = "gpushare_extender_requests_total{verb=\"preempt\",code=\"200\"}";
+const CLAIMS: &str = "gpushare_extender_claims";
+
+fn world(cards: &[u64]) -> World {
+    let world = World::start(cards);
+    for (name, value) in [("low", 10), ("middle", 20), ("high", 30)] {
+        world.apply(&json!({
+            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+            "metadata": {"name": name}, "value": value,
+        }));
+    }
+    world
+}
+
+fn of_class(mut pod: Value, class: &str) -> Value {
+    pod["spec"]["priorityClassName"] = json!(class);
+    let name = pod["metadata"]["name"].clone();
+    pod["metadata"]["labels"]["app"] = name;
+    pod
+}
+
+/// Two cards of eight with a pod of five on each: six are free in total, and three on a card.
+fn fragment(world: &World, classes: [&str; 2]) {
+    for (name, class) in ["first", "second"].into_iter().zip(classes) {
+        world.apply(&of_class(pod(name, aliyun(5)), class));
+        world.wait_running(name);
+    }
+    assert_eq!(world.booked(), [5, 5]);
+}
+
+fn protect(world: &World, app: &str) {
+    world.apply(&json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": app},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
+    }));
+    wait::until("the budget to be counted", || {
+        let budget = world.object(&["get", "poddisruptionbudget", app])?;
+        let status = &budget["status"];
+        let counted = status["observedGeneration"] == 1 && status["currentHealthy"] == 1;
+        anyhow::ensure!(counted && status["disruptionsAllowed"] == 0, "{status}");
+        Ok(())
+    });
+}
+
+fn is_untouched(world: &World, name: &str) -> bool {
+    let pod = world.pod(name).unwrap();
+    pod["metadata"]["deletionTimestamp"].is_null() && pod["status"]["phase"] == "Running"
+}
+
+#[test]
+fn where_the_total_suffices_and_no_card_does_one_pod_is_evicted_and_the_other_runs_on() {
+    let world = world(&[8192, 8192]);
+    fragment(&world, ["low", "low"]);
+    let history = History::record(&world);
+    world.apply(&of_class(pod("high", aliyun(6)), "high"));
+    let high = world.wait_running("high");
+    let evicted: Vec<&str> = ["first", "second"]
+        .into_iter()
+        .filter(|name| world.pod(name).is_err())
+        .collect();
+    let [evicted] = evicted.as_slice() else {
+        panic!("exactly one pod had to go, not {evicted:?}");
+    };
+    let said = world.wait_event(evicted, "preempted by pod");
+    assert!(said.contains("on node node"), "{said}");
+    world.wait_event("high", "1 pod of lower priority is evicted from GPU-");
+    let claim = &high["metadata"]["annotations"]["gpushare.io/preemption"];
+    let claim: Value = serde_json::from_str(claim.as_str().unwrap()).unwrap();
+    let claimed = &claim["room"]["containers"][0]["cards"][0]["id"];
+    assert_eq!(claimed, recorded_card(&high).as_str());
+    assert_eq!(
+        world.env_inside("high")["NVIDIA_VISIBLE_DEVICES"],
+        claimed.as_str().unwrap()
+    );
+    history.assert_never_over(&world.card_sizes());
+}
+
+#[test]
+fn where_all_cards_are_full_the_scheduler_asks_and_the_cheapest_card_is_freed_and_no_other() {
+    let world = world(&[8192, 8192]);
+    let pods = [
+        ("one", "low"),
+        ("two", "middle"),
+        ("three", "low"),
+        ("four", "low"),
+    ];
+    for (name, class) in pods {
+        world.apply(&of_class(pod(name, aliyun(4)), class));
+        world.wait_running(name);
+    }
+    assert_eq!(world.booked(), [8, 8]);
+    let card = recorded_card(&world.pod("three").unwrap());
+    let history = History::record(&world);
+    world.apply(&of_class(pod("high", aliyun(8)), "high"));
+    let high = world.wait_running("high");
+    let left: Vec<bool> = pods.map(|(name, _)| is_left(&world, name)).to_vec();
+    assert_eq!(left, [true, true, false, false]);
+    assert_eq!(recorded_card(&high), card);
+    assert_eq!(world.booked(), [8, 8]);
+    assert!(world.metric(ASKED) > 0, "the scheduler asks whom to evict");
+    history.assert_never_over(&world.card_sizes());
+}
+
+fn is_left(world: &World, name: &str) -> bool {
+    world.pod(name).is_ok() && is_untouched(world, name)
+}
+
+#[test]
+fn a_disruption_budget_is_respected_another_pod_goes_or_none_and_the_owner_reads_why() {
+    let world = world(&[8192, 8192]);
+    fragment(&world, ["low", "middle"]);
+    protect(&world, "first");
+    world.apply(&of_class(pod("high", aliyun(6)), "high"));
+    world.wait_running("high");
+    assert!(is_untouched(&world, "first"));
+    world.wait_event("second", "preempted by pod");
+
+    // Now only the protected one is left below this priority.
+    world.apply(&of_class(pod("waits", aliyun(4)), "high"));
+    world.wait_event("waits", "disruption budgets do not let them go");
+    assert!(is_untouched(&world, "first"));
+    assert_eq!(world.pod("waits").unwrap()["status"]["phase"], "Pending");
+    let delete = ["delete", "poddisruptionbudget", "first"];
+    world.rig().kubectl(&delete).unwrap();
+    world.wait_running("waits");
+    assert!(world.pod("first").is_err());
+}
+
+#[test]
+fn who_is_of_equal_priority_or_must_not_preempt_waits() {
+    let world = world(&[8192, 8192]);
+    fragment(&world, ["middle", "middle"]);
+    world.apply(&of_class(pod("equal", aliyun(6)), "middle"));
+    world.apply(&json!({
+        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+        "metadata": {"name": "patient"}, "value": 30, "preemptionPolicy": "Never",
+    }));
+    world.apply(&of_class(pod("never", aliyun(6)), "patient"));
+    for waits in ["equal", "never"] {
+        world.wait_event(waits, "no card has 6144 MiB of memory free");
+    }
+    // Who may preempt is served, later; who may not has evicted nobody until then and gets nothing.
+    world.apply(&of_class(pod("high", aliyun(6)), "high"));
+    world.wait_running("high");
+    for waits in ["equal", "never"] {
+        assert_eq!(world.pod(waits).unwrap()["status"]["phase"], "Pending");
+    }
+    let left = ["first", "second"]
+        .iter()
+        .filter(|name| is_left(&world, name));
+    assert_eq!(left.count(), 1);
+}
+
+/// Room for `high` on the card of a pod that has been told to go and does not go yet.
+///
+/// Four cards of eight, five taken on each: without the claim the scheduler would let a pod of four in as
+/// soon as one of the five has gone.
+fn awaited() -> World {
+    let world = world(&[8192; 4]);
+    world.apply(&of_class(running("victim", STUBBORN, aliyun(5)), "low"));
+    world.wait_running("victim");
+    for name in ["second", "third", "fourth"] {
+        world.apply(&of_class(pod(name, aliyun(5)), "middle"));
+        world.wait_running(name);
+    }
+    world.apply(&of_class(pod("high", aliyun(6)), "high"));
+    wait::until("the victim to be told to go", || {
+        match world.pod("victim") {
+            Ok(pod) if pod["metadata"]["deletionTimestamp"].is_string() => Ok(()),
+            other => Err(other),
+        }
+    });
+    world
+}
+
+/// Nobody gets what is kept for `high`, neither before nor after the victim has gone.
+fn assert_kept(world: &World) {
+    world.apply(&of_class(pod("thief", aliyun(4)), "low"));
+    world.wait_event("thief", "no card has 4096 MiB of memory free");
+    let let_go = ["exec", "victim", "--", "touch", "/tmp/let-go"];
+    world.rig().kubectl(&let_go).unwrap();
+    world.wait_running("high");
+    assert!(world.pod("victim").is_err());
+    let thief = world.pod("thief").unwrap();
+    assert_eq!(thief["spec"]["nodeName"], Value::Null, "{thief}");
+    let mut booked = world.booked();
+    booked.sort_unstable();
+    assert_eq!(booked, [5, 5, 5, 6]);
+}
+
+#[test]
+fn room_that_was_freed_for_one_pod_is_not_taken_by_another() {
+    let world = awaited();
+    assert_kept(&world);
+}
+
+#[test]
+fn an_extender_that_is_killed_in_between_keeps_the_room_and_goes_on() {
+    let mut world = awaited();
+    world.extender.as_mut().unwrap().kill();
+    world.start_extender();
+    world.wait_ready();
+    assert_kept(&world);
+}
+
+#[test]
+fn a_preemptor_that_is_deleted_leaves_the_room_to_others() {
+    let world = awaited();
+    world.delete("high");
+    world.wait_gone("high");
+    world.apply(&of_class(pod("next", aliyun(4)), "low"));
+    world.wait_event("next", "no card has 4096 MiB of memory free");
+    let let_go = ["exec", "victim", "--", "touch", "/tmp/let-go"];
+    world.rig().kubectl(&let_go).unwrap();
+    world.wait_running("next");
+    assert_eq!(world.metric(CLAIMS), 0);
+}
+
+fn change_status(world: &World, kubeconfig: &Path, pod: &str, patch: &Value) -> Result<()> {
+    world.rig().run(|| async {
+        let config = Kubeconfig::read_from(kubeconfig)?;
+        let options = KubeConfigOptions::default();
+        let config = kube::Config::from_custom_kubeconfig(config, &options).await?;
+        let pods: Api<slim::Pod> = Api::default_namespaced(Client::try_from(config)?);
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        pods.patch_status(pod, &params, &patch).await?;
+        Ok(())
+    })
+}
+
+#[test]
+fn nobody_but_the_extender_claims_room_and_it_may_change_nothing_else_of_a_status() {
+    let world = world(&[8192]);
+    world.apply(&of_class(pod("tenant", aliyun(9)), "low"));
+    world.wait_event("tenant", "Insufficient aliyun.com/gpu-mem");
+    let admin = world.rig().kubeconfig();
+    let extender = world.kubeconfig("gpushare-extender");
+    let status = |user: &Path, patch: &Value| change_status(&world, user, "tenant", patch);
+    let claim = json!({"metadata": {"annotations": {"gpushare.io/preemption": "{}"}}});
+    let forged = annotated(pod("forged", aliyun(4)), "gpushare.io/preemption", "{}");
+    let annotate = ["annotate", "pod", "tenant", "gpushare.io/preemption={}"];
+    for refused in [
+        world.rig().apply(&forged.to_string()).map(drop),
+        world.rig().kubectl(&annotate).map(drop),
+        status(&admin, &claim),
+    ] {
+        let error = format!("{:#}", refused.unwrap_err());
+        assert!(
+            error.contains("written by the gpushare extender alone"),
+            "{error}"
+        );
+    }
+
+    status(&extender, &json!({"status": {"nominatedNodeName": NODE}})).unwrap();
+    status(&extender, &claim).unwrap();
+    let ran = json!({"name": "c", "image": "i", "imageID": "", "ready": true, "restartCount": 0});
+    for forbidden in [
+        json!({"metadata": {"labels": {"app": "other"}}}),
+        json!({"metadata": {"annotations": {"other": "x"}}}),
+        json!({"metadata": {"annotations": {"gpushare.io/allocation": "{}"}}}),
+        json!({"metadata": {"finalizers": ["example.com/mine"]}}),
+        json!({"status": {"phase": "Failed"}}),
+        json!({"status": {"message": "x"}}),
+        json!({"status": {"conditions": []}}),
+        json!({"status": {"containerStatuses": [ran]}}),
+        json!({"status": {"initContainerStatuses": [ran]}}),
+        json!({"status": {"podIP": "10.9.9.9", "podIPs": [{"ip": "10.9.9.9"}]}}),
+        json!({"status": {"startTime": "2026-01-01T00:00:00Z"}}),
+    ] {
+        let error = format!("{:#}", status(&extender, &forbidden).unwrap_err());
+        assert!(
+            error.contains("may change nothing of a pod's status but"),
+            "{forbidden}: {error}"
+        );
+    }
+    // The claim says nothing that could be believed.
+    assert_eq!(world.metric(CLAIMS), 0);
+}
