@@ -41,6 +41,8 @@ pub const TARGETS: &[Target] = &[
     target("filter", targets::extender::filter),
     target("prioritize", targets::extender::prioritize),
     target("bind", targets::bind::check),
+    target("preempt", targets::preempt::check),
+    target("claim", targets::claim::check),
     target("checkpoint", targets::checkpoint::check),
     target("podresources", targets::podresources::check),
     target("driver-spec", targets::driver_spec::check),

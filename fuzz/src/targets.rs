@@ -2,12 +2,14 @@
 
 pub(crate) mod bind;
 pub(crate) mod checkpoint;
+pub(crate) mod claim;
 pub(crate) mod driver_spec;
 pub(crate) mod extender;
 pub(crate) mod inventory;
 pub(crate) mod node;
 pub(crate) mod pod;
 pub(crate) mod podresources;
+pub(crate) mod preempt;
 pub(crate) mod quantity;
 pub(crate) mod record;
 pub(crate) mod request;

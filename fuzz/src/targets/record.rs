@@ -6,12 +6,12 @@ use std::sync::Arc;
 use gpushare_core::gpu::{self, MEMORY};
 use gpushare_core::placement::Hold;
 use gpushare_core::request::{ContainerAsk, PodAsk, Role, Want};
-use gpushare_core::{Amounts, NodeName, PodUid, Record};
+use gpushare_core::{Amounts, NodeName, Placement, PodUid, Record};
 
 use super::on_text;
 use crate::Verdict;
 
-const POD: &str = "3f0a2a4e-0b1c-4c56-9f60-8f1c2d3e4f50";
+pub(super) const POD: &str = "3f0a2a4e-0b1c-4c56-9f60-8f1c2d3e4f50";
 const NODE: &str = "n1";
 
 pub(crate) fn check(data: &[u8]) -> Verdict {
@@ -25,20 +25,7 @@ pub(crate) fn check(data: &[u8]) -> Verdict {
         let Ok(placement) = record.verify(&pod, &node, &classes, &ask) else {
             return Verdict::Refused;
         };
-        for asked in &ask.containers {
-            let placed = placement.container(&asked.class, &asked.container);
-            let placed = placed.expect("every container that asks is placed");
-            let cards: BTreeSet<_> = placed.shares.iter().map(|share| &share.card).collect();
-            assert_eq!(Ok(asked.cards), u32::try_from(cards.len()));
-            assert_eq!(cards.len(), placed.shares.len(), "a card is given twice");
-            for share in &placed.shares {
-                match (share.hold, asked.want) {
-                    (Hold::Whole, Want::Whole) => {}
-                    (Hold::Part(held), Want::Share(part)) => assert_eq!(held, part.amounts),
-                    (held, wanted) => panic!("{held:?} instead of {wanted:?}"),
-                }
-            }
-        }
+        check_placement(&placement, &ask);
         let again = Record::new(pod.clone(), node.clone(), &classes, &placement);
         assert_eq!(
             again.verify(&pod, &node, &classes, &ask),
@@ -58,8 +45,26 @@ pub(crate) fn check(data: &[u8]) -> Verdict {
     })
 }
 
+/// Every container has what it asks for, on cards of its own.
+pub(super) fn check_placement(placement: &Placement, ask: &PodAsk) {
+    for asked in &ask.containers {
+        let placed = placement.container(&asked.class, &asked.container);
+        let placed = placed.expect("every container that asks is placed");
+        let cards: BTreeSet<_> = placed.shares.iter().map(|share| &share.card).collect();
+        assert_eq!(Ok(asked.cards), u32::try_from(cards.len()));
+        assert_eq!(cards.len(), placed.shares.len(), "a card is given twice");
+        for share in &placed.shares {
+            match (share.hold, asked.want) {
+                (Hold::Whole, Want::Whole) => {}
+                (Hold::Part(held), Want::Share(part)) => assert_eq!(held, part.amounts),
+                (held, wanted) => panic!("{held:?} instead of {wanted:?}"),
+            }
+        }
+    }
+}
+
 /// An init container on a whole card, and one with a share of each of several cards.
-fn ask(memory: u64, cards: u32) -> PodAsk {
+pub(super) fn ask(memory: u64, cards: u32) -> PodAsk {
     let container = |name: &str, role, cards, want| ContainerAsk {
         container: name.into(),
         role,

@@ -29,6 +29,11 @@ pub(super) fn block_on<T>(work: impl Future<Output = T>) -> T {
 
 /// The routes of an extender that knows two nodes and one waiting pod. Call it within [`block_on`].
 pub(super) fn extender(client: Client) -> Router {
+    extender_with(client, &[])
+}
+
+/// As [`extender`], with more pods.
+pub(super) fn extender_with(client: Client, others: &[Value]) -> Router {
     let config = Config {
         dialects: gpu::read(Reading {
             aliyun: AliyunUnit::GiB,
@@ -41,8 +46,9 @@ pub(super) fn extender(client: Client) -> Router {
     };
     let extender = Extender::new(config, client, Tasks::new());
     let nodes = [node("fake-1", &[16, 24]), node("fake-2", &[8])];
-    let waiting = pod("team", "a");
-    extender.load(&nodes.map(parse), &[parse(waiting)]);
+    let mut pods = vec![parse(pod("team", "a"))];
+    pods.extend(others.iter().cloned().map(parse));
+    extender.load(&nodes.map(parse), &pods);
     extender.router()
 }
 
@@ -50,9 +56,23 @@ pub(super) fn extender(client: Client) -> Router {
 pub(super) fn pod(namespace: &str, name: &str) -> Value {
     json!({
         "metadata": {"namespace": namespace, "name": name, "uid": "uid-a"},
-        "spec": {"containers": [
+        "spec": {"priority": 10, "containers": [
             {"name": "c", "resources": {"limits": {names::ALIYUN_GPU_MEM: "2"}}}]},
         "status": {"phase": "Pending"},
+    })
+}
+
+/// A pod of this priority that holds all memory of one of the cards, with its uid for a name.
+pub(super) fn holder(uid: &str, priority: i32, node: &str, card: u32, gib: u64) -> Value {
+    let cards = json!([{"id": format!("GPU-{node}-{card}"), "amounts": {"memory": gib * 1024}}]);
+    let record = json!({"version": 2, "pod": uid, "node": node,
+        "containers": [{"name": "c", "class": gpu::CLASS, "cards": cards}]});
+    json!({
+        "metadata": {"namespace": "team", "name": uid, "uid": uid,
+            "annotations": {names::ALLOCATION: record.to_string()}},
+        "spec": {"priority": priority, "nodeName": node, "containers": [
+            {"name": "c", "resources": {"limits": {names::ALIYUN_GPU_MEM: gib.to_string()}}}]},
+        "status": {"phase": "Running"},
     })
 }
 

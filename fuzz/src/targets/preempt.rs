@@ -1,0 +1,187 @@
+//! The preempt verb: whatever the body says, only nodes that were named are answered, nobody of equal or
+//! higher priority goes, and the API server is asked about budgets and the pod only.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Method, Request, Response, StatusCode, Uri};
+use kube::Client;
+use serde_json::{Value, json};
+
+use super::world::{self, block_on, holder};
+use crate::Verdict;
+
+/// Holders of cards by uid: the node, and whether a pod of the world may make it go.
+const HOLDERS: [(&str, &str, bool); 3] = [
+    ("low", "fake-1", true),
+    ("equal", "fake-1", false),
+    ("lower", "fake-2", true),
+];
+
+thread_local! {
+    /// Kept from input to input, because making one takes longer than asking it.
+    static EXTENDER: RefCell<Option<(Router, Sent)>> = const { RefCell::new(None) };
+}
+
+/// What was sent to the API server.
+type Sent = Arc<Mutex<Vec<(Method, Uri)>>>;
+
+fn extender() -> (Router, Sent) {
+    let sent = Sent::default();
+    let holders = [
+        holder("low", 1, "fake-1", 0, 16),
+        holder("equal", 10, "fake-1", 1, 24),
+        holder("lower", 0, "fake-2", 0, 8),
+    ];
+    let router = block_on(async {
+        let client = api_server(sent.clone());
+        world::extender_with(client, &holders)
+    });
+    (router, sent)
+}
+
+pub(crate) fn check(body: &[u8]) -> Verdict {
+    let (extender, sent) = EXTENDER.take().unwrap_or_else(extender);
+    let (status, answer) = block_on(world::post(extender.clone(), "preempt", body));
+    let requests = std::mem::take(&mut *sent.lock().expect("no panic before"));
+    for (method, uri) in &requests {
+        check_request(method, uri);
+    }
+    if !requests.iter().any(|(method, _)| *method == Method::PATCH) {
+        // Nothing was claimed, so the next input finds the same world.
+        EXTENDER.set(Some((extender, sent)));
+    }
+    if status != StatusCode::OK {
+        assert!(
+            matches!(
+                status,
+                StatusCode::BAD_REQUEST | StatusCode::SERVICE_UNAVAILABLE
+            ),
+            "answered {status}"
+        );
+        let error = world::error_in(&answer);
+        assert!(!error.is_empty(), "a refusal without a reason");
+        return Verdict::Refused;
+    }
+    let answer: Value = serde_json::from_slice(&answer).expect("an answer in JSON");
+    let answered = victims(&answer, "NodeNameToMetaVictims").expect("victims by node");
+    if let Some(asked) = asked(body) {
+        check_answer(&asked, &answered);
+    }
+    Verdict::Accepted
+}
+
+fn check_answer(asked: &Asked, answered: &BTreeMap<String, Vec<String>>) {
+    for (node, victims) in answered {
+        let named = asked.nodes.get(node).expect("a node that was named");
+        assert!(!victims.is_empty(), "kube-scheduler fails at no victims");
+        for victim in victims {
+            let held = HOLDERS.iter().find(|(uid, ..)| uid == victim);
+            match held {
+                Some((_, on, may_go)) if asked.is_of_world => {
+                    assert!(*may_go && on == node, "{victim} from {node}");
+                }
+                _ => assert!(named.contains(victim), "{victim} was not named"),
+            }
+        }
+    }
+}
+
+/// What the body asks, read independently of the extender.
+struct Asked {
+    /// The pod is the one that the world knows; for others the scheduler's word is taken.
+    is_of_world: bool,
+    nodes: BTreeMap<String, Vec<String>>,
+}
+
+/// Nothing when the body is broken in a place that the extender does not look at.
+fn asked(body: &[u8]) -> Option<Asked> {
+    let body: Value = serde_json::from_slice(body).ok()?;
+    let pod = body.get("Pod").or_else(|| body.get("pod"))?;
+    let nodes = [
+        "NodeNameToMetaVictims",
+        "nodeNameToMetaVictims",
+        "NodeNameToVictims",
+        "nodeNameToVictims",
+    ];
+    let nodes = nodes.iter().find_map(|field| victims(&body, field))?;
+    Some(Asked {
+        is_of_world: pod.pointer("/metadata/uid")? == "uid-a",
+        nodes,
+    })
+}
+
+/// The uids of the victims on each node.
+fn victims(body: &Value, field: &str) -> Option<BTreeMap<String, Vec<String>>> {
+    let nodes = body.get(field)?.as_object()?;
+    let uid = |pod: &Value| {
+        let uid = pod.get("UID").or_else(|| pod.get("uid"));
+        let uid = uid.or_else(|| pod.pointer("/metadata/uid"));
+        uid.and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let uids = |victims: &Value| {
+        let pods = victims.get("Pods").or_else(|| victims.get("pods"));
+        let pods = pods.and_then(Value::as_array);
+        pods.into_iter().flatten().map(uid).collect()
+    };
+    let nodes = nodes
+        .iter()
+        .map(|(node, victims)| (node.clone(), uids(victims)));
+    Some(nodes.collect())
+}
+
+/// An API server that has every pod, always with the same uid, no budgets, and accepts every change.
+fn api_server(sent: Sent) -> Client {
+    let serve = tower::service_fn(move |request: Request<kube::client::Body>| {
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let answer = answer(&uri);
+        sent.lock().expect("no panic before").push((method, uri));
+        async move {
+            let body = Body::from(answer.to_string());
+            Ok::<_, std::convert::Infallible>(Response::new(body))
+        }
+    });
+    Client::new(serve, "default")
+}
+
+fn answer(uri: &Uri) -> Value {
+    let parts: Vec<&str> = uri.path().split('/').collect();
+    match parts.as_slice() {
+        ["", "apis", "policy", ..] => json!({
+            "kind": "PodDisruptionBudgetList", "apiVersion": "policy/v1", "metadata": {}, "items": []
+        }),
+        ["", "api", "v1", "namespaces", namespace, "pods", name, ..] => world::pod(namespace, name),
+        _ => json!({"kind": "Event", "apiVersion": "v1", "metadata": {}, "involvedObject": {}}),
+    }
+}
+
+fn check_request(method: &Method, uri: &Uri) {
+    let parts: Vec<&str> = uri.path().split('/').collect();
+    let named: &[&str] = match (method.as_str(), parts.as_slice()) {
+        ("GET", ["", "apis", "policy", "v1", "poddisruptionbudgets"]) => &[],
+        ("GET", ["", "api", "v1", "namespaces", namespace, "pods", name])
+        | (
+            "PATCH",
+            [
+                "",
+                "api",
+                "v1",
+                "namespaces",
+                namespace,
+                "pods",
+                name,
+                "status",
+            ],
+        ) => &[namespace, name],
+        ("POST", ["", "api", "v1", "namespaces", namespace, "events"]) => &[namespace],
+        _ => panic!("{method} {uri} is no request about the pod"),
+    };
+    for part in named {
+        let safe = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
+        let valid = !part.is_empty() && part.bytes().all(safe) && *part != "." && *part != "..";
+        assert!(valid, "{part:?} in {uri}");
+    }
+}
