@@ -86,10 +86,10 @@ fn artifacts(build: &mut Command) -> Result<Vec<Artifact>> {
     Ok(artifacts)
 }
 
-/// Builds the one program of a package, optimised.
+/// Builds the program that has its package's name, optimised.
 pub(crate) fn optimised(package: &str) -> Result<PathBuf> {
     let mut build = cargo();
-    build.args(["build", "--release", "--bins", "--package", package]);
+    build.args(["build", "--release", "--bin", package, "--package", package]);
     program(&mut build).with_context(|| format!("cannot build {package}"))
 }
 

@@ -1,6 +1,6 @@
 //! `simulate --from-cluster`: reads nodes and pods once and asks the simulator. Writes nothing.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -11,23 +11,15 @@ use gpushare_kube::convert::{self, PodFacts};
 use gpushare_kube::slim;
 use gpushare_sim::cli::{Args as Simulate, Output};
 use gpushare_sim::more::{More, Now};
-use kube::api::{Api, ListParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 use serde_json::Value;
 
-/// How large a page of a list may be.
-const PAGE: u32 = 500;
+use crate::connection::{self, Connection, NODES, PODS};
 
 /// Which cluster, and how its requests are read.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Cluster {
-    /// With --from-cluster: path of the kubeconfig; without it KUBECONFIG or the default path
-    #[arg(long, value_name = "FILE", requires = "from_cluster")]
-    kubeconfig: Option<PathBuf>,
-    /// With --from-cluster: the context of the kubeconfig to use
-    #[arg(long, value_name = "NAME", requires = "from_cluster")]
-    context: Option<String>,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
     /// With --from-cluster: what one aliyun.com/gpu-mem means there, GiB or MiB
     #[arg(long, value_name = "UNIT", default_value = "GiB")]
     aliyun_memory_unit: AliyunUnit,
@@ -52,11 +44,7 @@ pub(crate) fn run(args: &Simulate, cluster: &Cluster) -> Result<String> {
         ),
         Err(violations) => bail!("{}: {violations}", file.display()),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start")?;
-    let now = runtime.block_on(read(args, cluster, &dialects))?;
+    let now = connection::wait_for(read(args, cluster, &dialects))?;
     let more = now.more(&ask, pod.host, args.most);
     print(&more, args.output)
 }
@@ -70,66 +58,30 @@ fn print(more: &More, output: Output) -> Result<String> {
 
 /// The cluster as it is: every node that takes pods, and what runs on each.
 async fn read(args: &Simulate, cluster: &Cluster, dialects: &Dialects) -> Result<Now> {
-    let client = cluster.client().await?;
+    let client = cluster.connection.client().await?;
     let mut now = Now::new(dialects.classes.clone(), args.policy);
-    for node in list::<slim::Node>(&client, "nodes").await? {
+    connection::each(&client, NODES, None, |node: slim::Node| {
         if node.spec.unschedulable {
-            continue;
+            return Ok(());
         }
         let name = node.metadata.name.as_deref().unwrap_or_default();
         let cards = convert::cards(&node, &dialects.classes)
             .with_context(|| format!("node {name}"))?
             .unwrap_or_default();
         now.add_node(NodeName::new(name), cards, convert::allocatable(&node));
-    }
-    for pod in list::<slim::Pod>(&client, "pods").await? {
+        Ok(())
+    })
+    .await?;
+    connection::each(&client, PODS, None, |pod: slim::Pod| {
         let facts = PodFacts::new(&pod, dialects);
         if let (Some(node), false) = (&facts.node, facts.ended) {
             let booking = facts.bound(&dialects.classes).and_then(Result::ok);
             now.add_pod(&facts.uid, node, facts.host, booking);
         }
-    }
+        Ok(())
+    })
+    .await?;
     Ok(now)
-}
-
-async fn list<K>(client: &Client, what: &str) -> Result<Vec<K>>
-where
-    K: kube::Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
-{
-    let api: Api<K> = Api::all(client.clone());
-    let mut params = ListParams::default().limit(PAGE);
-    let mut objects = Vec::new();
-    loop {
-        let page = api.list(&params).await.with_context(|| {
-            format!("cannot list {what}; check the kubeconfig and that you may list {what} in all namespaces")
-        })?;
-        objects.extend(page.items);
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(objects),
-        }
-    }
-}
-
-impl Cluster {
-    async fn client(&self) -> Result<Client> {
-        let options = KubeConfigOptions {
-            context: self.context.clone(),
-            ..KubeConfigOptions::default()
-        };
-        let config = match &self.kubeconfig {
-            Some(path) => {
-                let unusable = || format!("cannot use the kubeconfig {}", path.display());
-                let kubeconfig = Kubeconfig::read_from(path).with_context(unusable)?;
-                let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-                config.with_context(unusable)?
-            }
-            None => Config::from_kubeconfig(&options)
-                .await
-                .context("cannot find a cluster: give --kubeconfig or set KUBECONFIG")?,
-        };
-        Client::try_from(config).context("cannot set up the Kubernetes client")
-    }
 }
 
 /// The pod of a manifest, or of the template in it.

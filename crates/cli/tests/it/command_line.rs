@@ -1,7 +1,5 @@
 //! The plugin as a user calls it.
 
-#![expect(clippy::expect_used, reason = "the helpers of tests are tests too")]
-
 use std::process::Output;
 
 use assert_cmd::Command;

@@ -1,11 +1,5 @@
 //! `kubectl gpushare simulate` as a user calls it: files in, a report out.
 
-#![expect(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    reason = "the helpers of tests are tests too"
-)]
-
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -215,4 +209,23 @@ fn help_teaches_by_examples_that_work() {
         .output()
         .unwrap();
     assert!(printed(&run).contains("at100"));
+}
+
+#[test]
+fn a_cluster_without_from_cluster_is_a_mistake_and_not_ignored() {
+    let file = data("nodes.csv");
+    let file = file.to_str().unwrap();
+    let output = simulate(&[
+        "--nodes",
+        file,
+        "--pods",
+        file,
+        "--seed",
+        "1",
+        "--context",
+        "c",
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert!(complaint.contains("need --from-cluster"), "{complaint}");
 }

@@ -1,18 +1,14 @@
 //! `kubectl gpushare simulate --from-cluster` against an API server.
 
-#![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
-use gpushare_apiserver::Server;
 use gpushare_core::{Amounts, Card, CardId, gpu, inventory, names};
-use k8s_openapi::api::core::v1::Node;
-use kube::api::{Api, Patch, PatchParams, PostParams};
-use kube::{Client, Config};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::cluster::Cluster;
 
 const DEPLOYMENT: &str = "
 kind: Deployment
@@ -27,36 +23,19 @@ spec:
 ";
 
 struct World {
-    server: Server,
+    cluster: Cluster,
     directory: TempDir,
 }
 
 impl World {
     async fn start(nodes: &[(&str, &[u64], bool)]) -> Self {
-        let server = Server::start().await.unwrap();
-        let config = Config::new(server.url().parse().unwrap());
-        let api: Api<Node> = Api::all(Client::try_from(config).unwrap());
-        for (name, cards, cordoned) in nodes {
-            let node = serde_json::from_value(node(name, cards, *cordoned)).unwrap();
-            api.create(&PostParams::default(), &node).await.unwrap();
-            let status = json!({"status": {"allocatable": {"cpu": "8", "memory": "64Gi"}}});
-            let patch = Patch::Merge(&status);
-            let patched = api
-                .patch_status(name, &PatchParams::default(), &patch)
-                .await;
-            patched.unwrap();
-        }
         let world = Self {
+            cluster: Cluster::start().await,
             directory: tempfile::tempdir().unwrap(),
-            server,
         };
-        let kubeconfig = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "c",
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            "clusters": [{"name": "c", "cluster": {"server": world.server.url()}}],
-            "users": [{"name": "u", "user": {}}],
-        });
-        world.write("kubeconfig", &kubeconfig.to_string());
+        for (name, cards, cordoned) in nodes {
+            world.cluster.add_node(&node(name, cards, *cordoned)).await;
+        }
         world
     }
 
@@ -72,7 +51,7 @@ impl World {
             .args(["simulate", "--from-cluster", "--file"])
             .arg(manifest)
             .arg("--kubeconfig")
-            .arg(self.directory.path().join("kubeconfig"));
+            .arg(self.cluster.kubeconfig());
         command
     }
 }
@@ -93,6 +72,7 @@ fn node(name: &str, gib: &[u64], cordoned: bool) -> Value {
     json!({
         "metadata": {"name": name, "annotations": {names::CARDS: inventory}},
         "spec": {"unschedulable": cordoned},
+        "status": {"allocatable": {"cpu": "8", "memory": "64Gi"}},
     })
 }
 
@@ -161,6 +141,6 @@ async fn mistakes_are_named_with_their_remedy() {
     assert!(failed(&empty).contains("has no containers"));
     assert!(failed(Path::new("/nonexistent")).contains("cannot read"));
     let manifest = world.write("deployment.yaml", DEPLOYMENT);
-    fs::remove_file(world.directory.path().join("kubeconfig")).unwrap();
+    fs::remove_file(world.cluster.kubeconfig()).unwrap();
     assert!(failed(&manifest).contains("cannot use the kubeconfig"));
 }

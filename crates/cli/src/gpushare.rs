@@ -1,17 +1,11 @@
-//! The kubectl plugin `kubectl gpushare`: reads the command line and prints.
-//!
-//! Must not decide anything about cards or pods: that is the business of the cluster components and, for
-//! files, of the simulator.
+//! The command line of `kubectl gpushare`.
 
-mod from_cluster;
-
-use std::io::Write;
-use std::process::ExitCode;
-
-use anyhow::Context;
+use anyhow::bail;
 use clap::{Parser, Subcommand, ValueEnum};
 use gpushare_sim::cli as simulate;
 use serde_json::json;
+
+use crate::from_cluster;
 
 /// Shared GPUs of a Kubernetes cluster, from the command line.
 ///
@@ -22,7 +16,7 @@ use serde_json::json;
     bin_name = "kubectl gpushare",
     arg_required_else_help = true
 )]
-struct Arguments {
+pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
@@ -60,26 +54,17 @@ enum Output {
     Json,
 }
 
-fn main() -> ExitCode {
-    match run(&Arguments::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // The chain of causes on one line, without a backtrace: it is for the person at the terminal.
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run(command: &Command) -> anyhow::Result<()> {
-    let text = match command {
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
+    match &arguments.command {
         Command::Simulate { args, cluster } if args.from_cluster => {
-            from_cluster::run(args, cluster)?
+            from_cluster::run(args, cluster)
         }
-        Command::Simulate { args, .. } => simulate::run(args)?,
-        Command::Version { output } => version(*output),
-    };
-    writeln!(std::io::stdout(), "{text}").context("cannot write to standard output")
+        Command::Simulate { cluster, .. } if cluster.connection.is_given() => {
+            bail!("--kubeconfig and --context need --from-cluster: files alone were asked for")
+        }
+        Command::Simulate { args, .. } => Ok(simulate::run(args)?),
+        Command::Version { output } => Ok(version(*output)),
+    }
 }
 
 fn version(output: Output) -> String {

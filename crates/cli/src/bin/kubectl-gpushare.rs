@@ -1,0 +1,7 @@
+//! `kubectl gpushare`: kubectl finds this program on the PATH.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    kubectl_gpushare::gpushare()
+}

@@ -1,0 +1,65 @@
+//! `kubectl inspect gpushare`: the predecessor's plugin, from the API server alone.
+//!
+//! Works on clusters that run gpushare, its predecessor, or both. Must not be more than a view: what is
+//! printed is what nodes and pods say.
+
+mod ours;
+mod read;
+mod tabs;
+mod text;
+mod theirs;
+mod usage;
+
+use anyhow::Result;
+use clap::{Parser, ValueEnum};
+
+use crate::connection::{self, Connection};
+
+/// How much of each GPU's memory is allocated, node by node
+///
+/// Reads nodes and pods of the cluster and nothing else, so it works with gpushare and with the
+/// predecessor's components, whose annotations are enough. PENDING is memory of pods that are on a node
+/// without a known card.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kubectl-inspect-gpushare",
+    bin_name = "kubectl inspect gpushare",
+    version,
+    after_help = "Examples:
+  kubectl inspect gpushare              a line for each node
+  kubectl inspect gpushare -d           every pod, and what it holds of which GPU
+  kubectl inspect gpushare -d gpu-node  of one node
+  kubectl inspect gpushare -o json      for programs"
+)]
+pub(crate) struct Arguments {
+    /// Only this node
+    node: Option<String>,
+    /// Every pod, and what it holds of which GPU
+    #[arg(short, long)]
+    details: bool,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Output {
+    /// Tables for people
+    Text,
+    /// An object for programs: unit, allocated, total, and nodes with cards and pods
+    Json,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<String> {
+    let usage = connection::wait_for(async {
+        let client = arguments.connection.client().await?;
+        read::usage(&client, arguments.node.as_deref()).await
+    })?;
+    Ok(match (arguments.output, arguments.details) {
+        (Output::Json, _) => serde_json::to_string_pretty(&usage)?,
+        (Output::Text, true) => text::details(&usage),
+        (Output::Text, false) => text::summary(&usage),
+    })
+}

@@ -1,0 +1,115 @@
+//! The predecessor's two tables, column for column.
+
+use std::fmt::Write as _;
+use std::iter::repeat_n;
+
+use super::tabs::align;
+use super::usage::{Node, Usage};
+
+/// One line a node.
+pub(super) fn summary(usage: &Usage) -> String {
+    let Usage { unit, nodes, .. } = usage;
+    let cards = nodes.iter().map(|node| node.cards.len()).max().unwrap_or(0);
+    let pending = nodes.iter().any(|node| node.pending.is_some());
+    let mut text = String::from("NAME\tIPADDRESS\t");
+    for card in 0..cards {
+        let _ = write!(text, "GPU{card}(Allocated/Total)\t");
+    }
+    if pending {
+        text.push_str("PENDING(Allocated)\t");
+    }
+    let _ = writeln!(text, "GPU Memory({unit})");
+    for node in nodes {
+        let _ = write!(text, "{}\t{}\t", node.name, node.address);
+        for card in 0..cards {
+            let (allocated, total) = node
+                .cards
+                .get(card)
+                .map_or((0, 0), |card| (card.allocated, card.total));
+            let _ = write!(text, "{allocated}/{total}\t");
+        }
+        if pending {
+            let amount = node.pending.map(|amount| amount.to_string());
+            let _ = write!(text, "{}\t", amount.unwrap_or_default());
+        }
+        let _ = writeln!(text, "{}/{}", node.allocated, node.total);
+    }
+    let mut aligned = align(&text);
+    aligned.push_str(&rule(&aligned, 1));
+    let in_cluster = in_cluster(usage);
+    let _ = write!(
+        aligned,
+        "Allocated/Total GPU Memory In Cluster:\n{in_cluster}"
+    );
+    aligned
+}
+
+/// A table a node, one line a pod.
+pub(super) fn details(usage: &Usage) -> String {
+    let mut text = String::new();
+    for node in &usage.nodes {
+        let Node { name, address, .. } = node;
+        let head = align(&format!("NAME:\t{name}\nIPADDRESS:\t{address}\n"));
+        let table = align(&table(node));
+        let _ = write!(text, "\n{head}\n{table}{}", rule(&table, 0));
+    }
+    let in_cluster = in_cluster(usage);
+    let _ = write!(
+        text,
+        "\n\nAllocated/Total GPU Memory In Cluster:  {in_cluster}"
+    );
+    text
+}
+
+fn table(node: &Node) -> String {
+    let mut text = String::from("NAME\tNAMESPACE\t");
+    for card in 0..node.cards.len() {
+        let _ = write!(text, "GPU{card}(Allocated)\t");
+    }
+    if node.pending.is_some() {
+        text.push_str("Pending(Allocated)\t");
+    }
+    text.push('\n');
+    for pod in &node.pods {
+        let _ = write!(text, "{}\t{}\t", pod.name, pod.namespace);
+        for amount in &pod.cards {
+            let _ = write!(text, "{amount}\t");
+        }
+        if node.pending.is_some() {
+            let _ = write!(text, "{}\t", pod.pending);
+        }
+        text.push('\n');
+    }
+    let Node {
+        allocated, total, ..
+    } = node;
+    let _ = writeln!(
+        text,
+        "Allocated :\t{allocated} ({}%)\t",
+        percent(*allocated, *total)
+    );
+    let _ = writeln!(text, "Total :\t{total}\t");
+    text
+}
+
+/// A line of dashes as long as the table is wide; only a line end where it has no rows under `heads`.
+fn rule(table: &str, heads: usize) -> String {
+    let widest = table.lines().map(|line| line.chars().count()).max();
+    let has_rows = table.lines().count() > heads;
+    let mut dashes: String = repeat_n('-', widest.filter(|_| has_rows).unwrap_or(0)).collect();
+    dashes.push('\n');
+    dashes
+}
+
+/// Rounded down, as the predecessor does.
+fn percent(allocated: u64, total: u64) -> u128 {
+    let hundredfold = u128::from(allocated) * 100;
+    hundredfold.checked_div(total.into()).unwrap_or(0)
+}
+
+fn in_cluster(usage: &Usage) -> String {
+    let Usage {
+        allocated, total, ..
+    } = usage;
+    format!("{allocated}/{total} ({}%)", percent(*allocated, *total))
+}

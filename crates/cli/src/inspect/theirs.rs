@@ -1,0 +1,95 @@
+//! Nodes and pods as the predecessor describes them: totals in the node's status, annotations on pods.
+
+use std::collections::BTreeMap;
+
+use gpushare_core::gpu::AliyunUnit;
+use gpushare_core::names::{self, aliyun};
+use gpushare_core::quantity::Quantity;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
+
+/// A card with more units than this has MiB.
+const MOST_GIB: u64 = 100;
+
+/// What a node offers: memory in units, and cards.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Offer {
+    pub(super) memory: u64,
+    pub(super) cards: u64,
+}
+
+impl Offer {
+    pub(super) fn of(node: &Node) -> Self {
+        let allocatable = node
+            .status
+            .as_ref()
+            .and_then(|status| status.allocatable.as_ref());
+        Self {
+            memory: amount(allocatable, names::ALIYUN_GPU_MEM),
+            cards: amount(allocatable, names::ALIYUN_GPU_COUNT),
+        }
+    }
+
+    /// The predecessor says nowhere which unit it counts in; only the size of a card tells.
+    pub(super) fn unit(&self) -> Option<AliyunUnit> {
+        let each = self.memory.checked_div(self.cards)?;
+        Some(if each > MOST_GIB {
+            AliyunUnit::MiB
+        } else {
+            AliyunUnit::GiB
+        })
+    }
+
+    /// Each card's total; the predecessor knows cards of one size only.
+    pub(super) fn each_card(&self) -> Vec<u64> {
+        let each = self.memory.checked_div(self.cards).unwrap_or(0);
+        let cards = usize::try_from(self.cards).unwrap_or(0).min(MOST_CARDS);
+        vec![each; cards]
+    }
+}
+
+/// No node has more; a larger number in its status is a mistake that must not become a long table.
+const MOST_CARDS: usize = 1024;
+
+/// What the pod holds by the predecessor's word, in units: by its newer annotation where that can be
+/// read, else by the older one. Without either it is on the node and on no card.
+pub(super) fn held(pod: &Pod) -> Vec<(Option<usize>, u64)> {
+    let asked = asked(pod);
+    if asked == 0 {
+        return Vec::new();
+    }
+    let annotation = |name: &str| pod.metadata.annotations.as_ref()?.get(name);
+    let by_card = annotation(aliyun::ALLOCATION).and_then(|text| by_card(text));
+    by_card.unwrap_or_else(|| {
+        let index = annotation(aliyun::IDX).and_then(|index| index.parse().ok());
+        vec![(index, asked)]
+    })
+}
+
+/// The sum of what the containers ask for.
+fn asked(pod: &Pod) -> u64 {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    containers
+        .filter_map(|container| container.resources.as_ref())
+        .map(|resources| amount(resources.limits.as_ref(), names::ALIYUN_GPU_MEM))
+        .fold(0, u64::saturating_add)
+}
+
+/// `{"0":{"1":3}}`: container 0 holds 3 units of card 1. Nothing where it is not that, or empty.
+fn by_card(text: &str) -> Option<Vec<(Option<usize>, u64)>> {
+    let containers: BTreeMap<u32, BTreeMap<usize, u64>> = serde_json::from_str(text).ok()?;
+    let held: Vec<_> = containers
+        .into_values()
+        .flatten()
+        .map(|(card, amount)| (Some(card), amount))
+        .collect();
+    (!held.is_empty()).then_some(held)
+}
+
+fn amount(resources: Option<&BTreeMap<String, Text>>, name: &str) -> u64 {
+    let text = resources.and_then(|resources| resources.get(name));
+    let parsed = text.and_then(|text| Quantity::parse(&text.0).ok());
+    parsed.map_or(0, |quantity| {
+        u64::try_from(quantity.rounded_up(1)).unwrap_or(0)
+    })
+}

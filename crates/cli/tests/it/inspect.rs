@@ -1,0 +1,282 @@
+//! `kubectl inspect gpushare` against an API server: the predecessor's clusters with its own output, and
+//! ours with cards of several sizes.
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use assert_cmd::Command;
+use gpushare_core::record::Record;
+use gpushare_core::{Amounts, Card, CardId, NodeName, Placement, PodUid, gpu, inventory, names};
+use gpushare_kube::convert::PodFacts;
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+
+fn inspect(cluster: &Cluster, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_kubectl-inspect-gpushare"))
+        .args(arguments)
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .output()
+        .unwrap()
+}
+
+fn printed(cluster: &Cluster, arguments: &[&str]) -> String {
+    let output = inspect(cluster, arguments);
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Without what is free: blanks at the end of a line and how long a rule of dashes is.
+fn comparable(text: &str) -> Vec<String> {
+    let line = |line: &str| {
+        let line = line.trim_end();
+        let rule = !line.is_empty() && line.chars().all(|character| character == '-');
+        if rule {
+            "-".to_owned()
+        } else {
+            line.to_owned()
+        }
+    };
+    text.lines().map(line).collect()
+}
+
+fn items(path: &Path) -> Vec<Value> {
+    let list: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    list["items"].as_array().unwrap().clone()
+}
+
+/// The predecessor's objects and what it printed for them.
+async fn equals_the_predecessor(sample: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data/inspect")
+        .join(sample);
+    let cluster = Cluster::start().await;
+    for node in items(&folder.join("nodes.json")) {
+        cluster.add_node(&node).await;
+    }
+    for pod in items(&folder.join("pods.json")) {
+        cluster.add_pod(&pod).await;
+    }
+    let arguments = fs::read_to_string(folder.join("args")).unwrap_or_default();
+    let arguments: Vec<&str> = arguments.split_whitespace().collect();
+    for (flags, file) in [(vec![], "summary.txt"), (vec!["-d"], "details.txt")] {
+        let golden = fs::read_to_string(folder.join(file)).unwrap();
+        let ours = printed(&cluster, &[flags, arguments.clone()].concat());
+        assert_eq!(
+            comparable(&ours),
+            comparable(&golden),
+            "{file}:\n{ours}\n{golden}"
+        );
+    }
+}
+
+macro_rules! samples {
+    ($($name:ident: $folder:literal;)*) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $name() {
+            equals_the_predecessor($folder).await;
+        }
+    )*};
+}
+
+samples! {
+    two_nodes_look_as_the_predecessor_printed_them: "two-nodes";
+    memory_in_mib_looks_as_the_predecessor_printed_it: "mib";
+    one_node_looks_as_the_predecessor_printed_it: "one-node-arg";
+    a_pod_without_a_card_is_pending_as_the_predecessor_printed_it: "pending";
+    a_cluster_without_cards_looks_as_the_predecessor_printed_it: "none";
+}
+
+fn theirs(name: &str, memory: u64, cards: u64) -> Value {
+    json!({
+        "metadata": {"name": name},
+        "status": {
+            "allocatable": {"aliyun.com/gpu-mem": memory.to_string(), "aliyun.com/gpu-count": cards.to_string()},
+            "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
+        },
+    })
+}
+
+fn pod(name: &str, node: &str, limits: &[Value], annotations: &Value) -> Value {
+    let containers: Vec<Value> = limits
+        .iter()
+        .enumerate()
+        .map(|(index, limits)| json!({"name": format!("c{index}"), "image": "x", "resources": {"limits": limits}}))
+        .collect();
+    json!({
+        "metadata": {"name": name, "namespace": "default", "annotations": annotations},
+        "spec": {"nodeName": node, "containers": containers},
+        "status": {"phase": "Running"},
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_cards_of_a_pod_are_read_from_the_newer_annotation() {
+    let cluster = Cluster::start().await;
+    cluster.add_node(&theirs("four", 60, 4)).await;
+    cluster.add_node(&theirs("two", 32, 2)).await;
+    let limits = [
+        json!({"aliyun.com/gpu-mem": "5"}),
+        json!({"aliyun.com/gpu-mem": "7"}),
+    ];
+    let allocation = json!({names::aliyun::ALLOCATION: r#"{"0":{"1":2,"3":3},"1":{"1":7}}"#});
+    cluster
+        .add_pod(&pod("wide", "four", &limits, &allocation))
+        .await;
+    let nonsense = json!({names::aliyun::ALLOCATION: "[]", names::aliyun::IDX: "1"});
+    cluster
+        .add_pod(&pod("old", "two", &limits, &nonsense))
+        .await;
+    insta::assert_snapshot!("several_cards_summary", printed(&cluster, &[]));
+    insta::assert_snapshot!("several_cards_details", printed(&cluster, &["--details"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_annotations_are_shown_as_pending_and_break_nothing() {
+    let cluster = Cluster::start().await;
+    cluster.add_node(&theirs("node", 30, 2)).await;
+    let limits = [json!({"aliyun.com/gpu-mem": "3"})];
+    for (name, index) in [
+        ("minus", "-1"),
+        ("far", "7"),
+        ("word", "first"),
+        ("huge", "99999999999999999999"),
+    ] {
+        let annotations = json!({names::aliyun::IDX: index});
+        cluster
+            .add_pod(&pod(name, "node", &limits, &annotations))
+            .await;
+    }
+    let usage: Value = serde_json::from_str(&printed(&cluster, &["-o", "json"])).unwrap();
+    assert_eq!(usage["nodes"][0]["pending"], 12);
+    assert_eq!(usage["nodes"][0]["allocated"], 12);
+    assert_eq!(usage["nodes"][0]["cards"][0]["allocated"], 0);
+}
+
+/// A node with our agent: a small card and a large one.
+fn ours(name: &str, aliyun: Option<u64>) -> Value {
+    let cards: Vec<Card> = [(0, 15_109), (1, 81_559)]
+        .map(|(index, memory)| Card {
+            id: CardId::new(format!("GPU-{index}")),
+            class: gpu::CLASS.into(),
+            index,
+            model: "Tesla".into(),
+            capacity: Amounts::of(gpu::MEMORY, memory).with(gpu::CORE, 100),
+            healthy: true,
+        })
+        .to_vec();
+    let mut node = match aliyun {
+        Some(memory) => theirs(name, memory, 2),
+        None => json!({"metadata": {"name": name}, "status": {}}),
+    };
+    node["metadata"]["annotations"] =
+        json!({names::CARDS: inventory::encode(&gpu::classes(), &cards)});
+    node
+}
+
+/// Creates the pod with the record that the extender would write.
+async fn place(cluster: &Cluster, name: &str, node: &str, limits: &Value, card: &str) {
+    let pod = pod(name, node, std::slice::from_ref(limits), &json!({}));
+    let uid = cluster.add_pod(&pod).await;
+    let dialects = gpu::dialects(gpu::AliyunUnit::GiB);
+    let facts = PodFacts::new(&serde_json::from_value(pod).unwrap(), &dialects);
+    let placement = Placement::on_one_card(&facts.ask.unwrap().unwrap(), &CardId::new(card));
+    let (uid, node) = (PodUid::new(uid), NodeName::new(node));
+    let record = Record::new(uid, node, &dialects.classes, &placement);
+    let annotations = json!({names::ALLOCATION: record.encode()});
+    cluster.annotate(name, &annotations).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cards_of_several_sizes_have_their_own_totals() {
+    let cluster = Cluster::start().await;
+    cluster.add_node(&ours("mixed", None)).await;
+    let three_gib = json!({"aliyun.com/gpu-mem": "3"});
+    let some_mib = json!({"gpushare.io/gpu": "1", "gpushare.io/gpu-mem": "2500"});
+    let whole = json!({"gpushare.io/gpu": "1"});
+    place(&cluster, "gib", "mixed", &three_gib, "GPU-0").await;
+    place(&cluster, "mib", "mixed", &some_mib, "GPU-0").await;
+    place(&cluster, "whole", "mixed", &whole, "GPU-1").await;
+    insta::assert_snapshot!("mixed_summary", printed(&cluster, &[]));
+    insta::assert_snapshot!("mixed_details", printed(&cluster, &["-d", "mixed"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_counts_in_gib_is_shown_in_gib_where_that_is_exact() {
+    let cluster = Cluster::start().await;
+    cluster.add_node(&ours("mixed", Some(93))).await;
+    cluster.add_node(&theirs("theirs", 30, 2)).await;
+    place(
+        &cluster,
+        "gib",
+        "mixed",
+        &json!({"aliyun.com/gpu-mem": "3"}),
+        "GPU-1",
+    )
+    .await;
+    let summary = printed(&cluster, &[]);
+    assert!(summary.contains("GPU Memory(GiB)"), "{summary}");
+    assert!(
+        summary.contains("0/14                   3/79                   3/93"),
+        "{summary}"
+    );
+    let part = json!({"gpushare.io/gpu": "1", "gpushare.io/gpu-mem": "2500"});
+    place(&cluster, "mib", "mixed", &part, "GPU-1").await;
+    let summary = printed(&cluster, &[]);
+    assert!(summary.contains("GPU Memory(MiB)"), "{summary}");
+    assert!(summary.contains("5572/81559"), "{summary}");
+    assert!(summary.contains("0/15360"), "{summary}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_our_nodes_pods_of_the_predecessor_and_pods_without_a_record_are_seen() {
+    let cluster = Cluster::start().await;
+    cluster.add_node(&ours("mixed", Some(93))).await;
+    let limits = [json!({"aliyun.com/gpu-mem": "3"})];
+    cluster
+        .add_pod(&pod(
+            "moved",
+            "mixed",
+            &limits,
+            &json!({names::aliyun::IDX: "1"}),
+        ))
+        .await;
+    cluster
+        .add_pod(&pod("forced", "mixed", &limits, &json!({})))
+        .await;
+    insta::assert_snapshot!("moved_details", printed(&cluster, &["-d"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_get_an_object() {
+    let cluster = Cluster::start().await;
+    cluster.add_node(&theirs("node", 30, 2)).await;
+    let limits = [json!({"aliyun.com/gpu-mem": "3"})];
+    cluster
+        .add_pod(&pod(
+            "one",
+            "node",
+            &limits,
+            &json!({names::aliyun::IDX: "1"}),
+        ))
+        .await;
+    insta::assert_snapshot!("object", printed(&cluster, &["-o", "json"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_name_what_failed_and_what_to_do() {
+    let cluster = Cluster::start().await;
+    let complaint = |output: &Output| String::from_utf8(output.stderr.clone()).unwrap();
+    let unknown = inspect(&cluster, &["nosuch"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(
+        complaint(&unknown).contains("there is no node \"nosuch\"; kubectl get nodes lists them")
+    );
+    fs::remove_file(cluster.kubeconfig()).unwrap();
+    let nowhere = inspect(&cluster, &[]);
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(
+        complaint(&nowhere).contains("cannot find a cluster: give --kubeconfig or set KUBECONFIG")
+    );
+}

@@ -1,0 +1,14 @@
+//! The plugins as a user calls them.
+
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "the helpers of tests are tests too and stop at the first surprise"
+)]
+
+mod cluster;
+mod command_line;
+mod from_cluster;
+mod inspect;
+mod simulate;
