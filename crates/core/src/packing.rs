@@ -121,6 +121,13 @@ impl Packing {
         }
     }
 
+    /// Learns from many requests that were not seen before.
+    pub fn observe_all<'a>(&mut self, requests: impl Iterator<Item = (&'a PodAsk, Host)>) {
+        let shapes = requests.filter_map(|(ask, host)| self.shape(Some(ask), host));
+        let shapes: Vec<Shape> = shapes.collect();
+        self.fleet.observe_all(shapes);
+    }
+
     /// Learns that a pod that had cards has ended.
     pub fn observe_end(&mut self, ask: &PodAsk, host: Host) {
         if let Some(shape) = self.shape(Some(ask), host) {

@@ -177,11 +177,7 @@ impl Fleet {
         if self.published.is_some() {
             return;
         }
-        let grains = self.stock.demand(&self.pools, shape);
-        self.mix.observe(shape);
-        self.turnover.came(grains);
-        self.asked = self.asked.saturating_add(grains);
-        self.requests += 1;
+        self.count(shape);
         let due = if self.requests < LESSON_EVERY {
             self.requests >= FIRST_LESSON && self.requests.is_power_of_two()
         } else {
@@ -196,6 +192,28 @@ impl Fleet {
                 self.journal.begin_edition();
             }
         }
+    }
+
+    /// Learns from many requests at once, such as those that run at a start: one lesson for all.
+    pub fn observe_all(&mut self, shapes: impl IntoIterator<Item = Shape>) {
+        if self.published.is_some() {
+            return;
+        }
+        let before = self.requests;
+        for shape in shapes {
+            self.count(&shape);
+        }
+        if self.requests > before && self.requests >= FIRST_LESSON {
+            self.learn();
+        }
+    }
+
+    fn count(&mut self, shape: &Shape) {
+        let grains = self.stock.demand(&self.pools, shape);
+        self.mix.observe(shape);
+        self.turnover.came(grains);
+        self.asked = self.asked.saturating_add(grains);
+        self.requests += 1;
     }
 
     /// Learns that a pod that was placed has ended.

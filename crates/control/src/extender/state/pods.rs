@@ -140,11 +140,9 @@ impl State {
                 _ => {}
             }
         }
-        for (uid, pod) in &pods {
-            if !self.pods.contains_key(uid) {
-                self.packing.observe(&pod.ask, pod.host);
-            }
-        }
+        let new = pods.iter().filter(|(uid, _)| !self.pods.contains_key(*uid));
+        self.packing
+            .observe_all(new.map(|(_, pod)| (&pod.ask, pod.host)));
         let before = self.keep_only(pods);
         self.stop_waiting_unless_pending(|pod| before.contains_key(pod));
         self.replace_claims(claims);
