@@ -123,14 +123,27 @@ impl Ledger {
 
     /// Whether the node can take the pod now. Changes nothing.
     pub fn fit(&self, node: &str, pod: &PodUid, search: &Search<'_>) -> Result<(), Why> {
-        if let Some(booking) = self.bookings.get(pod) {
-            return booking.fit_again(node);
+        self.fitting(pod, search)(node)
+    }
+
+    /// [`Self::fit`] for many nodes, with what is known of the pod looked up once.
+    pub fn fitting<'a>(
+        &'a self,
+        pod: &'a PodUid,
+        search: &'a Search<'_>,
+    ) -> impl Fn(&str) -> Result<(), Why> + 'a {
+        let booking = self.bookings.get(pod);
+        let claim = self.claims.get(pod).filter(|_| booking.is_none());
+        move |node| {
+            if let Some(booking) = booking {
+                return booking.fit_again(node);
+            }
+            let why = match claim.filter(|claim| claim.node.as_str() == node) {
+                Some(_) => search.why(&self.rooms_without_claims(node, |other| other == pod)),
+                None => search.why(self.cards(node)),
+            };
+            why.map_or(Ok(()), Err)
         }
-        let why = match self.claim_on(node, pod) {
-            Some(_) => search.why(&self.rooms_without_claims(node, |other| other == pod)),
-            None => search.why(self.cards(node)),
-        };
-        why.map_or(Ok(()), Err)
     }
 
     /// What would stay free on the cards that the pod would get; nothing when it does not fit.

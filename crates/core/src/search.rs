@@ -392,15 +392,11 @@ impl Group<'_> {
             (free, part.on(&room.card.capacity))
         };
         (0..MAX_DIMENSIONS).find_map(|dimension| {
-            let mut each: Vec<(u64, u64)> = rooms
-                .iter()
-                .map(|room| on(room))
-                .map(|(free, needed): (Amounts, Amounts)| {
-                    (free.get(dimension), needed.get(dimension))
-                })
-                .collect();
-            each.sort_unstable_by(|a, b| b.cmp(a));
-            let (most, needed) = *each.get(wanted.checked_sub(1)?)?;
+            let each = rooms.iter().map(|room| {
+                let (free, needed) = on(room);
+                (free.get(dimension), needed.get(dimension))
+            });
+            let (most, needed) = largest(each, wanted)?;
             let named = self.class.dimension(dimension)?;
             (most < needed).then(|| Shortage::amount(ask.cards, named, needed, most))
         })
@@ -413,6 +409,16 @@ fn admits(room: &CardRoom, want: &Want, without: Obstacles) -> bool {
         return room.admits(want);
     }
     want.on(&room.card.capacity).fits_in(&room.card.capacity)
+}
+
+/// The largest but so many, counted from 1.
+fn largest<T: Ord>(each: impl Iterator<Item = T>, place: usize) -> Option<T> {
+    if place == 1 {
+        return each.max();
+    }
+    let mut each: Vec<T> = each.collect();
+    each.sort_unstable_by(|a, b| b.cmp(a));
+    each.into_iter().nth(place.checked_sub(1)?)
 }
 
 fn number(cards: u32) -> usize {

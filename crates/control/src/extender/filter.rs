@@ -30,9 +30,8 @@ pub(super) fn filter<'a>(
         }
     };
     let search = state.ledger().search(ask);
-    let answer = Answer::of(candidates, |name| {
-        state.ledger().fit(name, &pod.uid, &search).err()
-    });
+    let fit = state.ledger().fitting(&pod.uid, &search);
+    let answer = Answer::of(candidates, |name| fit(name).err());
     // That a pod is bound or being bound is no matter of the nodes. As an error the scheduler tries it
     // again soon; as a refusal by every node it would wait for some event in the cluster.
     let held = state.ledger().booking(pod.uid.as_str()).is_some();
