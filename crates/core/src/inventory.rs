@@ -75,7 +75,7 @@ pub fn decode(classes: &Classes, text: &str) -> Result<Vec<Card>, InventoryError
         return Err(InventoryError::Version(inventory.version));
     }
     let mut seen = BTreeSet::new();
-    let mut cards = Vec::new();
+    let mut cards: Vec<Card> = Vec::new();
     for entry in inventory.cards {
         let Some(class) = classes.get(&entry.class) else {
             continue;
@@ -89,11 +89,13 @@ pub fn decode(classes: &Classes, text: &str) -> Result<Vec<Card>, InventoryError
                 dimension,
             }
         })?;
+        let alike = cards.iter().find(|card| *card.model == *entry.model);
+        let model = alike.map_or_else(|| entry.model.into(), |card| card.model.clone());
         cards.push(Card {
             id: entry.id,
             class: class.name.clone(),
             index: entry.index,
-            model: entry.model.into(),
+            model,
             capacity,
             healthy: entry.healthy,
         });

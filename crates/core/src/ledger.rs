@@ -22,8 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::amounts::{Amounts, Classes};
 use crate::card::Card;
-use crate::ids::{CardId, NodeName, PodUid};
-use crate::placement::{Hold, Placement};
+use crate::ids::{NodeName, PodUid};
+use crate::placement::{Charges, Placement};
 use crate::request::PodAsk;
 use crate::room::CardRoom;
 use crate::search::Search;
@@ -49,7 +49,7 @@ pub struct Booking {
     pub node: NodeName,
     pub placement: Placement,
     pub state: State,
-    charges: BTreeMap<CardId, Hold>,
+    charges: Charges,
 }
 
 /// A pod that the API server shows bound, with a record that was verified.
@@ -318,7 +318,7 @@ impl Ledger {
         pod: &PodUid,
         node_name: &NodeName,
         ask: &PodAsk,
-        placement: Placement,
+        mut placement: Placement,
         state: State,
     ) {
         if self
@@ -328,8 +328,12 @@ impl Ledger {
         {
             self.suspend_claim(pod);
         }
+        let known = self.nodes.get_key_value(node_name);
+        let name = known.map_or(node_name, |(known, _)| known).clone();
+        let node = self.nodes.entry(name.clone()).or_default();
+        // Tens of thousands of bookings share the texts of the names.
+        placement.share_ids(node.cards.iter().map(|room| &room.card.id));
         let charges = placement.charges(ask);
-        let node = self.nodes.entry(node_name.clone()).or_default();
         node.pods.insert(pod.clone());
         for (id, hold) in &charges {
             if let Some(room) = node.cards.iter_mut().find(|room| room.card.id == *id) {
@@ -337,7 +341,7 @@ impl Ledger {
             }
         }
         let booking = Booking {
-            node: node_name.clone(),
+            node: name,
             placement,
             state,
             charges,
@@ -348,7 +352,7 @@ impl Ledger {
 
 impl Booking {
     /// What each card keeps for the pod.
-    pub fn charges(&self) -> &BTreeMap<CardId, Hold> {
+    pub fn charges(&self) -> &Charges {
         &self.charges
     }
 

@@ -220,7 +220,7 @@ impl Packing {
     }
 
     fn policy(&self, ask: Option<&PodAsk>) -> Policy {
-        let asks = ask.map(|ask| ask.containers.as_slice()).unwrap_or_default();
+        let asks = ask.map(|ask| &*ask.containers).unwrap_or_default();
         let named = asks.iter().find_map(|ask| ask.choice.policy.as_deref());
         let known = |name: &str| policy::FOR_PODS.into_iter().find(|p| p.name == name);
         named.and_then(known).unwrap_or(*self.fleet.policy())

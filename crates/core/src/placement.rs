@@ -1,6 +1,5 @@
 //! A placement: which container holds how much on which card.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::amounts::Amounts;
@@ -90,8 +89,18 @@ impl Placement {
         cards
     }
 
+    /// Takes over the given ids in place of equal ones of its own.
+    pub(crate) fn share_ids<'a>(&mut self, known: impl Iterator<Item = &'a CardId> + Clone) {
+        let shares = self.containers.iter_mut();
+        for share in shares.flat_map(|placed| &mut placed.shares) {
+            if let Some(same) = known.clone().find(|id| **id == share.card) {
+                share.card = same.clone();
+            }
+        }
+    }
+
     /// What each card must keep for the pod: the peak of its containers there.
-    pub fn charges(&self, ask: &PodAsk) -> BTreeMap<CardId, Hold> {
+    pub fn charges(&self, ask: &PodAsk) -> Charges {
         self.cards()
             .into_iter()
             .map(|card| (card.clone(), self.charge(ask, card)))
@@ -100,7 +109,7 @@ impl Placement {
 
     fn charge(&self, ask: &PodAsk, card: &CardId) -> Hold {
         let mut held: Vec<(Role, Amounts)> = Vec::new();
-        for ask in &ask.containers {
+        for ask in ask.containers.iter() {
             let placed = self.container(&ask.class, &ask.container);
             let mut shares = placed.into_iter().flat_map(|placed| &placed.shares);
             match shares
@@ -113,5 +122,79 @@ impl Placement {
             }
         }
         Hold::Part(peak(held.into_iter()))
+    }
+}
+
+/// What each of several cards keeps for a pod, in the order of card ids. Every booking has one, and nearly
+/// all name a single card: a map of that would take ten times the memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Charges(Box<[(CardId, Hold)]>);
+
+impl Charges {
+    pub fn get(&self, card: &CardId) -> Option<&Hold> {
+        let found = self.0.binary_search_by(|(id, _)| id.cmp(card));
+        found
+            .ok()
+            .and_then(|at| self.0.get(at))
+            .map(|(_, hold)| hold)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&CardId, &Hold)> {
+        self.into_iter()
+    }
+
+    pub fn keys(&self) -> impl Iterator<Item = &CardId> {
+        self.0.iter().map(|(id, _)| id)
+    }
+}
+
+/// Of a card that is named twice the last word holds.
+impl FromIterator<(CardId, Hold)> for Charges {
+    fn from_iter<I: IntoIterator<Item = (CardId, Hold)>>(charges: I) -> Self {
+        let mut charges: Vec<(CardId, Hold)> = charges.into_iter().collect();
+        charges.reverse();
+        charges.sort_by(|a, b| a.0.cmp(&b.0));
+        charges.dedup_by(|later, kept| later.0 == kept.0);
+        Self(charges.into())
+    }
+}
+
+impl<'a> IntoIterator for &'a Charges {
+    type Item = (&'a CardId, &'a Hold);
+    type IntoIter = std::iter::Map<
+        std::slice::Iter<'a, (CardId, Hold)>,
+        fn(&'a (CardId, Hold)) -> (&'a CardId, &'a Hold),
+    >;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter().map(|(id, hold)| (id, hold))
+    }
+}
+
+impl IntoIterator for Charges {
+    type Item = (CardId, Hold);
+    type IntoIter = std::vec::IntoIter<(CardId, Hold)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_vec().into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charges_are_found_by_card_and_the_last_word_holds() {
+        let part = |amount| Hold::Part(Amounts::of(0, amount));
+        let named = [("b", part(1)), ("a", Hold::Whole), ("b", part(2))];
+        let charges: Charges = named
+            .into_iter()
+            .map(|(card, hold)| (CardId::new(card), hold))
+            .collect();
+        assert_eq!(charges.get(&"a".into()), Some(&Hold::Whole));
+        assert_eq!(charges.get(&"b".into()), Some(&part(2)));
+        assert_eq!(charges.get(&"c".into()), None);
+        assert!(charges.keys().map(CardId::as_str).eq(["a", "b"]));
     }
 }

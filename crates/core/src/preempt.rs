@@ -16,12 +16,10 @@ mod claim;
 mod dive;
 mod sets;
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
-
-use crate::ids::{CardId, PodUid};
-use crate::placement::{Hold, Placement};
+use crate::ids::PodUid;
+use crate::placement::{Charges, Placement};
 use crate::room::CardRoom;
+use std::cmp::Reverse;
 
 pub use choose::{Steps, choose};
 pub use claim::{ClaimError, ClaimRecord, Evictor};
@@ -57,7 +55,7 @@ pub struct Occupant<'a> {
     pub guard: Guard,
     /// It goes whatever is decided here: it is ending already, or somebody else evicts it.
     pub going: bool,
-    pub charges: &'a BTreeMap<CardId, Hold>,
+    pub charges: &'a Charges,
 }
 
 /// A node as a place for preemption.

@@ -34,6 +34,9 @@ pub struct Part {
 impl Part {
     /// The amounts on a card of this capacity.
     pub fn on(&self, capacity: &Amounts) -> Amounts {
+        if self.percent.is_zero() {
+            return self.amounts;
+        }
         self.amounts
             .saturating_add(&self.percent.percent_of(capacity))
     }
@@ -67,7 +70,7 @@ impl Want {
 }
 
 /// One container's valid request for cards of one class.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ContainerAsk {
     pub container: Box<str>,
     pub role: Role,
@@ -92,10 +95,10 @@ impl ContainerAsk {
 }
 
 /// A pod's valid request: at least one container, in the pod's own order (init containers first). A
-/// container that asks for two classes is here twice.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// container that asks for two classes is here twice. Clones share it: pods come in crowds of equals.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodAsk {
-    pub containers: Vec<ContainerAsk>,
+    pub containers: Arc<[ContainerAsk]>,
 }
 
 impl PodAsk {

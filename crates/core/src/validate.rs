@@ -116,7 +116,9 @@ pub fn validate(dialects: &Dialects, pod: &PodView<'_>) -> Result<Option<PodAsk>
         }
     }
     if violations.is_empty() {
-        Ok(Some(PodAsk { containers: asks }))
+        Ok(Some(PodAsk {
+            containers: asks.into(),
+        }))
     } else {
         Err(Violations(violations))
     }

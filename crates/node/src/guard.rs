@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use gpushare_core::ledger::Bound;
-use gpushare_core::placement::Hold;
+use gpushare_core::placement::{Charges, Hold};
 use gpushare_core::room::CardRoom;
 use gpushare_core::{Amounts, Card, CardId, Classes, Placement, PodUid, gpu};
 use thiserror::Error;
@@ -20,7 +20,7 @@ pub struct Tally {
 #[derive(Clone, Debug)]
 struct Admitted {
     placement: Placement,
-    charges: BTreeMap<CardId, Hold>,
+    charges: Charges,
     /// The containers have ended for good; the first record is still remembered.
     ended: bool,
 }
@@ -187,7 +187,7 @@ fn check_shares(bound: &Bound, card: &Card) -> Result<(), GuardRefusal> {
 }
 
 /// What the pod holds on the cards that this agent serves.
-fn charges(bound: &Bound) -> BTreeMap<CardId, Hold> {
+fn charges(bound: &Bound) -> Charges {
     bound.placement.of_class(gpu::CLASS).charges(&bound.ask)
 }
 

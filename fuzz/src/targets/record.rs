@@ -47,7 +47,7 @@ pub(crate) fn check(data: &[u8]) -> Verdict {
 
 /// Every container has what it asks for, on cards of its own.
 pub(super) fn check_placement(placement: &Placement, ask: &PodAsk) {
-    for asked in &ask.containers {
+    for asked in ask.containers.iter() {
         let placed = placement.container(&asked.class, &asked.container);
         let placed = placed.expect("every container that asks is placed");
         let cards: BTreeSet<_> = placed.shares.iter().map(|share| &share.card).collect();
@@ -78,9 +78,10 @@ pub(super) fn ask(memory: u64, cards: u32) -> PodAsk {
     };
     let share = Want::share(Amounts::of(MEMORY, memory));
     PodAsk {
-        containers: vec![
+        containers: [
             container("setup", Role::Init, 1, Want::Whole),
             container("main", Role::App, cards, share),
-        ],
+        ]
+        .into(),
     }
 }

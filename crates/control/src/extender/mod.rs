@@ -22,6 +22,7 @@ mod notices;
 mod preempt;
 mod prioritize;
 mod routes;
+mod sharing;
 mod start;
 mod state;
 mod telling;
@@ -48,6 +49,7 @@ use crate::config::Config;
 use crate::leader::Leadership;
 use body::BodyRoom;
 use metrics::Metrics;
+use sharing::Asks;
 use state::{Bells, Refused, State};
 use watch::{Nodes, Pods};
 
@@ -65,6 +67,7 @@ struct Shared {
     tasks: Tasks,
     metrics: Metrics,
     body_room: BodyRoom,
+    asks: Mutex<Asks>,
     leadership: Leadership,
     /// The last term in which binds were opened.
     binds_open: watched::Sender<Option<u64>>,
@@ -106,6 +109,7 @@ impl Extender {
         Self(Arc::new(Shared {
             metrics: Metrics::new(state.clone(), &leadership),
             body_room: BodyRoom::new(config.max_body),
+            asks: Mutex::default(),
             config,
             dialects,
             state,

@@ -40,7 +40,10 @@ impl Index<slim::Pod> for Pods<'_> {
     type Value = Seen;
 
     fn reduce(&self, pod: &slim::Pod) -> Seen {
-        let facts = PodFacts::new(pod, &self.0.0.dialects);
+        let mut facts = PodFacts::new(pod, &self.0.0.dialects);
+        if let Ok(Some(ask)) = &mut facts.ask {
+            *ask = self.0.0.asks.lock().shared(ask.clone());
+        }
         match &facts.ask {
             Ok(Some(_)) if !facts.ended => Seen::Ours(facts),
             Err(violations) if !facts.ended && facts.node.is_none() => Seen::Invalid(Notice {

@@ -5,11 +5,9 @@
 //! while they can take it. While the pod is booked on the claim's node, the booking counts instead;
 //! if that booking ends, the claim counts again.
 
-use std::collections::BTreeMap;
-
 use super::{Ledger, Node};
-use crate::ids::{CardId, NodeName, PodUid};
-use crate::placement::{Hold, Placement};
+use crate::ids::{NodeName, PodUid};
+use crate::placement::{Charges, Hold, Placement};
 use crate::request::PodAsk;
 use crate::room::CardRoom;
 
@@ -17,7 +15,7 @@ use crate::room::CardRoom;
 pub struct Claim {
     pub node: NodeName,
     pub placement: Placement,
-    pub(super) charges: BTreeMap<CardId, Hold>,
+    pub(super) charges: Charges,
 }
 
 impl Ledger {
@@ -133,11 +131,7 @@ impl Node {
     }
 }
 
-fn each_room(
-    rooms: &mut [CardRoom],
-    charges: &BTreeMap<CardId, Hold>,
-    change: fn(&mut CardRoom, &Hold),
-) {
+fn each_room(rooms: &mut [CardRoom], charges: &Charges, change: fn(&mut CardRoom, &Hold)) {
     for (id, hold) in charges {
         if let Some(room) = rooms.iter_mut().find(|room| room.card.id == *id) {
             change(room, hold);

@@ -92,19 +92,20 @@ mod tests {
     use crate::request::{ContainerAsk, Role, Want};
     use crate::{Amounts, CardId};
 
-    fn ask() -> PodAsk {
+    fn ask(memory: u64) -> PodAsk {
         PodAsk {
-            containers: vec![ContainerAsk {
+            containers: [ContainerAsk {
                 container: "c".into(),
                 role: Role::App,
                 index: 0,
                 class: gpu::CLASS.into(),
                 dialect: gpu::OURS.into(),
                 cards: 1,
-                want: Want::share(Amounts::of(MEMORY, 4)),
+                want: Want::share(Amounts::of(MEMORY, memory)),
                 limit: Amounts::ZERO,
                 choice: std::sync::Arc::default(),
-            }],
+            }]
+            .into(),
         }
     }
 
@@ -130,16 +131,15 @@ mod tests {
     fn a_claim_survives_a_round_trip_and_gives_its_placement() {
         let read = ClaimRecord::decode(&claim().encode()).unwrap();
         assert_eq!(read, claim());
-        let verified = read.verify(&"uid".into(), &gpu::classes(), &ask());
+        let verified = read.verify(&"uid".into(), &gpu::classes(), &ask(4));
         assert_eq!(verified, Ok(placement()));
     }
 
     #[test]
     fn a_claim_of_another_pod_or_for_another_request_is_not_believed() {
-        let other = claim().verify(&"other".into(), &gpu::classes(), &ask());
+        let other = claim().verify(&"other".into(), &gpu::classes(), &ask(4));
         assert!(matches!(other, Err(ClaimError::Record(_))), "{other:?}");
-        let mut larger = ask();
-        larger.containers[0].want = Want::share(Amounts::of(MEMORY, 5));
+        let larger = ask(5);
         let larger = claim().verify(&"uid".into(), &gpu::classes(), &larger);
         assert!(matches!(larger, Err(ClaimError::Record(_))), "{larger:?}");
     }

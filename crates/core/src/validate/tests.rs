@@ -25,7 +25,7 @@ fn check(limits: &[(&str, &str)]) -> Result<Option<ContainerAsk>, String> {
         annotations: Vec::new(),
     };
     validate(&all_dialects(), &pod)
-        .map(|ask| ask.and_then(|ask| ask.containers.into_iter().next()))
+        .map(|ask| ask.and_then(|ask| ask.containers.first().cloned()))
         .map_err(|violations| violations.to_string())
 }
 

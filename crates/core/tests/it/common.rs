@@ -21,7 +21,7 @@ pub(crate) fn card(index: u32, memory: u64) -> Card {
 
 pub(crate) fn ask(memory: u64) -> PodAsk {
     PodAsk {
-        containers: vec![container("c", Role::App, 1, share(memory))],
+        containers: [container("c", Role::App, 1, share(memory))].into(),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The ledger's behaviour, case by case.
 
-use crate::common::{ask, bound, card, fit, ledger, node, pod, used};
+use crate::common::{ask, bound, card, container, fit, ledger, node, pod, share, used};
 use gpushare_core::ledger::State;
+use gpushare_core::request::{PodAsk, Role};
 use gpushare_core::{Placement, Why};
 
 #[test]
@@ -153,10 +154,11 @@ fn a_relist_ends_what_is_gone_and_asks_about_what_it_could_not_know() {
 
 #[test]
 fn two_containers_of_a_pod_are_charged_together() {
-    let mut both = ask(3);
-    let mut second = both.containers[0].clone();
-    second.container = "d".into();
-    both.containers.push(second);
+    let both = PodAsk {
+        containers: ["c", "d"]
+            .map(|name| container(name, Role::App, 1, share(3)))
+            .into(),
+    };
     let mut ledger = ledger(&[("n", &[5, 6])]);
     let placement: Placement = ledger.reserve(&pod(0), &node("n"), &both).unwrap();
     assert_eq!(placement.containers.len(), 2);

@@ -2,12 +2,10 @@
 
 mod every_set;
 
-use std::collections::BTreeMap;
-
 use gpushare_core::amounts::DeviceClass;
 use gpushare_core::card::Card;
 use gpushare_core::gpu::{self, MEMORY};
-use gpushare_core::placement::Hold;
+use gpushare_core::placement::{Charges, Hold};
 use gpushare_core::preempt::{Cost, Guard, Occupant, Plan, Site, Spending, Steps, choose};
 use gpushare_core::request::{PodAsk, Role};
 use gpushare_core::room::CardRoom;
@@ -26,7 +24,7 @@ struct Pod {
     started: i64,
     guard: Guard,
     going: bool,
-    charges: BTreeMap<CardId, Hold>,
+    charges: Charges,
 }
 
 impl Pod {
@@ -233,7 +231,7 @@ fn a_large_node_is_decided_within_its_steps() {
         .collect();
     let node = Node::new(&[31; 16], &pods);
     let ask = PodAsk {
-        containers: vec![container("c", Role::App, 8, share(20))],
+        containers: [container("c", Role::App, 8, share(20))].into(),
     };
     let classes = classes();
     let search = Search::new(&classes, &ask);

@@ -13,7 +13,9 @@ use gpushare_core::{Amounts, Card, PodUid, Search};
 use proptest::prelude::*;
 
 fn asks(containers: Vec<ContainerAsk>) -> PodAsk {
-    PodAsk { containers }
+    PodAsk {
+        containers: containers.into(),
+    }
 }
 
 fn one(cards: u32, want: Want) -> PodAsk {
@@ -177,11 +179,12 @@ fn with_model(index: u32, memory: u64, model: &str) -> Card {
 
 #[test]
 fn the_reason_is_the_fewest_things_that_would_have_to_change() {
-    let mut ask = one(1, share(6));
-    ask.containers[0].choice = Arc::new(Choice {
+    let mut choosy = container("c", Role::App, 1, share(6));
+    choosy.choice = Arc::new(Choice {
         models: Pattern::words("A10").into_iter().collect(),
         ..Choice::default()
     });
+    let ask = asks(vec![choosy]);
     let mut books = ledger(&[]);
     let sick = Card {
         healthy: false,
@@ -336,13 +339,13 @@ pub(crate) fn fits_without(books: &Ledger, name: &str, ask: &PodAsk, by: Obstacl
             new
         })
         .collect();
-    let mut ask = ask.clone();
+    let mut containers = ask.containers.to_vec();
     if by.choice {
-        for container in &mut ask.containers {
+        for container in &mut containers {
             container.choice = Arc::default();
         }
     }
-    Search::new(books.classes(), &ask).fits(&rooms)
+    Search::new(books.classes(), &asks(containers)).fits(&rooms)
 }
 
 /// The same obstacles with one of them left out.

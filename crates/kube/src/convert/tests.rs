@@ -1,5 +1,5 @@
 use gpushare_core::gpu::{self, AliyunUnit};
-use gpushare_core::request::Want;
+use gpushare_core::request::{PodAsk, Want};
 use gpushare_core::{Amounts, CardId, Placement};
 use serde_json::{Value, json};
 
@@ -49,8 +49,16 @@ fn a_pod_without_our_resources_asks_nothing() {
 
 fn recorded(record_uid: &str, record_node: &str, card_memory: u64) -> PodFacts {
     let mut value = pod(&json!({"aliyun.com/gpu-mem": "3"}));
-    let mut ask = facts(value.clone()).ask.unwrap().unwrap();
-    ask.containers[0].want = Want::share(Amounts::of(gpu::MEMORY, card_memory));
+    let mut asking = facts(value.clone())
+        .ask
+        .unwrap()
+        .unwrap()
+        .containers
+        .to_vec();
+    asking[0].want = Want::share(Amounts::of(gpu::MEMORY, card_memory));
+    let ask = PodAsk {
+        containers: asking.into(),
+    };
     let placement = Placement::on_one_card(&ask, &CardId::new("GPU-1"));
     let record = Record::new(
         PodUid::new(record_uid),

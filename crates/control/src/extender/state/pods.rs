@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 
 use gpushare_core::ledger::{Bound, State as Booked};
-use gpushare_core::{Host, NodeName, PodUid};
+use gpushare_core::{Host, NodeName, PodAsk, PodUid};
 use gpushare_kube::convert::PodFacts;
 
 use super::{KnownPod, PodRef, State};
 
 impl State {
     /// The pod as it is now. Pods that ask for nothing of ours, or for something invalid, are not kept.
-    pub(crate) fn apply_pod(&mut self, facts: PodFacts) {
+    pub(crate) fn apply_pod(&mut self, mut facts: PodFacts) {
+        self.share_node(&mut facts);
         if facts.ended {
             self.end_pod(&facts.uid);
             return;
@@ -54,6 +55,14 @@ impl State {
         if let Some((node, host)) = takes {
             let changed = self.occupy(pod, Some(&node), host);
             self.redraw(&changed);
+        }
+    }
+
+    /// Lets the pod's node be named by the text that is kept of it already.
+    fn share_node(&self, facts: &mut PodFacts) {
+        let known = |node: &NodeName| self.nodes.get(node).cloned();
+        if let Some(known) = facts.node.as_ref().and_then(known) {
+            facts.node = Some(known);
         }
     }
 
@@ -105,7 +114,8 @@ impl State {
         for (uid, node, host) in others {
             self.packing.set_pod(&uid, Some((&node, host)));
         }
-        for facts in listed.into_iter().filter(|facts| !facts.ended) {
+        for mut facts in listed.into_iter().filter(|facts| !facts.ended) {
+            self.share_node(&mut facts);
             bound.extend(self.believed(&facts));
             let takes = facts.node.as_ref().map(|node| (node, facts.host));
             self.packing.set_pod(&facts.uid, takes);
@@ -141,14 +151,17 @@ impl State {
             }
         }
         let new = pods.iter().filter(|(uid, _)| !self.pods.contains_key(*uid));
-        self.packing
-            .observe_all(new.map(|(_, pod)| (&pod.ask, pod.host)));
+        let new = new.map(|(_, pod)| (pod.ask.clone(), pod.host));
+        let new: Vec<(PodAsk, Host)> = new.collect();
         let before = self.keep_only(pods);
         self.stop_waiting_unless_pending(|pod| before.contains_key(pod));
         self.replace_claims(claims);
         for node in &self.nodes {
             self.packing.redraw(&self.ledger, node);
         }
+        // After that: the lesson looks at what is free.
+        let new = new.iter().map(|(ask, host)| (ask, *host));
+        self.packing.observe_all(new);
         let ledger = &self.ledger;
         self.attempts.retain(|uid, _| {
             let booking = ledger.booking(uid.as_str());

@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpushare_core::placement::Hold;
-use gpushare_core::{CardId, NodeName, PodAsk, PodUid};
+use gpushare_core::placement::Charges;
+use gpushare_core::{NodeName, PodAsk, PodUid};
 use gpushare_kube::convert::PodFacts;
 
 use super::growth::Moment;
@@ -115,7 +115,7 @@ struct Wakes {
 #[derive(Clone, Debug)]
 struct Prospect {
     node: NodeName,
-    charges: BTreeMap<CardId, Hold>,
+    charges: Charges,
     until: Instant,
     /// As it was before the pod was woken.
     heard: Moment,

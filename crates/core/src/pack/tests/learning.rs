@@ -98,6 +98,28 @@ fn a_model_that_others_depend_on_is_left_to_them() {
 }
 
 #[test]
+fn pods_that_run_at_a_start_teach_as_those_that_come_one_by_one() {
+    let rare = Card("rare", (16_000, 100), (16_000, 100));
+    let nodes: [(&str, i64, &[Card]); 2] = [
+        ("a", 64_000, &[rare]),
+        ("b", 64_000, &[card(100), card(100), card(100)]),
+    ];
+    let mut fleet = fleet(LEARNED, &nodes);
+    let only_rare = Shape {
+        pools: fleet.pools().matching(|pool| *pool.model == *"rare"),
+        ..whole(1)
+    };
+    let mix = [whole(1), only_rare];
+    fleet.observe_all(mix.into_iter().take(1));
+    assert_eq!(chosen(&fleet, &whole(1)), "a:0", "one pod is no mix");
+    fleet.observe_all(mix.into_iter().cycle().take(500));
+    assert_eq!(chosen(&fleet, &whole(1)), "b:0");
+    // And what comes after that counts as always.
+    teach(&mut fleet, &[(whole(1), 1)], 20_000);
+    assert_eq!(chosen(&fleet, &whole(1)), "a:0");
+}
+
+#[test]
 fn a_size_that_only_large_cards_can_serve_makes_them_scarce() {
     let large = Card("A100", (80_000, 100), (80_000, 100));
     let nodes: [(&str, i64, &[Card]); 2] = [

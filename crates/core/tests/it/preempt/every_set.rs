@@ -1,6 +1,7 @@
 //! Against trying every set of victims.
 
 use std::cmp::Reverse;
+use std::mem;
 
 use gpushare_core::card::Card;
 use gpushare_core::gpu::{CORE, MEMORY};
@@ -51,7 +52,7 @@ prop_compose! {
 
 fn asks() -> impl Strategy<Value = PodAsk> {
     let one = |cards, want| PodAsk {
-        containers: vec![container("c", Role::App, cards, want)],
+        containers: [container("c", Role::App, cards, want)].into(),
     };
     let beside = move |memory: u64, bandwidth: u64| {
         let nic = ContainerAsk {
@@ -59,14 +60,15 @@ fn asks() -> impl Strategy<Value = PodAsk> {
             ..container("c", Role::App, 1, Want::share(Amounts::of(0, bandwidth)))
         };
         PodAsk {
-            containers: vec![container("c", Role::App, 1, share(memory)), nic],
+            containers: [container("c", Role::App, 1, share(memory)), nic].into(),
         }
     };
     let two = |a: u64, b: u64, cards: u32| PodAsk {
-        containers: vec![
+        containers: [
             container("a", Role::App, cards, share(a)),
             container("b", Role::App, 1, share(b)),
-        ],
+        ]
+        .into(),
     };
     prop_oneof![
         4 => (1..3_u32, 1..13_u64).prop_map(move |(cards, memory)| one(cards, share(memory))),
@@ -94,9 +96,10 @@ prop_compose! {
             for (at, amount, whole) in wants {
                 let room = &mut rooms[at % number];
                 let hold = if whole { Hold::Whole } else { Hold::Part(Amounts::of(0, amount)) };
-                if room.has(&hold) && !pod.charges.contains_key(&room.card.id) {
+                if room.has(&hold) && pod.charges.get(&room.card.id).is_none() {
                     room.take(&hold);
-                    pod.charges.insert(room.card.id.clone(), hold);
+                    let one = (room.card.id.clone(), hold);
+                    pod.charges = mem::take(&mut pod.charges).into_iter().chain([one]).collect();
                 }
             }
             pod

@@ -4,13 +4,12 @@
 //! Looking, deciding and noting are three steps, so that the decision itself, which can take a while
 //! with many pods and nodes, is made without the lock.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use gpushare_core::placement::Hold;
+use gpushare_core::placement::Charges;
 use gpushare_core::room::CardRoom;
-use gpushare_core::{CardId, Classes, NodeName, Placement, PodAsk, PodUid, Search};
+use gpushare_core::{Classes, NodeName, Placement, PodAsk, PodUid, Search};
 
 use super::super::growth::{Grown, Moment};
 use super::super::node_set::NodeSet;
@@ -43,7 +42,7 @@ struct Hopeful {
 #[derive(Debug)]
 struct Kept {
     node: NodeName,
-    charges: BTreeMap<CardId, Hold>,
+    charges: Charges,
 }
 
 #[derive(Debug)]
@@ -68,7 +67,7 @@ pub(crate) struct Plan {
 struct Wake {
     pod: PodUid,
     node: NodeName,
-    charges: BTreeMap<CardId, Hold>,
+    charges: Charges,
 }
 
 impl State {
@@ -199,7 +198,7 @@ impl State {
 }
 
 impl GrownNode {
-    fn take(&mut self, charges: &BTreeMap<CardId, Hold>) {
+    fn take(&mut self, charges: &Charges) {
         for room in &mut self.rooms {
             if let Some(hold) = charges.get(&room.card.id) {
                 room.take(hold);
