@@ -23,12 +23,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::amounts::{Amounts, Classes};
 use crate::card::Card;
 use crate::ids::{NodeName, PodUid};
+use crate::journal::Journal;
 use crate::placement::{Charges, Placement};
 use crate::request::PodAsk;
 use crate::room::CardRoom;
 use crate::search::Search;
 use crate::why::Why;
 
+pub use crate::journal::Bookmark;
 pub use claims::Claim;
 pub use view::{CardView, NodeView};
 
@@ -74,6 +76,8 @@ pub struct Ledger {
     nodes: BTreeMap<NodeName, Node>,
     bookings: BTreeMap<PodUid, Booking>,
     claims: BTreeMap<PodUid, Claim>,
+    /// Every node whose rooms changed.
+    journal: Journal<NodeName>,
 }
 
 impl Ledger {
@@ -83,6 +87,7 @@ impl Ledger {
             nodes: BTreeMap::new(),
             bookings: BTreeMap::new(),
             claims: BTreeMap::new(),
+            journal: Journal::default(),
         }
     }
 
@@ -103,6 +108,7 @@ impl Ledger {
             }
         }
         self.count_claims(name);
+        self.journal.enter(name.clone());
     }
 
     /// Forgets a node's cards. Bookings end with their pods, not with the node.
@@ -114,6 +120,22 @@ impl Ledger {
         if node.is_forgotten() {
             self.nodes.remove(name);
         }
+        self.journal.enter(NodeName::new(name));
+    }
+
+    /// Where whoever has looked at all rooms now has got to, for [`Self::changed_since`].
+    pub fn bookmark(&self) -> Bookmark {
+        self.journal.end()
+    }
+
+    /// The nodes whose rooms have changed after that; nothing when it may be any of them.
+    pub fn changed_since(&self, read: Bookmark) -> Option<impl Iterator<Item = &NodeName>> {
+        self.journal.since(read)
+    }
+
+    /// Whether no room is booked or claimed for the pod, so that it fits where its equals fit.
+    pub fn holds_nothing_for(&self, pod: &str) -> bool {
+        !self.bookings.contains_key(pod) && !self.claims.contains_key(pod)
     }
 
     /// A pod's request, prepared to be held against many nodes.
@@ -269,6 +291,7 @@ impl Ledger {
         {
             self.resume_claim(pod);
         }
+        self.journal.enter(booking.node.clone());
         let Some(node) = self.nodes.get_mut(&booking.node) else {
             return true;
         };
@@ -340,6 +363,7 @@ impl Ledger {
                 room.take(hold);
             }
         }
+        self.journal.enter(name.clone());
         let booking = Booking {
             node: name,
             placement,

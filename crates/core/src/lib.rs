@@ -14,6 +14,7 @@ pub mod gpu;
 pub mod host;
 pub mod ids;
 pub mod inventory;
+mod journal;
 pub mod lease;
 pub mod ledger;
 pub mod names;

@@ -4,17 +4,18 @@
 //! containers are assigned one after the other, the hardest first, each preferring cards that the pod
 //! uses already and then the tightest, with a bounded number of steps back.
 
+mod refusal;
 mod several;
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use crate::amounts::{Amounts, Classes, DeviceClass, MAX_DIMENSIONS};
+use crate::amounts::{Amounts, Classes, DeviceClass};
 use crate::ids::CardId;
 use crate::placement::{ContainerPlacement, Hold, Placement, Share};
 use crate::request::{ContainerAsk, PodAsk, Want};
 use crate::room::CardRoom;
-use crate::why::{Obstacles, Shortage, Why};
+use crate::why::{Obstacles, Why};
 
 /// One pod's request, prepared once to be held against many nodes.
 #[derive(Debug)]
@@ -52,34 +53,6 @@ const EVERYTHING: Obstacles = Obstacles {
     health: true,
     choice: true,
 };
-/// Fewest first; of equally many, the one that passes by itself first.
-const BY_NUMBER: [Obstacles; 7] = [
-    Obstacles {
-        room: true,
-        ..NOTHING
-    },
-    Obstacles {
-        health: true,
-        ..NOTHING
-    },
-    Obstacles {
-        choice: true,
-        ..NOTHING
-    },
-    Obstacles {
-        choice: false,
-        ..EVERYTHING
-    },
-    Obstacles {
-        health: false,
-        ..EVERYTHING
-    },
-    Obstacles {
-        room: false,
-        ..EVERYTHING
-    },
-    EVERYTHING,
-];
 
 impl<'a> Search<'a> {
     /// Requests for classes that are not configured are left out: validation does not make any.
@@ -296,7 +269,8 @@ impl Group<'_> {
         without: Obstacles,
     ) -> impl Iterator<Item = &'n CardRoom> + 's {
         cards.iter().filter(move |room| {
-            *room.card.class == *self.class.name
+            // As shared texts: nearly always one and the same, which is seen at a glance.
+            room.card.class == self.class.name
                 && (without.health || room.card.healthy)
                 && (without.choice || self.accepts(room))
         })
@@ -326,81 +300,6 @@ impl Group<'_> {
         }
         accepted && choice.accepts_id(&room.card.id)
     }
-
-    fn why(&self, cards: &[CardRoom]) -> Option<Why> {
-        (!self.fits(cards, NOTHING)).then(|| self.refusal(cards))
-    }
-
-    fn refusal(&self, cards: &[CardRoom]) -> Why {
-        let class = self.class.name.clone();
-        if self.considered(cards, EVERYTHING).next().is_none() {
-            return Why::NoCards { class };
-        }
-        match BY_NUMBER.into_iter().find(|by| self.fits(cards, *by)) {
-            Some(by) => Why::Blocked {
-                class,
-                by,
-                short: self.shortage(cards, Obstacles { room: false, ..by }),
-            },
-            None => Why::TooSmall {
-                class,
-                short: self.shortage(cards, EVERYTHING),
-            },
-        }
-    }
-
-    /// What the first request that fails for itself lacks; if none does, they fail together.
-    fn shortage(&self, cards: &[CardRoom], without: Obstacles) -> Shortage {
-        let rooms: Vec<&CardRoom> = self.considered(cards, without).collect();
-        let lacking = |ask: &&ContainerAsk| self.lacks(ask, &rooms, without.room);
-        let most = self.asks.iter().map(|ask| ask.cards).max().unwrap_or(1);
-        let together = Shortage::Together {
-            wanted: if self.asks.len() > 1 {
-                most.max(2)
-            } else {
-                most
-            },
-        };
-        self.asks.iter().find_map(lacking).unwrap_or(together)
-    }
-
-    fn lacks(&self, ask: &ContainerAsk, rooms: &[&CardRoom], emptied: bool) -> Option<Shortage> {
-        let wanted = number(ask.cards);
-        if rooms.len() < wanted {
-            return Some(Shortage::Cards {
-                wanted: ask.cards,
-                there: u32::try_from(rooms.len()).unwrap_or(u32::MAX),
-            });
-        }
-        let part = match &ask.want {
-            Want::Whole => {
-                let untouched = rooms.iter().filter(|room| emptied || room.is_untouched());
-                let untouched = untouched.count();
-                return (untouched < wanted).then(|| Shortage::Whole {
-                    wanted: ask.cards,
-                    untouched: u32::try_from(untouched).unwrap_or(u32::MAX),
-                });
-            }
-            Want::Share(part) => part,
-        };
-        let on = |room: &CardRoom| {
-            let free = if emptied {
-                room.card.capacity
-            } else {
-                room.free()
-            };
-            (free, part.on(&room.card.capacity))
-        };
-        (0..MAX_DIMENSIONS).find_map(|dimension| {
-            let each = rooms.iter().map(|room| {
-                let (free, needed) = on(room);
-                (free.get(dimension), needed.get(dimension))
-            });
-            let (most, needed) = largest(each, wanted)?;
-            let named = self.class.dimension(dimension)?;
-            (most < needed).then(|| Shortage::amount(ask.cards, named, needed, most))
-        })
-    }
 }
 
 /// Whether a card takes the want, or would if nobody held a part of it.
@@ -409,16 +308,6 @@ fn admits(room: &CardRoom, want: &Want, without: Obstacles) -> bool {
         return room.admits(want);
     }
     want.on(&room.card.capacity).fits_in(&room.card.capacity)
-}
-
-/// The largest but so many, counted from 1.
-fn largest<T: Ord>(each: impl Iterator<Item = T>, place: usize) -> Option<T> {
-    if place == 1 {
-        return each.max();
-    }
-    let mut each: Vec<T> = each.collect();
-    each.sort_unstable_by(|a, b| b.cmp(a));
-    each.into_iter().nth(place.checked_sub(1)?)
 }
 
 fn number(cards: u32) -> usize {

@@ -1,78 +1,31 @@
 //! The answer of filter: every candidate is offered, or refused with a reason.
 //!
-//! In a large cluster most refusals are alike: each different one is written out once, and all nodes
-//! share it. The answer is then written straight from what was asked, without a map in between.
+//! The answer is written straight from what was asked, without a map in between.
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use gpushare_core::Why;
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
+use super::reasons::{Reason, Reasons, Refusal};
 use super::wire::Candidates;
 
-/// Every reason that a user reads in an event begins with this.
-const PREFIX: &str = "gpushare: ";
 /// Room made for an answer before it is written.
 const LARGEST_RESERVATION: usize = 16 * 1024 * 1024;
-
-/// Why a node, or all of them, were not offered; for counting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    NotReady,
-    InvalidRequest,
-    NoCards,
-    NoRoom,
-    /// The pod is bound, being bound, or held by a bind in doubt.
-    Held,
-}
 
 #[derive(Debug)]
 pub(super) struct Answer<'a> {
     candidates: &'a Candidates<'a>,
     /// For each candidate in turn, the place of its reason; none where it is offered.
     verdicts: Vec<Option<usize>>,
-    reasons: Vec<Reason>,
-    known: BTreeMap<Why, usize>,
+    reasons: Reasons,
+    /// How many nodes each reason is for, by its place.
+    nodes: Vec<u64>,
     /// The place of the one candidate that is offered, where the others are not spoken of.
     only: Option<usize>,
     is_error: bool,
-}
-
-/// A reason as the user reads it, and for how many nodes.
-#[derive(Debug)]
-struct Reason {
-    text: String,
-    json: Box<RawValue>,
-    refusal: Refusal,
-    nodes: u64,
-}
-
-impl Reason {
-    fn new(reason: &impl Display, refusal: Refusal, nodes: usize) -> Self {
-        let text = format!("{PREFIX}{reason}");
-        let json = to_raw_value(&text).unwrap_or_else(|_| unreachable!("text is always JSON"));
-        Self {
-            text,
-            json,
-            refusal,
-            nodes: nodes as u64,
-        }
-    }
-}
-
-impl Refusal {
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            Self::NotReady => "not_ready",
-            Self::InvalidRequest => "invalid_request",
-            Self::NoCards => "no_cards",
-            Self::NoRoom => "no_room",
-            Self::Held => "held",
-        }
-    }
 }
 
 impl<'a> Answer<'a> {
@@ -81,13 +34,31 @@ impl<'a> Answer<'a> {
         candidates: &'a Candidates<'a>,
         mut refuses: impl FnMut(&str) -> Option<Why>,
     ) -> Self {
-        let mut answer = Self::empty(candidates);
-        answer.verdicts.reserve_exact(candidates.len());
-        for name in candidates.names() {
-            let verdict = refuses(name).map(|why| answer.place_of(why));
-            answer.verdicts.push(verdict);
+        let mut reasons = Reasons::default();
+        let names = candidates.names();
+        let verdicts = names.map(|name| refuses(name).map(|why| reasons.place_of(why)));
+        let verdicts = verdicts.collect();
+        Self::judged(candidates, verdicts, reasons)
+    }
+
+    /// Refuses each candidate for the reason at this place, or offers it.
+    pub(super) fn judged(
+        candidates: &'a Candidates<'a>,
+        verdicts: Vec<Option<usize>>,
+        reasons: Reasons,
+    ) -> Self {
+        let mut nodes = vec![0; reasons.len()];
+        for place in verdicts.iter().flatten() {
+            if let Some(nodes) = nodes.get_mut(*place) {
+                *nodes += 1;
+            }
         }
-        answer
+        Self {
+            verdicts,
+            reasons,
+            nodes,
+            ..Self::empty(candidates)
+        }
     }
 
     /// Offers every candidate.
@@ -108,12 +79,8 @@ impl<'a> Answer<'a> {
         reason: &impl Display,
         refusal: Refusal,
     ) -> Self {
-        let all = candidates.len();
-        Self {
-            verdicts: vec![Some(0); all],
-            reasons: vec![Reason::new(reason, refusal, all)],
-            ..Self::empty(candidates)
-        }
+        let verdicts = vec![Some(0); candidates.len()];
+        Self::judged(candidates, verdicts, Reasons::only(reason, refusal))
     }
 
     /// Offers and refuses nothing: the scheduler tries again soon.
@@ -123,7 +90,8 @@ impl<'a> Answer<'a> {
         refusal: Refusal,
     ) -> Self {
         Self {
-            reasons: vec![Reason::new(reason, refusal, 1)],
+            reasons: Reasons::only(reason, refusal),
+            nodes: vec![1],
             is_error: true,
             ..Self::empty(candidates)
         }
@@ -133,9 +101,9 @@ impl<'a> Answer<'a> {
     pub(super) fn into_error(mut self) -> Self {
         self.is_error = true;
         self.verdicts.clear();
-        self.reasons.truncate(1);
-        for reason in &mut self.reasons {
-            reason.nodes = 1;
+        let first = self.nodes.iter().position(|nodes| *nodes > 0);
+        for (place, nodes) in self.nodes.iter_mut().enumerate() {
+            *nodes = u64::from(Some(place) == first);
         }
         self
     }
@@ -144,24 +112,11 @@ impl<'a> Answer<'a> {
         Self {
             candidates,
             verdicts: Vec::new(),
-            reasons: Vec::new(),
-            known: BTreeMap::new(),
+            reasons: Reasons::default(),
+            nodes: Vec::new(),
             only: None,
             is_error: false,
         }
-    }
-
-    fn place_of(&mut self, why: Why) -> usize {
-        if let Some(place) = self.known.get(&why) {
-            if let Some(reason) = self.reasons.get_mut(*place) {
-                reason.nodes += 1;
-            }
-            return *place;
-        }
-        let place = self.reasons.len();
-        self.reasons.push(Reason::new(&why, kind(&why), 1));
-        self.known.insert(why, place);
-        place
     }
 
     pub(super) fn asked(&self) -> usize {
@@ -174,8 +129,13 @@ impl<'a> Answer<'a> {
 
     /// How many nodes were refused, reason by reason.
     pub(super) fn refusals(&self) -> impl Iterator<Item = (Refusal, u64)> {
-        let reasons = self.reasons.iter();
-        reasons.map(|reason| (reason.refusal, reason.nodes))
+        self.given().map(|(reason, nodes)| (reason.refusal, nodes))
+    }
+
+    /// The reasons that were given, each with how many nodes it is for.
+    fn given(&self) -> impl Iterator<Item = (&Reason, u64)> {
+        let counted = self.reasons.iter().zip(self.nodes.iter().copied());
+        counted.filter(|(_, nodes)| *nodes > 0)
     }
 
     /// Whether the scheduler reads a refusal of every node, and lets the pod wait.
@@ -186,13 +146,13 @@ impl<'a> Answer<'a> {
     /// One reason, if no node is offered.
     pub(super) fn why_none(&self) -> Option<&str> {
         let none = self.is_error || self.refused() == self.asked();
-        let first = self.reasons.first().filter(|_| none);
-        first.map(|reason| reason.text.as_str())
+        let first = self.given().next().filter(|_| none);
+        first.map(|(reason, _)| reason.text.as_str())
     }
 
     pub(super) fn write(&self) -> serde_json::Result<Vec<u8>> {
-        let reasons = self.reasons.iter().map(|reason| {
-            let nodes = usize::try_from(reason.nodes).unwrap_or(usize::MAX);
+        let reasons = self.given().map(|(reason, nodes)| {
+            let nodes = usize::try_from(nodes).unwrap_or(usize::MAX);
             nodes.saturating_mul(reason.json.get().len() + 4)
         });
         // About right, so that a large answer is not moved while it is written.
@@ -243,20 +203,10 @@ impl Serialize for Answer<'_> {
         // Never used: the scheduler would try to preempt there, which cannot help.
         result.serialize_field("FailedNodes", &Empty {})?;
         result.serialize_field("FailedAndUnresolvableNodes", &Map(|| self.reasons()))?;
-        let error = self.reasons.first().filter(|_| self.is_error);
-        let error = error.map_or("", |reason| &reason.text);
+        let error = self.given().next().filter(|_| self.is_error);
+        let error = error.map_or("", |(reason, _)| &reason.text);
         result.serialize_field("Error", error)?;
         result.end()
-    }
-}
-
-fn kind(why: &Why) -> Refusal {
-    match why {
-        Why::NoCards { .. } => Refusal::NoCards,
-        Why::TooSmall { .. } | Why::Blocked { .. } => Refusal::NoRoom,
-        Why::BindInProgress { .. } | Why::HeldElsewhere { .. } | Why::AlreadyBound { .. } => {
-            Refusal::Held
-        }
     }
 }
 

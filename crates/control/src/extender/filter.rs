@@ -4,7 +4,8 @@ use gpushare_kube::convert::PodFacts;
 
 use crate::config::Offer;
 
-use super::answer::{Answer, Refusal};
+use super::answer::Answer;
+use super::reasons::Refusal;
 use super::state::State;
 use super::wire::Candidates;
 
@@ -31,7 +32,12 @@ pub(super) fn filter<'a>(
     };
     let search = state.ledger().search(ask);
     let fit = state.ledger().fitting(&pod.uid, &search);
-    let answer = Answer::of(candidates, |name| fit(name).err());
+    let why = |name: &str| fit(name).err();
+    if state.ledger().holds_nothing_for(pod.uid.as_str()) {
+        let (verdicts, reasons) = state.verdicts(ask, candidates.names(), why);
+        return Answer::judged(candidates, verdicts, reasons);
+    }
+    let answer = Answer::of(candidates, why);
     // That a pod is bound or being bound is no matter of the nodes. As an error the scheduler tries it
     // again soon; as a refusal by every node it would wait for some event in the cluster.
     let held = state.ledger().booking(pod.uid.as_str()).is_some();

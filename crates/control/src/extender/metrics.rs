@@ -16,7 +16,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use super::answer::Refusal;
+use super::reasons::Refusal;
 use super::state::State;
 use crate::leader::Leadership;
 

@@ -21,6 +21,7 @@ mod metrics;
 mod notices;
 mod preempt;
 mod prioritize;
+mod reasons;
 mod routes;
 mod sharing;
 mod start;

@@ -12,6 +12,7 @@ mod node_set;
 mod pods;
 mod preemptions;
 mod reads;
+mod verdicts;
 mod waiting;
 
 use std::collections::{BTreeSet, HashMap};
@@ -29,6 +30,7 @@ use super::wire::Candidates;
 use contenders::Contenders;
 use growth::Growth;
 use preemptions::Preemptions;
+use verdicts::Verdicts;
 use waiting::Waiting;
 
 pub(crate) use binds::{Followup, Reservation};
@@ -109,6 +111,8 @@ pub(crate) struct State {
     packing: Packing,
     /// Kept up with packing when it is asked, while others only read.
     rankings: Mutex<Rankings>,
+    /// Likewise with the ledger.
+    verdicts: Mutex<Verdicts>,
     pods: HashMap<PodUid, KnownPod>,
     nodes: BTreeSet<NodeName>,
     attempts: HashMap<PodUid, binds::Attempts>,
@@ -128,6 +132,7 @@ impl State {
         Self {
             packing: Packing::new(policy, class),
             rankings: Mutex::default(),
+            verdicts: Mutex::default(),
             ledger: Ledger::new(classes),
             pods: HashMap::new(),
             nodes: BTreeSet::new(),

@@ -103,6 +103,7 @@ impl Ledger {
         if let Some(node) = self.nodes.get_mut(&node) {
             each_room(&mut node.cards, &charges, change);
         }
+        self.journal.enter(node);
     }
 
     /// Counts the claims on a node whose cards were just taken over.

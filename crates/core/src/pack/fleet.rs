@@ -1,6 +1,5 @@
 //! The fleet: all spaces of a cluster, what was learnt of its requests, and the one loop that chooses.
 
-mod journal;
 mod judge;
 
 use super::fading::Fading;
@@ -15,7 +14,7 @@ use super::stock::Stock;
 use super::turnover::Turnover;
 use super::usable::{Tally, Usable, Weighed};
 use crate::ids::NodeName;
-use journal::Journal;
+use crate::journal::{self, Journal};
 use judge::Judge;
 
 pub use judge::Key;
@@ -71,7 +70,8 @@ pub struct Fleet {
     requests_at_lesson: u64,
     /// Grains asked for since the last lesson.
     asked: i64,
-    journal: Journal,
+    /// By place. A node that comes or goes and a lesson begin an edition.
+    journal: Journal<usize>,
 }
 
 /// How far a reader has followed a fleet's changes.
@@ -269,7 +269,8 @@ impl Fleet {
     /// The nodes to be judged again; nothing when it is all of them.
     pub(super) fn changed_since(&self, read: Bookmark) -> Option<impl Iterator<Item = usize>> {
         let same = read.staying == self.turnover.staying();
-        self.journal.since(read.journal).filter(|_| same)
+        let changed = self.journal.since(read.journal).filter(|_| same)?;
+        Some(changed.copied())
     }
 
     /// The best placement in the whole fleet.

@@ -149,6 +149,8 @@ proptest! {
         let mut ledger = ledger(&[("n", &[8, 8])]);
         let mut asked: BTreeMap<PodUid, u64> = BTreeMap::new();
         for step in &steps {
+            let read = ledger.bookmark();
+            let before = format!("{:?}", ledger.node("n").map(|node| node.rooms()));
             match step {
                 Step::Claim(number, index, size) => {
                     ledger.claim(&pod(*number), &node("n"), &ask(*size), on(*index, *size));
@@ -175,6 +177,9 @@ proptest! {
                 Step::Release(number) => drop(ledger.release(&pod(*number))),
                 Step::Publish => ledger.set_node(&node("n"), vec![card(0, 8), card(1, 8)]),
             }
+            let told = ledger.changed_since(read).expect("few changes").next().is_some();
+            let same = before == format!("{:?}", ledger.node("n").map(|node| node.rooms()));
+            prop_assert!(same || told, "a change of rooms is told");
             let found = ledger.node("n").expect("published").rooms().to_vec();
             for (found, expected) in found.iter().zip(recounted(&ledger)) {
                 prop_assert_eq!(found.used(), expected.used());

@@ -125,6 +125,26 @@ proptest! {
     }
 
     #[test]
+    fn whoever_reads_the_changes_misses_none(steps in prop::collection::vec(step(), 1..80)) {
+        let rooms = |ledger: &Ledger, number: usize| {
+            let rooms = ledger.node(name(number).as_str()).map(|node| node.rooms().to_vec());
+            format!("{:?}", rooms.unwrap_or_default())
+        };
+        let mut world = World::new();
+        for step in &steps {
+            let read = world.ledger.bookmark();
+            let before: Vec<String> = (0..SIZES.len()).map(|node| rooms(&world.ledger, node)).collect();
+            world.apply(step);
+            let changed = world.ledger.changed_since(read).expect("few changes");
+            let changed: Vec<NodeName> = changed.cloned().collect();
+            for (number, before) in before.iter().enumerate() {
+                let same = *before == rooms(&world.ledger, number);
+                prop_assert!(same || changed.contains(&name(number)), "{step:?}");
+            }
+        }
+    }
+
+    #[test]
     fn releasing_every_pod_returns_to_zero(steps in prop::collection::vec(step(), 1..80)) {
         let mut world = World::new();
         for step in &steps {

@@ -1,36 +1,47 @@
-//! The journal: which nodes of a fleet have changed lately, for whoever keeps something drawn from them.
+//! The journal: which nodes have changed lately, for whoever keeps something drawn from them.
 
 use std::collections::VecDeque;
 
 /// Changes remembered; whoever is further behind looks at every node again.
 const REMEMBERED: usize = 1_024;
 
-#[derive(Clone, Debug, Default)]
-pub(super) struct Journal {
-    /// Counts whatever concerns all nodes: one came or went, or a lesson changed their worth.
+/// By whatever its keeper calls nodes.
+#[derive(Clone, Debug)]
+pub(crate) struct Journal<N> {
+    /// Counts whatever concerns all nodes.
     edition: u64,
-    /// The places of nodes that changed since the edition appeared.
-    changed: VecDeque<usize>,
+    /// The nodes that changed since the edition appeared.
+    changed: VecDeque<N>,
     /// How many were forgotten before those.
     forgotten: u64,
 }
 
 /// How far somebody has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bookmark {
+pub struct Bookmark {
     edition: u64,
     read: u64,
 }
 
-impl Journal {
+impl<N> Default for Journal<N> {
+    fn default() -> Self {
+        Self {
+            edition: 0,
+            changed: VecDeque::new(),
+            forgotten: 0,
+        }
+    }
+}
+
+impl<N> Journal<N> {
     /// Everything that was drawn from the nodes is worthless now.
-    pub(super) fn begin_edition(&mut self) {
+    pub(crate) fn begin_edition(&mut self) {
         self.edition += 1;
         self.changed.clear();
         self.forgotten = 0;
     }
 
-    pub(super) fn enter(&mut self, node: usize) {
+    pub(crate) fn enter(&mut self, node: N) {
         if self.changed.len() == REMEMBERED {
             self.changed.pop_front();
             self.forgotten += 1;
@@ -38,7 +49,7 @@ impl Journal {
         self.changed.push_back(node);
     }
 
-    pub(super) fn end(&self) -> Bookmark {
+    pub(crate) fn end(&self) -> Bookmark {
         Bookmark {
             edition: self.edition,
             read: self.forgotten + self.changed.len() as u64,
@@ -46,13 +57,13 @@ impl Journal {
     }
 
     /// The nodes that changed after the bookmark; nothing when all may have.
-    pub(super) fn since(&self, bookmark: Bookmark) -> Option<impl Iterator<Item = usize>> {
+    pub(crate) fn since(&self, bookmark: Bookmark) -> Option<impl Iterator<Item = &N>> {
         if bookmark.edition != self.edition {
             return None;
         }
         let skip = bookmark.read.checked_sub(self.forgotten)?;
         let skip = usize::try_from(skip).ok()?;
-        Some(self.changed.iter().copied().skip(skip))
+        Some(self.changed.iter().skip(skip))
     }
 }
 
@@ -60,8 +71,9 @@ impl Journal {
 mod tests {
     use super::*;
 
-    fn since(journal: &Journal, bookmark: Bookmark) -> Option<Vec<usize>> {
-        journal.since(bookmark).map(Iterator::collect)
+    fn since(journal: &Journal<usize>, bookmark: Bookmark) -> Option<Vec<usize>> {
+        let nodes = journal.since(bookmark)?;
+        Some(nodes.copied().collect())
     }
 
     #[test]
