@@ -22,6 +22,7 @@ use parking_lot::RwLock;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::objects;
 
@@ -48,6 +49,23 @@ struct Collection {
     happened: watch::Sender<usize>,
 }
 
+/// An object as it is from now on, and the event that says so.
+struct Change {
+    object: Bytes,
+    event: Bytes,
+}
+
+impl Change {
+    fn to(object: &Value) -> Self {
+        let text = object.to_string();
+        let event = format!("{{\"type\":\"MODIFIED\",\"object\":{text}}}\n");
+        Self {
+            object: text.into(),
+            event: event.into(),
+        }
+    }
+}
+
 impl Collection {
     fn new(kind: &'static str, items: Vec<Bytes>) -> Self {
         Self {
@@ -58,14 +76,12 @@ impl Collection {
         }
     }
 
-    fn change(&self, index: usize, object: &Value) {
-        let text = object.to_string();
-        let event = format!("{{\"type\":\"MODIFIED\",\"object\":{text}}}\n");
+    fn change(&self, index: usize, change: Change) {
         if let Some(item) = self.items.write().get_mut(index) {
-            *item = text.into();
+            *item = change.object;
         }
         let mut events = self.events.write();
-        events.push(event.into());
+        events.push(change.event);
         self.happened.send_replace(events.len());
     }
 
@@ -189,24 +205,25 @@ async fn bind(
     Path((namespace, name)): Path<(String, String)>,
     body: Bytes,
 ) -> Response {
-    tokio::time::sleep(api.0.bind_takes).await;
-    let pod = name
-        .rsplit('-')
-        .next()
-        .and_then(|number| number.parse::<usize>().ok());
-    if namespace != BARE
-        && let Some(number) = pod
-        && let (Ok(mut pod), Ok(binding)) = (
-            objects::pending_pod(number),
-            serde_json::from_slice::<Value>(&body),
-        )
-    {
-        let node = binding["target"]["name"].as_str().unwrap_or_default();
-        objects::bind(&mut pod, node, &binding["metadata"]["annotations"]);
-        api.0.pods.change(api.0.first_pending + number, &pod);
+    let answered = Instant::now() + api.0.bind_takes;
+    // Within the time that it takes, and of bare binds too: the server works as much for either.
+    let bound = bound(&name, &body);
+    tokio::time::sleep_until(answered).await;
+    if let Some((number, change)) = bound.filter(|_| namespace != BARE) {
+        api.0.pods.change(api.0.first_pending + number, change);
     }
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     (StatusCode::CREATED, axum::Json(status)).into_response()
+}
+
+/// The number of the pod, and how it looks after the bind.
+fn bound(name: &str, binding: &[u8]) -> Option<(usize, Change)> {
+    let number: usize = name.rsplit('-').next()?.parse().ok()?;
+    let mut pod = objects::pending_pod(number).ok()?;
+    let binding: Value = serde_json::from_slice(binding).ok()?;
+    let node = binding["target"]["name"].as_str().unwrap_or_default();
+    objects::bind(&mut pod, node, &binding["metadata"]["annotations"]);
+    Some((number, Change::to(&pod)))
 }
 
 async fn read_lease(State(api): State<Api>, Path((_, name)): Path<(String, String)>) -> Response {

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use crate::cargo::{cargo, succeed, workspace};
+use crate::valgrind;
 
 /// Measure how fast the extender is, beside the least that the same work costs
 ///
@@ -37,10 +38,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         "gpushare-control",
     ]);
     succeed(&mut build)?;
+    let mut build = cargo();
+    build.args([
+        "bench",
+        "--no-run",
+        "--package",
+        "gpushare-core",
+        "--bench",
+        "instructions",
+    ]);
+    succeed(&mut build)?;
     let program = target_directory()?.join("release/bench");
-    let status = Command::new(&program)
-        .args(&arguments.arguments)
-        .current_dir(workspace())
+    let mut measure = Command::new(&program);
+    measure.args(&arguments.arguments).current_dir(workspace());
+    valgrind::offer(&mut measure)?;
+    let status = measure
         .status()
         .with_context(|| format!("cannot start {}", program.display()))?;
     if !status.success() {

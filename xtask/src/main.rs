@@ -13,6 +13,7 @@ mod soak;
 mod steps;
 mod test;
 mod tidy;
+mod valgrind;
 
 use std::process::ExitCode;
 

@@ -31,7 +31,8 @@ fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
         .context("cannot start cargo")?;
     ensure!(
         output.status.success(),
-        "the instructions cannot be counted: is valgrind installed?"
+        "the instructions cannot be counted; if valgrind is missing (see above), install it: Debian's \
+         package is called valgrind"
     );
     String::from_utf8_lossy(&output.stdout)
         .lines()
