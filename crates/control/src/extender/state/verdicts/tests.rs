@@ -1,8 +1,7 @@
-use std::sync::Arc;
-
 use gpushare_core::Placement;
 use gpushare_core::pack::Policy;
 
+use super::super::Bells;
 use super::super::tests::{node, pending, reserve_on};
 use super::*;
 
@@ -67,7 +66,7 @@ fn what_is_kept_is_what_the_ledger_says_whatever_happens_in_between() {
     let mut state = State::new(
         gpushare_core::gpu::classes(),
         Policy::default(),
-        Arc::default(),
+        Bells::default(),
     );
     for round in 0..3_000 {
         for _ in 0..draw.below(4) {
@@ -87,7 +86,7 @@ fn a_node_that_did_not_change_is_not_judged_again() {
     let mut state = State::new(
         gpushare_core::gpu::classes(),
         Policy::default(),
-        Arc::default(),
+        Bells::default(),
     );
     state.replace_nodes(NODES.map(|name| node(name, CARDS[0])).into());
     state.replace_pods(Vec::new(), Vec::new());
