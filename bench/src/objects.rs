@@ -242,6 +242,16 @@ pub(crate) fn bind(pod: &mut Value, node: &str, annotations: &Value) {
     }
 }
 
+/// The lease of an extender that was stopped as at every update: the next one need not wait for it.
+pub(crate) fn lease_given_back(name: &str) -> Value {
+    json!({
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "uid": uid("lease", 0), "resourceVersion": "1"},
+        "spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": 1},
+    })
+}
+
 /// The record that a bind of this pod to the card would write.
 fn record(pod: &Value, node: &str, card: &str) -> Result<String> {
     let slim: slim::Pod = serde_json::from_value(pod.clone())?;

@@ -166,7 +166,6 @@ pub(crate) fn router(pods: usize, pending: usize, bind_takes: Duration) -> Resul
         bind_takes,
         leases: RwLock::default(),
     }));
-    let leases = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases";
     let lease = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}";
     Ok(Router::new()
         .route("/api/v1/nodes", get(list_nodes))
@@ -175,7 +174,6 @@ pub(crate) fn router(pods: usize, pending: usize, bind_takes: Duration) -> Resul
             "/api/v1/namespaces/{namespace}/pods/{name}/binding",
             post(bind),
         )
-        .route(leases, post(create_lease))
         .route(lease, get(read_lease).put(write_lease))
         .with_state(api))
 }
@@ -227,18 +225,8 @@ fn bound(name: &str, binding: &[u8]) -> Option<(usize, Change)> {
 }
 
 async fn read_lease(State(api): State<Api>, Path((_, name)): Path<(String, String)>) -> Response {
-    if let Some(lease) = api.0.leases.read().get(&name) {
-        return axum::Json(lease.clone()).into_response();
-    }
-    let status = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "reason": "NotFound", "message": "no such lease", "code": 404,
-    });
-    (StatusCode::NOT_FOUND, axum::Json(status)).into_response()
-}
-
-async fn create_lease(State(api): State<Api>, axum::Json(lease): axum::Json<Value>) -> Response {
-    (StatusCode::CREATED, keep_lease(&api, lease)).into_response()
+    let known = api.0.leases.read().get(&name).cloned();
+    axum::Json(known.unwrap_or_else(|| objects::lease_given_back(&name))).into_response()
 }
 
 async fn write_lease(State(api): State<Api>, axum::Json(lease): axum::Json<Value>) -> Response {

@@ -355,7 +355,7 @@ impl Ledger {
         let name = known.map_or(node_name, |(known, _)| known).clone();
         let node = self.nodes.entry(name.clone()).or_default();
         // Tens of thousands of bookings share the texts of the names.
-        placement.share_ids(node.cards.iter().map(|room| &room.card.id));
+        placement.share_ids(&node.cards.iter().map(|room| &room.card.id));
         let charges = placement.charges(ask);
         node.pods.insert(pod.clone());
         for (id, hold) in &charges {

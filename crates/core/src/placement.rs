@@ -90,7 +90,7 @@ impl Placement {
     }
 
     /// Takes over the given ids in place of equal ones of its own.
-    pub(crate) fn share_ids<'a>(&mut self, known: impl Iterator<Item = &'a CardId> + Clone) {
+    pub(crate) fn share_ids<'a>(&mut self, known: &(impl Iterator<Item = &'a CardId> + Clone)) {
         let shares = self.containers.iter_mut();
         for share in shares.flat_map(|placed| &mut placed.shares) {
             if let Some(same) = known.clone().find(|id| **id == share.card) {

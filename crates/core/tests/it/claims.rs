@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpushare_core::gpu::{self, MEMORY};
-use gpushare_core::ledger::Ledger;
+use gpushare_core::ledger::{Ledger, NodeView};
 use gpushare_core::room::CardRoom;
 use gpushare_core::{CardId, Placement, PodUid};
 use proptest::prelude::*;
@@ -150,7 +150,7 @@ proptest! {
         let mut asked: BTreeMap<PodUid, u64> = BTreeMap::new();
         for step in &steps {
             let read = ledger.bookmark();
-            let before = format!("{:?}", ledger.node("n").map(|node| node.rooms()));
+            let before = format!("{:?}", ledger.node("n").map(NodeView::rooms));
             match step {
                 Step::Claim(number, index, size) => {
                     ledger.claim(&pod(*number), &node("n"), &ask(*size), on(*index, *size));
@@ -178,7 +178,7 @@ proptest! {
                 Step::Publish => ledger.set_node(&node("n"), vec![card(0, 8), card(1, 8)]),
             }
             let told = ledger.changed_since(read).expect("few changes").next().is_some();
-            let same = before == format!("{:?}", ledger.node("n").map(|node| node.rooms()));
+            let same = before == format!("{:?}", ledger.node("n").map(NodeView::rooms));
             prop_assert!(same || told, "a change of rooms is told");
             let found = ledger.node("n").expect("published").rooms().to_vec();
             for (found, expected) in found.iter().zip(recounted(&ledger)) {
