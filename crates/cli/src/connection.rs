@@ -41,6 +41,24 @@ pub(crate) const PODS: Kind = Kind {
     name: "pods",
 };
 
+/// Which objects of a kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Only<'a> {
+    Everything,
+    Fields(&'a str),
+    Labels(&'a str),
+}
+
+impl<'a> Only<'a> {
+    pub(crate) fn fields(fields: Option<&'a str>) -> Self {
+        fields.map_or(Self::Everything, Self::Fields)
+    }
+
+    pub(crate) fn labels(labels: Option<&'a str>) -> Self {
+        labels.map_or(Self::Everything, Self::Labels)
+    }
+}
+
 impl Connection {
     /// Whether something was said about the cluster.
     pub(crate) fn is_given(&self) -> bool {
@@ -94,14 +112,16 @@ struct PageMetadata {
 pub(crate) async fn each<T: DeserializeOwned>(
     client: &Client,
     kind: Kind,
-    fields: Option<&str>,
+    only: Only<'_>,
     mut take: impl FnMut(T) -> Result<()>,
 ) -> Result<()> {
     let Kind { path, name } = kind;
     let mut params = ListParams::default().limit(PAGE);
-    if let Some(fields) = fields {
-        params = params.fields(fields);
-    }
+    params = match only {
+        Only::Everything => params,
+        Only::Fields(fields) => params.fields(fields),
+        Only::Labels(labels) => params.labels(labels),
+    };
     loop {
         let request = Request::new(path)
             .list(&params)

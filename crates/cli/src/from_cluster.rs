@@ -13,7 +13,7 @@ use gpushare_sim::cli::{Args as Simulate, Output};
 use gpushare_sim::more::{More, Now};
 use serde_json::Value;
 
-use crate::connection::{self, Connection, NODES, PODS};
+use crate::connection::{self, Connection, NODES, Only, PODS};
 
 /// Which cluster, and how its requests are read.
 #[derive(Args, Clone, Debug)]
@@ -60,7 +60,7 @@ fn print(more: &More, output: Output) -> Result<String> {
 async fn read(args: &Simulate, cluster: &Cluster, dialects: &Dialects) -> Result<Now> {
     let client = cluster.connection.client().await?;
     let mut now = Now::new(dialects.classes.clone(), args.policy);
-    connection::each(&client, NODES, None, |node: slim::Node| {
+    connection::each(&client, NODES, Only::Everything, |node: slim::Node| {
         if node.spec.unschedulable {
             return Ok(());
         }
@@ -72,7 +72,7 @@ async fn read(args: &Simulate, cluster: &Cluster, dialects: &Dialects) -> Result
         Ok(())
     })
     .await?;
-    connection::each(&client, PODS, None, |pod: slim::Pod| {
+    connection::each(&client, PODS, Only::Everything, |pod: slim::Pod| {
         let facts = PodFacts::new(&pod, dialects);
         if let (Some(node), false) = (&facts.node, facts.ended) {
             let booking = facts.bound(&dialects.classes).and_then(Result::ok);

@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use gpushare_sim::cli as simulate;
 use serde_json::json;
 
-use crate::from_cluster;
+use crate::{cards, from_cluster};
 
 /// Shared GPUs of a Kubernetes cluster, from the command line.
 ///
@@ -23,6 +23,11 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Show every card and what is booked on it
+    ///
+    /// Reads what the gpushare agents published and the records on pods, and writes nothing.
+    #[command(after_help = cards::EXAMPLES)]
+    Cards(cards::Arguments),
     /// Replay a trace of pods against a cluster and report how full it gets
     ///
     /// Pods arrive one by one and are placed by the code that serves a cluster; one that fits nowhere is
@@ -56,6 +61,7 @@ enum Output {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
     match &arguments.command {
+        Command::Cards(arguments) => cards::run(arguments),
         Command::Simulate { args, cluster } if args.from_cluster => {
             from_cluster::run(args, cluster)
         }

@@ -5,7 +5,6 @@
 
 mod ours;
 mod read;
-mod tabs;
 mod text;
 mod theirs;
 mod usage;

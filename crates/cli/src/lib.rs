@@ -3,10 +3,12 @@
 //! Must not decide anything about cards or pods: that is the business of the cluster components and, for
 //! files, of the simulator.
 
+mod cards;
 mod connection;
 mod from_cluster;
 mod gpushare;
 mod inspect;
+mod tabs;
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
@@ -36,6 +38,9 @@ fn finish(printed: Result<String>) -> ExitCode {
 }
 
 fn print(text: &str) -> Result<()> {
+    if text.is_empty() {
+        return Ok(());
+    }
     match writeln!(std::io::stdout(), "{text}") {
         // Whoever reads has seen enough, such as `head`.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),

@@ -38,6 +38,8 @@ pub enum Which<'a> {
     All,
     /// Those that match a field selector, such as `spec.nodeName=n1`.
     Fields(&'a str),
+    /// Those that match a label selector, such as `pool=train`.
+    Labels(&'a str),
 }
 
 /// Follows objects of a kind into the index, for ever.
@@ -92,6 +94,7 @@ where
     let config = match which {
         Which::All => config,
         Which::Fields(selector) => config.fields(selector),
+        Which::Labels(selector) => config.labels(selector),
     };
     watcher(api, config).default_backoff()
 }

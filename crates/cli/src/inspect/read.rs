@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::ours;
 use super::theirs::{self, Offer};
 use super::usage::{NodeUse, PodUse, Usage};
-use crate::connection::{self, NODES, PODS};
+use crate::connection::{self, NODES, Only, PODS};
 
 /// A node, its cards where an agent of ours published them, and what one `aliyun.com/gpu-mem` is there.
 struct Known {
@@ -27,17 +27,23 @@ struct Known {
 pub(super) async fn usage(client: &Client, only: Option<&str>) -> Result<Usage> {
     let mut nodes = BTreeMap::new();
     let name = only.map(|name| format!("metadata.name={name}"));
-    connection::each(client, NODES, name.as_deref(), |value: Value| {
-        add_node(&mut nodes, &value, only)
-    })
+    connection::each(
+        client,
+        NODES,
+        Only::fields(name.as_deref()),
+        |value: Value| add_node(&mut nodes, &value, only),
+    )
     .await?;
     if let (Some(name), true) = (only, nodes.is_empty()) {
         bail!("there is no node {name:?}; kubectl get nodes lists them");
     }
     let on_node = only.map(|name| format!("spec.nodeName={name}"));
-    connection::each(client, PODS, on_node.as_deref(), |value: Value| {
-        add_pod(&mut nodes, &value)
-    })
+    connection::each(
+        client,
+        PODS,
+        Only::fields(on_node.as_deref()),
+        |value: Value| add_pod(&mut nodes, &value),
+    )
     .await?;
     let with_memory = nodes.into_values().filter(|known| known.node.total > 0);
     let mut nodes: Vec<Known> = with_memory.collect();

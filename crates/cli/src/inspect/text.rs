@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::iter::repeat_n;
 
-use super::tabs::align;
 use super::usage::{Node, Usage};
+use crate::tabs::align;
 
 /// One line a node.
 pub(super) fn summary(usage: &Usage) -> String {

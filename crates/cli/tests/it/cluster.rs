@@ -4,6 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use gpushare_apiserver::Server;
+use gpushare_core::record::Record;
+use gpushare_core::{Amounts, Card, CardId, NodeName, Placement, PodUid, gpu, inventory, names};
+use gpushare_kube::convert::PodFacts;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Config};
@@ -76,11 +79,54 @@ impl Cluster {
         }
     }
 
-    pub(crate) async fn annotate(&self, name: &str, annotations: &Value) {
+    /// Creates the pod with the record that the extender would write.
+    pub(crate) async fn place(&self, name: &str, node: &str, limits: &Value, card: &str) {
+        let pod = pod(name, node, std::slice::from_ref(limits), &json!({}));
+        let uid = self.add_pod(&pod).await;
+        let dialects = gpu::dialects(gpu::AliyunUnit::GiB);
+        let facts = PodFacts::new(&serde_json::from_value(pod).unwrap(), &dialects);
+        let placement = Placement::on_one_card(&facts.ask.unwrap().unwrap(), &CardId::new(card));
+        let (uid, node) = (PodUid::new(uid), NodeName::new(node));
+        let record = Record::new(uid, node, &dialects.classes, &placement);
+        let annotations = json!({names::ALLOCATION: record.encode()});
+        self.annotate(name, &annotations).await;
+    }
+
+    async fn annotate(&self, name: &str, annotations: &Value) {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), "default");
         let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
         api.patch(name, &PatchParams::default(), &patch)
             .await
             .unwrap();
     }
+}
+
+/// The annotation of a node whose agent found cards with so many MiB each.
+pub(crate) fn inventory_of(node: &str, mib: &[u64]) -> Value {
+    let cards: Vec<Card> = (0..)
+        .zip(mib)
+        .map(|(index, memory)| Card {
+            id: CardId::new(format!("GPU-{node}-{index}")),
+            class: gpu::CLASS.into(),
+            index,
+            model: "Tesla T4".into(),
+            capacity: Amounts::of(gpu::MEMORY, *memory).with(gpu::CORE, 100),
+            healthy: true,
+        })
+        .collect();
+    json!({names::CARDS: inventory::encode(&gpu::classes(), &cards)})
+}
+
+/// A running pod, one container for each set of limits.
+pub(crate) fn pod(name: &str, node: &str, limits: &[Value], annotations: &Value) -> Value {
+    let containers: Vec<Value> = limits
+        .iter()
+        .enumerate()
+        .map(|(index, limits)| json!({"name": format!("c{index}"), "image": "x", "resources": {"limits": limits}}))
+        .collect();
+    json!({
+        "metadata": {"name": name, "namespace": "default", "annotations": annotations},
+        "spec": {"nodeName": node, "containers": containers},
+        "status": {"phase": "Running"},
+    })
 }

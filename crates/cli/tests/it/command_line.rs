@@ -38,7 +38,11 @@ fn version_prints_json_for_programs() {
 fn help_names_the_commands_as_kubectl_calls_them() {
     let help = stdout(&["--help"]);
     assert!(help.contains("Usage: kubectl gpushare <COMMAND>"), "{help}");
-    for command in ["simulate  Replay a trace", "version   Print the version"] {
+    for command in [
+        "cards     Show every card",
+        "simulate  Replay a trace",
+        "version   Print the version",
+    ] {
         assert!(help.contains(command), "{command} in {help}");
     }
 }

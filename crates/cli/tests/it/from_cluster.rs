@@ -4,11 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
-use gpushare_core::{Amounts, Card, CardId, gpu, inventory, names};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, inventory_of};
 
 const DEPLOYMENT: &str = "
 kind: Deployment
@@ -57,20 +56,9 @@ impl World {
 }
 
 fn node(name: &str, gib: &[u64], cordoned: bool) -> Value {
-    let cards: Vec<Card> = (0..)
-        .zip(gib)
-        .map(|(index, gib)| Card {
-            id: CardId::new(format!("GPU-{name}-{index}")),
-            class: gpu::CLASS.into(),
-            index,
-            model: "Tesla T4".into(),
-            capacity: Amounts::of(gpu::MEMORY, gib * 1024).with(gpu::CORE, 100),
-            healthy: true,
-        })
-        .collect();
-    let inventory = inventory::encode(&gpu::classes(), &cards);
+    let mib: Vec<u64> = gib.iter().map(|gib| gib * 1024).collect();
     json!({
-        "metadata": {"name": name, "annotations": {names::CARDS: inventory}},
+        "metadata": {"name": name, "annotations": inventory_of(name, &mib)},
         "spec": {"unschedulable": cordoned},
         "status": {"allocatable": {"cpu": "8", "memory": "64Gi"}},
     })

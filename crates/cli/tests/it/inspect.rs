@@ -6,12 +6,10 @@ use std::path::Path;
 use std::process::Output;
 
 use assert_cmd::Command;
-use gpushare_core::record::Record;
-use gpushare_core::{Amounts, Card, CardId, NodeName, Placement, PodUid, gpu, inventory, names};
-use gpushare_kube::convert::PodFacts;
+use gpushare_core::names;
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, inventory_of, pod};
 
 fn inspect(cluster: &Cluster, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_kubectl-inspect-gpushare"))
@@ -98,19 +96,6 @@ fn theirs(name: &str, memory: u64, cards: u64) -> Value {
     })
 }
 
-fn pod(name: &str, node: &str, limits: &[Value], annotations: &Value) -> Value {
-    let containers: Vec<Value> = limits
-        .iter()
-        .enumerate()
-        .map(|(index, limits)| json!({"name": format!("c{index}"), "image": "x", "resources": {"limits": limits}}))
-        .collect();
-    json!({
-        "metadata": {"name": name, "namespace": "default", "annotations": annotations},
-        "spec": {"nodeName": node, "containers": containers},
-        "status": {"phase": "Running"},
-    })
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn several_cards_of_a_pod_are_read_from_the_newer_annotation() {
     let cluster = Cluster::start().await;
@@ -156,36 +141,12 @@ async fn hostile_annotations_are_shown_as_pending_and_break_nothing() {
 
 /// A node with our agent: a small card and a large one.
 fn ours(name: &str, aliyun: Option<u64>) -> Value {
-    let cards: Vec<Card> = [(0, 15_109), (1, 81_559)]
-        .map(|(index, memory)| Card {
-            id: CardId::new(format!("GPU-{index}")),
-            class: gpu::CLASS.into(),
-            index,
-            model: "Tesla".into(),
-            capacity: Amounts::of(gpu::MEMORY, memory).with(gpu::CORE, 100),
-            healthy: true,
-        })
-        .to_vec();
     let mut node = match aliyun {
         Some(memory) => theirs(name, memory, 2),
         None => json!({"metadata": {"name": name}, "status": {}}),
     };
-    node["metadata"]["annotations"] =
-        json!({names::CARDS: inventory::encode(&gpu::classes(), &cards)});
+    node["metadata"]["annotations"] = inventory_of(name, &[15_109, 81_559]);
     node
-}
-
-/// Creates the pod with the record that the extender would write.
-async fn place(cluster: &Cluster, name: &str, node: &str, limits: &Value, card: &str) {
-    let pod = pod(name, node, std::slice::from_ref(limits), &json!({}));
-    let uid = cluster.add_pod(&pod).await;
-    let dialects = gpu::dialects(gpu::AliyunUnit::GiB);
-    let facts = PodFacts::new(&serde_json::from_value(pod).unwrap(), &dialects);
-    let placement = Placement::on_one_card(&facts.ask.unwrap().unwrap(), &CardId::new(card));
-    let (uid, node) = (PodUid::new(uid), NodeName::new(node));
-    let record = Record::new(uid, node, &dialects.classes, &placement);
-    let annotations = json!({names::ALLOCATION: record.encode()});
-    cluster.annotate(name, &annotations).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -195,9 +156,13 @@ async fn cards_of_several_sizes_have_their_own_totals() {
     let three_gib = json!({"aliyun.com/gpu-mem": "3"});
     let some_mib = json!({"gpushare.io/gpu": "1", "gpushare.io/gpu-mem": "2500"});
     let whole = json!({"gpushare.io/gpu": "1"});
-    place(&cluster, "gib", "mixed", &three_gib, "GPU-0").await;
-    place(&cluster, "mib", "mixed", &some_mib, "GPU-0").await;
-    place(&cluster, "whole", "mixed", &whole, "GPU-1").await;
+    cluster
+        .place("gib", "mixed", &three_gib, "GPU-mixed-0")
+        .await;
+    cluster
+        .place("mib", "mixed", &some_mib, "GPU-mixed-0")
+        .await;
+    cluster.place("whole", "mixed", &whole, "GPU-mixed-1").await;
     insta::assert_snapshot!("mixed_summary", printed(&cluster, &[]));
     insta::assert_snapshot!("mixed_details", printed(&cluster, &["-d", "mixed"]));
 }
@@ -207,14 +172,14 @@ async fn a_cluster_that_counts_in_gib_is_shown_in_gib_where_that_is_exact() {
     let cluster = Cluster::start().await;
     cluster.add_node(&ours("mixed", Some(93))).await;
     cluster.add_node(&theirs("theirs", 30, 2)).await;
-    place(
-        &cluster,
-        "gib",
-        "mixed",
-        &json!({"aliyun.com/gpu-mem": "3"}),
-        "GPU-1",
-    )
-    .await;
+    cluster
+        .place(
+            "gib",
+            "mixed",
+            &json!({"aliyun.com/gpu-mem": "3"}),
+            "GPU-mixed-1",
+        )
+        .await;
     let summary = printed(&cluster, &[]);
     assert!(summary.contains("GPU Memory(GiB)"), "{summary}");
     assert!(
@@ -222,7 +187,7 @@ async fn a_cluster_that_counts_in_gib_is_shown_in_gib_where_that_is_exact() {
         "{summary}"
     );
     let part = json!({"gpushare.io/gpu": "1", "gpushare.io/gpu-mem": "2500"});
-    place(&cluster, "mib", "mixed", &part, "GPU-1").await;
+    cluster.place("mib", "mixed", &part, "GPU-mixed-1").await;
     let summary = printed(&cluster, &[]);
     assert!(summary.contains("GPU Memory(MiB)"), "{summary}");
     assert!(summary.contains("5572/81559"), "{summary}");

@@ -5,7 +5,7 @@ const PADDING: usize = 2;
 
 /// Aligns cells that end in a tab. A column reaches over neighbouring lines that have it; the rest of a
 /// line after its last tab belongs to no column.
-pub(super) fn align(text: &str) -> String {
+pub(crate) fn align(text: &str) -> String {
     let lines: Vec<Vec<&str>> = text
         .lines()
         .map(|line| line.split('\t').collect())

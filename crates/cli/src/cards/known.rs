@@ -1,0 +1,105 @@
+//! What nodes and pods say of cards, kept by name, so that a list and a watch can fill it alike.
+
+use std::collections::BTreeMap;
+
+use gpushare_core::dialect::Dialects;
+use gpushare_core::ledger::Bound;
+use gpushare_core::{Card, Classes, Ledger, NodeName, PodUid};
+use gpushare_kube::convert::{self, PodFacts};
+use gpushare_kube::slim;
+
+#[derive(Debug)]
+pub(super) struct Known {
+    dialects: Dialects,
+    nodes: BTreeMap<NodeName, Result<Vec<Card>, String>>,
+    pods: BTreeMap<PodUid, Holder>,
+}
+
+/// A pod that holds cards by its record.
+#[derive(Debug)]
+pub(super) struct Holder {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    bound: Bound,
+}
+
+impl Known {
+    pub(super) fn new(dialects: Dialects) -> Self {
+        Self {
+            dialects,
+            nodes: BTreeMap::new(),
+            pods: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn set_node(&mut self, node: &slim::Node) {
+        let name = NodeName::new(node.metadata.name.as_deref().unwrap_or_default());
+        match convert::cards(node, &self.dialects.classes) {
+            Ok(Some(cards)) => self.nodes.insert(name, Ok(cards)),
+            Ok(None) => self.nodes.remove(&name),
+            Err(error) => self.nodes.insert(name, Err(error.to_string())),
+        };
+    }
+
+    pub(super) fn remove_node(&mut self, name: &str) {
+        self.nodes.remove(name);
+    }
+
+    pub(super) fn set_pod(&mut self, pod: &slim::Pod) {
+        let facts = PodFacts::new(pod, &self.dialects);
+        let bound = facts.bound(&self.dialects.classes).and_then(Result::ok);
+        match bound.filter(|_| !facts.ended) {
+            Some(bound) => {
+                let holder = Holder {
+                    namespace: facts.namespace,
+                    name: facts.name,
+                    bound,
+                };
+                self.pods.insert(facts.uid, holder);
+            }
+            None => {
+                self.pods.remove(&facts.uid);
+            }
+        }
+    }
+
+    pub(super) fn remove_pod(&mut self, uid: &str) {
+        self.pods.remove(uid);
+    }
+
+    pub(super) fn forget_nodes(&mut self) {
+        self.nodes.clear();
+    }
+
+    pub(super) fn forget_pods(&mut self) {
+        self.pods.clear();
+    }
+
+    pub(super) fn classes(&self) -> &Classes {
+        &self.dialects.classes
+    }
+
+    pub(super) fn holder(&self, pod: &PodUid) -> Option<&Holder> {
+        self.pods.get(pod)
+    }
+
+    /// Nodes whose inventory cannot be read, and why.
+    pub(super) fn unreadable(&self) -> impl Iterator<Item = (&NodeName, &str)> {
+        let nodes = self.nodes.iter();
+        nodes.filter_map(|(name, cards)| Some((name, cards.as_ref().err()?.as_str())))
+    }
+
+    /// The books that the extender would have.
+    pub(super) fn ledger(&self) -> Ledger {
+        let mut ledger = Ledger::new(self.dialects.classes.clone());
+        for (name, cards) in &self.nodes {
+            if let Ok(cards) = cards {
+                ledger.set_node(name, cards.clone());
+            }
+        }
+        for holder in self.pods.values() {
+            ledger.confirm(holder.bound.clone());
+        }
+        ledger
+    }
+}

@@ -1,0 +1,135 @@
+//! `kubectl gpushare cards` against an API server.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command as Process, Stdio};
+use std::time::{Duration, Instant};
+
+use assert_cmd::Command;
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, inventory_of};
+
+/// Long enough for a loaded machine; a watch that never answers must still fail the test.
+const DEADLINE: Duration = Duration::from_mins(2);
+
+async fn two_nodes() -> Cluster {
+    let cluster = Cluster::start().await;
+    for (name, pool, mib) in [
+        ("gpu-a", "train", [16_384, 16_384]),
+        ("gpu-b", "serve", [8_192, 81_559]),
+    ] {
+        let annotations = inventory_of(name, &mib);
+        let metadata = json!({"name": name, "labels": {"pool": pool}, "annotations": annotations});
+        cluster
+            .add_node(&json!({"metadata": metadata, "status": {}}))
+            .await;
+    }
+    let share = json!({"gpushare.io/gpu": "1", "gpushare.io/gpu-mem": "4096", "gpushare.io/gpu-core": "30"});
+    cluster
+        .place("train-0", "gpu-a", &share, "GPU-gpu-a-0")
+        .await;
+    cluster
+        .place("train-1", "gpu-a", &share, "GPU-gpu-a-0")
+        .await;
+    let whole = json!({"gpushare.io/gpu": "1"});
+    cluster.place("big", "gpu-b", &whole, "GPU-gpu-b-1").await;
+    cluster
+}
+
+fn cards(cluster: &Cluster, arguments: &[&str]) -> assert_cmd::assert::Assert {
+    Command::new(env!("CARGO_BIN_EXE_kubectl-gpushare"))
+        .arg("cards")
+        .args(arguments)
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .assert()
+}
+
+fn printed(cluster: &Cluster, arguments: &[&str]) -> String {
+    let output = cards(cluster, arguments).success().get_output().clone();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_card_is_a_line_with_a_bar() {
+    let cluster = two_nodes().await;
+    insta::assert_snapshot!(printed(&cluster, &[]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wide_names_ids_and_pods() {
+    let cluster = two_nodes().await;
+    insta::assert_snapshot!(printed(&cluster, &["-o", "wide", "gpu-a"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn json_keeps_its_schema_and_yaml_says_the_same() {
+    let cluster = two_nodes().await;
+    let json = printed(&cluster, &["-o", "json", "-l", "pool=train"]);
+    insta::assert_snapshot!(json);
+    let yaml = printed(&cluster, &["-o", "yaml", "-l", "pool=train"]);
+    let from_json: Value = serde_json::from_str(&json).unwrap();
+    let from_yaml: Value = serde_saphyr::from_str(&yaml).unwrap();
+    assert_eq!(from_json, from_yaml);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_without_cards_says_so() {
+    let cluster = Cluster::start().await;
+    assert_eq!(
+        printed(&cluster, &[]),
+        "no cards: no gpushare agent has published any\n"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_cards_is_named_with_what_to_check() {
+    let cluster = two_nodes().await;
+    let output = cards(&cluster, &["gpu-z"]).code(1).get_output().clone();
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        complaint.contains("no node \"gpu-z\" with cards is known; check its name"),
+        "{complaint}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_inventory_that_cannot_be_read_is_reported_beside_the_others() {
+    let cluster = two_nodes().await;
+    let metadata = json!({"name": "odd", "annotations": {"gpushare.io/cards": "{"}});
+    cluster
+        .add_node(&json!({"metadata": metadata, "status": {}}))
+        .await;
+    let text = printed(&cluster, &[]);
+    assert!(text.contains("\nnode odd: "), "{text}");
+    assert!(text.contains("gpu-a"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watching_prints_again_when_a_pod_takes_a_card() {
+    let cluster = two_nodes().await;
+    let mut child = Process::new(env!("CARGO_BIN_EXE_kubectl-gpushare"))
+        .args(["cards", "gpu-b", "--watch"])
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stdout = child.stdout.take().unwrap();
+    let (send, lines) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let lines = BufReader::new(stdout).lines().map_while(Result::ok);
+        lines
+            .take_while(|line| send.send(line.clone()).is_ok())
+            .for_each(drop);
+    });
+    let wait_for = |part: &str| {
+        let deadline = Instant::now() + DEADLINE;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        while !lines.recv_timeout(left()).unwrap().contains(part) {}
+    };
+    wait_for("0/8192");
+    let share = json!({"gpushare.io/gpu": "1", "gpushare.io/gpu-mem": "1024"});
+    cluster.place("late", "gpu-b", &share, "GPU-gpu-b-0").await;
+    wait_for("1024/8192");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
