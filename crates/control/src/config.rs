@@ -1,13 +1,14 @@
 //! Configuration: flags and environment as typed, resolved once into what the program uses.
 
+mod reading;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
-use gpushare_core::devices::{Devices, DevicesError};
 use gpushare_core::dialect::Dialects;
-use gpushare_core::gpu::{self, AliyunUnit, Reading};
+use gpushare_core::gpu::{self, AliyunUnit};
 use gpushare_core::lease::{Timing, TimingError};
 use gpushare_core::pack::Policy;
 use gpushare_daemon::logging;
@@ -18,6 +19,8 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use crate::leader::election::Election;
+
+pub use reading::{ReadingArgs, ReadingError};
 
 const MIB: usize = 1024 * 1024;
 const LONGEST_BIND_TIMEOUT: Duration = Duration::from_secs(30);
@@ -54,18 +57,8 @@ pub struct RawConfig {
     #[arg(long, env = "GPUSHARE_INSECURE_LISTEN")]
     pub insecure_listen: bool,
 
-    /// What one aliyun.com/gpu-mem means in this cluster: GiB or MiB
-    #[arg(long, env = "GPUSHARE_ALIYUN_MEMORY_UNIT", default_value = "GiB")]
-    pub aliyun_memory_unit: AliyunUnit,
-
-    /// Also serve HAMi's nvidia.com/gpu, gpumem, gpumem-percentage and gpucores. Only where no other plugin
-    /// serves nvidia.com/gpu
-    #[arg(long, env = "GPUSHARE_HAMI")]
-    pub hami: bool,
-
-    /// A YAML file with further device classes, such as RDMA cards shared by bandwidth
-    #[arg(long, env = "GPUSHARE_DEVICES", value_name = "FILE")]
-    pub devices: Option<PathBuf>,
+    #[command(flatten)]
+    pub reading: ReadingArgs,
 
     /// How to choose among nodes and cards: learned, fgd, binpack, best-fit, first-fit or spread. A pod
     /// may ask for another one with the annotation gpushare.io/policy
@@ -193,10 +186,8 @@ pub enum ConfigError {
     Lease(#[from] TimingError),
     #[error("--lease-namespace and --lease-name must not be empty")]
     LeaseName,
-    #[error("--devices: cannot use {}: {reason}", path.display())]
-    Unreadable { path: PathBuf, reason: String },
-    #[error("--devices: {}: {reason}", path.display())]
-    Devices { path: PathBuf, reason: DevicesError },
+    #[error(transparent)]
+    Reading(#[from] ReadingError),
     #[error("--max-body-mib {0} is not between 1 and 1024")]
     MaxBody(usize),
 }
@@ -213,7 +204,7 @@ impl TryFrom<RawConfig> for Config {
         if !(Duration::from_millis(100)..=LONGEST_BIND_TIMEOUT).contains(&raw.bind_timeout) {
             return Err(ConfigError::BindTimeout(raw.bind_timeout));
         }
-        let dialects = raw.dialects()?;
+        let dialects = raw.reading.dialects()?;
         let election = raw.leader_elect.then(|| raw.election()).transpose()?;
         if !(1..=1024).contains(&raw.max_body_mib) {
             return Err(ConfigError::MaxBody(raw.max_body_mib));
@@ -222,7 +213,7 @@ impl TryFrom<RawConfig> for Config {
             listen: raw.listen,
             admin_listen: raw.admin_listen,
             tls,
-            aliyun_unit: raw.aliyun_memory_unit,
+            aliyun_unit: raw.reading.aliyun_memory_unit,
             dialects,
             policy: raw.policy,
             offer: raw.offer,
@@ -262,33 +253,6 @@ impl Config {
 }
 
 impl RawConfig {
-    fn dialects(&self) -> Result<Dialects, ConfigError> {
-        let gpus = gpu::read(Reading {
-            aliyun: self.aliyun_memory_unit,
-            hami: self.hami,
-        });
-        let Some(path) = &self.devices else {
-            return Ok(gpus);
-        };
-        let path = path.clone();
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) => {
-                let reason = error.to_string();
-                return Err(ConfigError::Unreadable { path, reason });
-            }
-        };
-        match serde_saphyr::from_str::<Devices>(&text) {
-            Ok(devices) => devices
-                .add_to(gpus)
-                .map_err(|reason| ConfigError::Devices { path, reason }),
-            Err(error) => Err(ConfigError::Unreadable {
-                path,
-                reason: error.to_string(),
-            }),
-        }
-    }
-
     fn tls(&self) -> Option<TlsFiles> {
         Some(TlsFiles {
             certificate: self.tls_cert.clone()?,
@@ -319,7 +283,7 @@ impl RawConfig {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     text.parse::<jiff::SignedDuration>()
         .map_err(|error| error.to_string())
         .and_then(|duration| Duration::try_from(duration).map_err(|error| error.to_string()))

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
-use gpushare_control::config::{Config, RawConfig};
-use gpushare_control::extender;
+use gpushare_control::{config, extender, webhook};
 use gpushare_daemon::{Tasks, logging};
 
 /// Longer than an open request may take to drain, shorter than a pod's usual grace period.
@@ -26,12 +25,13 @@ struct Cli {
 #[derive(Subcommand)]
 enum Role {
     /// Serve kube-scheduler: filter, prioritize and bind pods that share GPUs
-    Extender(RawConfig),
+    Extender(Box<config::RawConfig>),
+    /// Serve the API server: check, complete and rank pods that ask for GPUs before they exist
+    Webhook(Box<webhook::config::RawConfig>),
 }
 
 fn main() -> ExitCode {
-    let Role::Extender(raw) = Cli::parse().role;
-    match run(raw) {
+    match run(Cli::parse().role) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("gpushare-control: {error:#}");
@@ -40,9 +40,23 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(raw: RawConfig) -> anyhow::Result<()> {
-    let config = Config::try_from(raw)?;
-    logging::init(config.log_format, &config.log_filter)?;
+fn run(role: Role) -> anyhow::Result<()> {
+    match role {
+        Role::Extender(raw) => {
+            let config = config::Config::try_from(*raw)?;
+            logging::init(config.log_format, &config.log_filter)?;
+            until_the_end(async |tasks| Ok(extender::start(config, tasks).await?))
+        }
+        Role::Webhook(raw) => {
+            let config = webhook::config::Config::try_from(*raw)?;
+            logging::init(config.log_format, &config.log_filter)?;
+            until_the_end(async |tasks| Ok(webhook::start(config, tasks).await?))
+        }
+    }
+}
+
+/// Starts a role and waits until it has ended.
+fn until_the_end(start: impl AsyncFnOnce(&Tasks) -> anyhow::Result<()>) -> anyhow::Result<()> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -52,7 +66,7 @@ fn run(raw: RawConfig) -> anyhow::Result<()> {
             tasks
                 .stop_on_signals()
                 .context("cannot listen for signals")?;
-            extender::start(config, &tasks).await?;
+            start(&tasks).await?;
             Ok(tasks.finished(GRACE).await?)
         })
 }

@@ -31,6 +31,16 @@ pub const TEAM: &str = "gpushare.io/team";
 /// timekeeper takes it off.
 pub const METERING: &str = "gpushare.io/metering";
 
+/// Priority classes. Ordinary for pods whose budget pays for them, and below all ordinary pods for the
+/// others, which run while nobody else needs the card.
+pub const IN_BUDGET: &str = "gpushare-in-budget";
+pub const OVER_BUDGET: &str = "gpushare-over-budget";
+/// Classes of this prefix are given by us, not chosen by users.
+pub const OUR_CLASSES: &str = "gpushare-";
+
+/// Scheduling gate of a pod that waits until its budget has something again.
+pub const BUDGET_GATE: &str = "gpushare.io/budget";
+
 /// Pod annotations that choose among cards.
 pub const POLICY: &str = "gpushare.io/policy";
 pub const CARD_MODELS: &str = "gpushare.io/card-models";

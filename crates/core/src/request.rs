@@ -13,6 +13,8 @@ pub enum Role {
     /// An init container with `restartPolicy: Always`: runs from its turn to the pod's end.
     Sidecar,
     App,
+    /// Added to a running pod for a look at it. It can hold no device: a valid request has none.
+    Ephemeral,
 }
 
 /// What a container needs of each of its cards.

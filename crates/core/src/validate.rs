@@ -4,6 +4,7 @@
 //! everywhere.
 
 mod choose;
+mod fill;
 mod read;
 
 use std::fmt;
@@ -11,6 +12,8 @@ use std::sync::Arc;
 
 use crate::dialect::{Dialect, Dialects};
 use crate::request::{ContainerAsk, PodAsk, Role};
+
+pub use fill::{ONE_CARD, left_out};
 
 /// A container as the edge sees it: names and quantities as text, nothing interpreted.
 #[derive(Clone, Debug)]
@@ -145,6 +148,18 @@ fn validate_container<'a>(
             value: container.limit(second).unwrap_or_default().to_owned(),
             problem: format!("stands beside {first} in one container"),
             fix: "keep the resources of one dialect only".to_owned(),
+        });
+    }
+    if container.role == Role::Ephemeral
+        && let Some((_, field)) = used.first()
+    {
+        violations.push(Violation {
+            container: Some(container.name.to_owned()),
+            field: field.clone(),
+            value: container.limit(field).unwrap_or_default().to_owned(),
+            problem: "is asked for by an ephemeral container, which the kubelet gives no devices"
+                .to_owned(),
+            fix: "ask in a container of the pod, whose cards are fixed when it starts".to_owned(),
         });
     }
     let mut found = None;

@@ -1,7 +1,10 @@
-//! TLS from files: loading, checking of clients, and new certificates without a restart.
+//! TLS: certificates from files or from whoever issues them, checking of clients, and new certificates without
+//! a restart.
 //!
 //! Files are compared by content, not watched: the kubelet replaces a mounted Secret by swapping a
 //! symbolic link, which file notifications on the certificate itself do not show.
+
+mod slot;
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -15,6 +18,8 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
+
+pub use slot::{Slot, SlotError};
 
 pub const POLL: Duration = Duration::from_secs(10);
 
@@ -47,17 +52,33 @@ pub enum TlsError {
 
 #[derive(PartialEq, Eq)]
 struct Contents {
-    certificate: Vec<u8>,
-    key: Vec<u8>,
+    /// Nothing where a slot has it.
+    certificate: Option<Pair>,
     client_ca: Option<Vec<u8>>,
+}
+
+#[derive(PartialEq, Eq)]
+struct Pair {
+    chain: Vec<u8>,
+    key: Vec<u8>,
 }
 
 /// A TLS configuration that follows its files.
 #[derive(Debug)]
 pub struct Tls {
     pub(crate) config: RustlsConfig,
-    files: TlsFiles,
+    source: Source,
     loaded: Contents,
+}
+
+/// Where certificates come from.
+#[derive(Debug)]
+enum Source {
+    Files(TlsFiles),
+    Slot {
+        slot: Slot,
+        client_ca: Option<PathBuf>,
+    },
 }
 
 impl std::fmt::Debug for Contents {
@@ -68,11 +89,20 @@ impl std::fmt::Debug for Contents {
 
 impl Tls {
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
-        let loaded = files.read()?;
-        let config = RustlsConfig::from_config(Arc::new(files.server_config(&loaded)?));
+        Self::of(Source::Files(files))
+    }
+
+    /// Serves whatever certificate is in the slot; nobody is served while there is none.
+    pub fn from_slot(slot: Slot, client_ca: Option<PathBuf>) -> Result<Self, TlsError> {
+        Self::of(Source::Slot { slot, client_ca })
+    }
+
+    fn of(source: Source) -> Result<Self, TlsError> {
+        let loaded = source.read()?;
+        let config = RustlsConfig::from_config(Arc::new(source.server_config(&loaded)?));
         Ok(Self {
             config,
-            files,
+            source,
             loaded,
         })
     }
@@ -89,7 +119,7 @@ impl Tls {
             .await
             .is_some()
         {
-            let contents = match self.files.read() {
+            let contents = match self.source.read() {
                 Ok(contents) if contents != self.loaded => contents,
                 Ok(_) => continue,
                 Err(error) => {
@@ -97,10 +127,10 @@ impl Tls {
                     continue;
                 }
             };
-            match self.files.server_config(&contents) {
+            match self.source.server_config(&contents) {
                 Ok(config) => {
                     self.config.reload_from_config(Arc::new(config));
-                    tracing::info!(certificate = %self.files.certificate.display(), "new certificate");
+                    tracing::info!(files = ?self.source, "new certificates");
                 }
                 Err(error) => tracing::warn!(%error, "keeping the old certificate"),
             }
@@ -110,7 +140,14 @@ impl Tls {
     }
 }
 
-impl TlsFiles {
+impl Source {
+    fn client_ca(&self) -> Option<&Path> {
+        match self {
+            Self::Files(files) => files.client_ca.as_deref(),
+            Self::Slot { client_ca, .. } => client_ca.as_deref(),
+        }
+    }
+
     fn read(&self) -> Result<Contents, TlsError> {
         let read = |path: &Path| {
             std::fs::read(path).map_err(|source| TlsError::Read {
@@ -118,41 +155,65 @@ impl TlsFiles {
                 source,
             })
         };
+        let certificate = match self {
+            Self::Files(files) => Some(Pair {
+                chain: read(&files.certificate)?,
+                key: read(&files.key)?,
+            }),
+            Self::Slot { .. } => None,
+        };
         Ok(Contents {
-            certificate: read(&self.certificate)?,
-            key: read(&self.key)?,
-            client_ca: self.client_ca.as_deref().map(read).transpose()?,
+            certificate,
+            client_ca: self.client_ca().map(read).transpose()?,
         })
     }
 
     fn server_config(&self, contents: &Contents) -> Result<ServerConfig, TlsError> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let unusable = |reason: rustls::Error| TlsError::Certificate {
-            path: self.certificate.clone(),
-            reason: reason.to_string(),
-        };
         let builder = ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
-            .map_err(unusable)?;
-        let builder = match (&self.client_ca, &contents.client_ca) {
+            .map_err(|error| self.unusable(&error))?;
+        let builder = match (self.client_ca(), &contents.client_ca) {
             (Some(path), Some(pem)) => {
                 let roots = Arc::new(roots(path, pem)?);
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider)
                     .build()
                     .map_err(|error| TlsError::ClientCa {
-                        path: path.clone(),
+                        path: path.to_owned(),
                         reason: error.to_string(),
                     })?;
                 builder.with_client_cert_verifier(verifier)
             }
             _ => builder.with_no_client_auth(),
         };
-        let key = PrivateKeyDer::from_pem_slice(&contents.key)
-            .map_err(|error| pem_error(&self.key, "private key", error.to_string()))?;
-        let chain = certificates(&self.certificate, &contents.certificate)?;
-        let mut config = builder.with_single_cert(chain, key).map_err(unusable)?;
+        let mut config = match (self, &contents.certificate) {
+            (Self::Files(files), Some(pair)) => {
+                let key = PrivateKeyDer::from_pem_slice(&pair.key)
+                    .map_err(|error| pem_error(&files.key, "private key", error.to_string()))?;
+                let chain = certificates(&files.certificate, &pair.chain)?;
+                builder
+                    .with_single_cert(chain, key)
+                    .map_err(|error| self.unusable(&error))?
+            }
+            (Self::Slot { slot, .. }, _) => builder.with_cert_resolver(Arc::new(slot.clone())),
+            (Self::Files(files), None) => {
+                let reason = "it was not read".to_owned();
+                return Err(pem_error(&files.certificate, "certificate", reason));
+            }
+        };
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(config)
+    }
+
+    fn unusable(&self, error: &rustls::Error) -> TlsError {
+        let path = match self {
+            Self::Files(files) => files.certificate.clone(),
+            Self::Slot { .. } => PathBuf::from("(issued)"),
+        };
+        TlsError::Certificate {
+            path,
+            reason: error.to_string(),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use gpushare_core::{Classes, Host, NodeName, Placement, PodUid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::labels::Labels;
-use crate::slim;
+use crate::slim::{self, Starts};
 
 /// What gpushare knows of a pod: read once at the edge, then only values.
 #[derive(Clone, Debug)]
@@ -141,10 +141,11 @@ fn seconds(time: &Time) -> i64 {
 }
 
 fn host(spec: &slim::PodSpec) -> Host {
-    let containers = started(spec).map(|(_, container, role)| {
-        let (cpu, memory) = container.resources.requests.text();
-        (role, cpu, memory)
-    });
+    let containers =
+        started(&spec.init_containers, &spec.containers).map(|(_, container, role)| {
+            let (cpu, memory) = container.resources.requests.text();
+            (role, cpu, memory)
+        });
     let (cpu, memory) = spec.overhead.text();
     Host::peak(containers, Host::read(cpu, memory))
 }
@@ -166,7 +167,7 @@ fn view(pod: &slim::Pod) -> PodView<'_> {
 }
 
 fn containers(spec: &slim::PodSpec) -> Vec<ContainerView<'_>> {
-    started(spec)
+    started(&spec.init_containers, &spec.containers)
         .map(|(index, container, role)| ContainerView {
             name: &container.name,
             role,
@@ -182,15 +183,15 @@ fn containers(spec: &slim::PodSpec) -> Vec<ContainerView<'_>> {
 }
 
 /// A pod's containers in the order in which they start, each with its place in its list.
-fn started(spec: &slim::PodSpec) -> impl Iterator<Item = (u32, &slim::Container, Role)> {
-    let init = spec.init_containers.iter().map(|container| {
-        let sidecar = container.restart_policy.as_deref() == Some("Always");
+pub(crate) fn started<'a, C: Starts>(
+    init: &'a [C],
+    apps: &'a [C],
+) -> impl Iterator<Item = (u32, &'a C, Role)> {
+    let init = init.iter().map(|container| {
+        let sidecar = container.restart_policy() == Some("Always");
         (container, if sidecar { Role::Sidecar } else { Role::Init })
     });
-    let apps = spec
-        .containers
-        .iter()
-        .map(|container| (container, Role::App));
+    let apps = apps.iter().map(|container| (container, Role::App));
     let numbered = (0..).zip(init).chain((0..).zip(apps));
     numbered.map(|(index, (container, role))| (index, container, role))
 }

@@ -2,15 +2,19 @@
 //!
 //! Nothing here decides. Only this crate and the binaries' wiring name Kubernetes types.
 
+pub mod admission;
 pub mod bind;
 pub mod budgets;
 pub mod claim;
 pub mod convert;
+pub mod document;
 pub mod evict;
 pub mod gpu_budget;
+pub mod kinds;
 pub mod labels;
 pub mod lease;
 pub mod notice;
 pub mod slim;
+pub mod trust;
 pub mod wake;
 pub mod watch;

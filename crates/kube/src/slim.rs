@@ -62,6 +62,17 @@ pub struct Container {
     pub resources: Resources,
 }
 
+/// A container that says how it starts among the others of its pod.
+pub(crate) trait Starts {
+    fn restart_policy(&self) -> Option<&str>;
+}
+
+impl Starts for Container {
+    fn restart_policy(&self) -> Option<&str> {
+        self.restart_policy.as_deref()
+    }
+}
+
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Resources {
     #[serde(default, deserialize_with = "or_default")]
@@ -176,7 +187,7 @@ fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D:
 }
 
 /// Go writes `null` for empty lists and maps.
-fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,

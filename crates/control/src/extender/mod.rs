@@ -12,7 +12,6 @@
 
 mod answer;
 mod bind;
-mod body;
 mod explain;
 mod filter;
 mod inspect;
@@ -33,6 +32,7 @@ mod wire;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use gpushare_core::dialect::Dialects;
 use gpushare_daemon::Tasks;
@@ -46,15 +46,18 @@ use tokio::sync::mpsc::{Receiver, Sender};
 use tokio::sync::watch as watched;
 use tokio_util::task::TaskTracker;
 
+use crate::body::BodyRoom;
 use crate::config::Config;
 use crate::leader::Leadership;
-use body::BodyRoom;
 use metrics::Metrics;
 use sharing::Asks;
 use state::{Bells, Refused, State};
 use watch::{Nodes, Pods};
 
 pub use start::{StartError, start};
+
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+const LARGE_BODIES: &str = "; set nodeCacheCapable: true so that the scheduler sends names only";
 
 /// The extender as a value; clones share everything.
 #[derive(Clone)]
@@ -109,7 +112,12 @@ impl Extender {
         };
         Self(Arc::new(Shared {
             metrics: Metrics::new(state.clone(), &leadership),
-            body_room: BodyRoom::new(config.max_body),
+            body_room: BodyRoom::new(
+                config.max_body,
+                BODY_TIMEOUT,
+                LARGE_BODIES,
+                routes::error_response,
+            ),
             asks: Mutex::default(),
             config,
             dialects,

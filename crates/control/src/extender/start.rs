@@ -1,31 +1,19 @@
 //! Starting the extender: client, watches, servers.
 
-use std::path::PathBuf;
-
 use gpushare_daemon::Tasks;
 use gpushare_daemon::serve::{self, Connections, ListenError};
 use gpushare_daemon::tls::{Tls, TlsError};
-use kube::Client;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use thiserror::Error;
 
 use super::Extender;
+use crate::client::{self, ClientError};
 use crate::config::Config;
 use crate::leader::election::Election;
 
 #[derive(Debug, Error)]
 pub enum StartError {
-    #[error(
-        "cannot find the API server: {0}; give --kubeconfig, or run in a pod with a service account"
-    )]
-    NoApiServer(String),
-    #[error("cannot use the kubeconfig {}: {source}", path.display())]
-    Kubeconfig {
-        path: PathBuf,
-        source: KubeconfigError,
-    },
-    #[error("cannot set up the Kubernetes client: {0}")]
-    Client(kube::Error),
+    #[error(transparent)]
+    Client(#[from] ClientError),
     #[error(transparent)]
     Tls(#[from] TlsError),
     #[error(transparent)]
@@ -36,7 +24,7 @@ pub enum StartError {
 
 /// Starts everything as services of the process.
 pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {
-    let client = client(&config).await?;
+    let client = client::connect(config.kubeconfig.as_deref()).await?;
     let tls = config.tls.clone().map(Tls::load).transpose()?;
     let listener = serve::listen(config.listen)?;
     let admin = config.admin_listen.map(serve::listen).transpose()?;
@@ -88,26 +76,4 @@ impl Extender {
         tasks.service("the watch of pods", self.clone().follow_pods());
         self.stand_for_election(tasks);
     }
-}
-
-async fn client(config: &Config) -> Result<Client, StartError> {
-    let mut client = match &config.kubeconfig {
-        Some(path) => {
-            let failed = |source| StartError::Kubeconfig {
-                path: path.clone(),
-                source,
-            };
-            let kubeconfig = Kubeconfig::read_from(path).map_err(failed)?;
-            let options = KubeConfigOptions::default();
-            kube::Config::from_custom_kubeconfig(kubeconfig, &options)
-                .await
-                .map_err(failed)?
-        }
-        None => kube::Config::infer()
-            .await
-            .map_err(|error| StartError::NoApiServer(error.to_string()))?,
-    };
-    // A retried bind could take effect after its first answer; watches have their own backoff.
-    client.default_retry = false;
-    Client::try_from(client).map_err(StartError::Client)
 }

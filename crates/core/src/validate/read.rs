@@ -60,6 +60,17 @@ pub(super) fn read(
     })
 }
 
+/// A part as written, if it says anything.
+pub(super) fn written<'a>(
+    dialect: &Dialect,
+    container: &'a ContainerView<'_>,
+    rule: &PartRule,
+) -> Option<&'a str> {
+    let text = container.limit(&rule.resource)?;
+    let zero = dialect.zero_is_absent && whole_number(text) == Ok(0);
+    (!zero).then_some(text)
+}
+
 impl Reader<'_> {
     fn refuse(&mut self, field: &Arc<str>, value: &str, problem: String, fix: String) {
         self.violations.push(Violation {
@@ -71,11 +82,8 @@ impl Reader<'_> {
         });
     }
 
-    /// A part as written, if it says anything.
     fn written(&self, rule: &PartRule) -> Option<&str> {
-        let text = self.container.limit(&rule.resource)?;
-        let zero = self.dialect.zero_is_absent && whole_number(text) == Ok(0);
-        (!zero).then_some(text)
+        written(self.dialect, self.container, rule)
     }
 
     /// How many cards; one where the dialect leaves that out.

@@ -313,3 +313,19 @@ fn containers_that_ask_nothing_do_not_hide_those_that_do() {
     let ask = validate(&all_dialects(), &pod).unwrap().unwrap();
     assert_eq!(ask.containers.len(), 1);
 }
+
+#[test]
+fn an_ephemeral_container_gets_no_devices_whatever_else_it_asks_for() {
+    let debugger = |limits: &[(&'static str, &'static str)]| ContainerView {
+        role: Role::Ephemeral,
+        ..container(limits)
+    };
+    let mut pod = PodView {
+        containers: vec![debugger(&[("aliyun.com/gpu-mem", "2")])],
+        annotations: Vec::new(),
+    };
+    let text = validate(&all_dialects(), &pod).unwrap_err().to_string();
+    assert!(text.contains("ephemeral container"), "{text}");
+    pod.containers = vec![debugger(&[("cpu", "1")])];
+    assert_eq!(validate(&all_dialects(), &pod), Ok(None));
+}

@@ -13,42 +13,53 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::routes::error_response;
-
 /// How many of the largest bodies may be in memory at once.
 const LARGEST_AT_ONCE: usize = 4;
 const UNIT: usize = 1024;
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
-pub(super) struct BodyRoom {
+pub(crate) struct BodyRoom {
     limit: usize,
+    /// How long a body may take to arrive.
+    timeout: Duration,
     units: Arc<Semaphore>,
+    /// What to do when a body is too large.
+    hint: &'static str,
+    /// How a refusal is told to the client.
+    refuse: fn(StatusCode, String) -> Response,
 }
 
 /// A body and its claim on the room.
 #[derive(Debug)]
-pub(super) struct Held {
-    pub(super) bytes: Bytes,
+pub(crate) struct Held {
+    pub(crate) bytes: Bytes,
     _room: OwnedSemaphorePermit,
 }
 
 impl BodyRoom {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(crate) fn new(
+        limit: usize,
+        timeout: Duration,
+        hint: &'static str,
+        refuse: fn(StatusCode, String) -> Response,
+    ) -> Self {
         let units = LARGEST_AT_ONCE * limit.div_ceil(UNIT);
         Self {
             limit,
+            timeout,
             units: Arc::new(Semaphore::new(units)),
+            hint,
+            refuse,
         }
     }
 
     /// Reads the body, or answers for it.
-    pub(super) async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Held, Response> {
-        match tokio::time::timeout(TIMEOUT, self.read_within_limit(headers, body)).await {
+    pub(crate) async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Held, Response> {
+        match tokio::time::timeout(self.timeout, self.read_within_limit(headers, body)).await {
             Ok(read) => read,
-            Err(_elapsed) => Err(error_response(
+            Err(_elapsed) => Err((self.refuse)(
                 StatusCode::REQUEST_TIMEOUT,
-                format!("the request body did not arrive within {TIMEOUT:?}"),
+                format!("the request body did not arrive within {:?}", self.timeout),
             )),
         }
     }
@@ -60,36 +71,34 @@ impl BodyRoom {
             .and_then(|value| value.to_str().ok())
             .and_then(|text| text.parse::<usize>().ok());
         if announced.is_some_and(|length| length > limit) {
-            return Err(too_large(limit));
+            return Err(self.too_large());
         }
         let units = announced.unwrap_or(limit).div_ceil(UNIT);
         let units = u32::try_from(units).unwrap_or(u32::MAX);
         let room = self.units.clone().acquire_many_owned(units).await;
         let room = room.map_err(|_closed| {
             let message = "not accepting requests".to_owned();
-            error_response(StatusCode::SERVICE_UNAVAILABLE, message)
+            (self.refuse)(StatusCode::SERVICE_UNAVAILABLE, message)
         })?;
         match Limited::new(body, limit).collect().await {
             Ok(collected) => Ok(Held {
                 bytes: collected.to_bytes(),
                 _room: room,
             }),
-            Err(error) if error.is::<LengthLimitError>() => Err(too_large(limit)),
-            Err(error) => Err(error_response(
+            Err(error) if error.is::<LengthLimitError>() => Err(self.too_large()),
+            Err(error) => Err((self.refuse)(
                 StatusCode::BAD_REQUEST,
                 format!("the request body cannot be read: {error}"),
             )),
         }
     }
-}
 
-fn too_large(limit: usize) -> Response {
-    error_response(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        format!(
-            "the request body is larger than {} MiB (--max-body-mib); set nodeCacheCapable: true so that \
-             the scheduler sends names only",
-            limit / (1024 * 1024)
-        ),
-    )
+    fn too_large(&self) -> Response {
+        let message = format!(
+            "the request body is larger than {} MiB (--max-body-mib){}",
+            self.limit / (1024 * 1024),
+            self.hint
+        );
+        (self.refuse)(StatusCode::PAYLOAD_TOO_LARGE, message)
+    }
 }

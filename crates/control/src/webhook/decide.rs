@@ -1,0 +1,210 @@
+//! The decisions: a pod is refused with everything that is wrong with it, or gets one patch; a template gets
+//! warnings. Pure: the same pod and the same knowledge give the same answer, and the answer to a pod that
+//! carries its patch already is no patch.
+
+use std::ops::RangeInclusive;
+
+use gpushare_core::dialect::Dialects;
+use gpushare_core::names;
+use gpushare_core::validate::validate;
+use gpushare_kube::admission::manifest::Manifest;
+use serde_json::json;
+
+use super::fill;
+use super::patch::Patch;
+use super::priority::{self, AtTheEnd, Classes, Standing};
+
+/// A hostile pod must not fill logs and terminals.
+const LONGEST_MESSAGE: usize = 8 * 1024;
+/// The API server cuts what goes beyond.
+const MOST_WARNINGS: usize = 16;
+
+/// What an administrator has settled.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    pub dialects: Dialects,
+    /// Priorities that pods may choose where a budget pays.
+    pub band: RangeInclusive<i32>,
+}
+
+/// What is known of the cluster when a pod comes.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    pub namespace: &'a str,
+    pub standing: Standing,
+    pub classes: &'a Classes,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    Allowed { patch: Patch, warnings: Vec<String> },
+    Denied { reason: Reason, message: String },
+}
+
+/// Why a pod is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Its request makes no sense.
+    Request,
+    /// It names a priority class that it may not have.
+    Priority,
+    /// It is not known yet whether a budget pays for it.
+    Unknown,
+    /// It cannot be read.
+    Malformed,
+}
+
+impl Reason {
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Priority => "priority",
+            Self::Unknown => "unknown",
+            Self::Malformed => "malformed",
+        }
+    }
+}
+
+impl Verdict {
+    fn untouched() -> Self {
+        Self::Allowed {
+            patch: Patch::default(),
+            warnings: Vec::new(),
+        }
+    }
+
+    fn denied(reason: Reason, problems: &[String]) -> Self {
+        let message = format!("gpushare: {}", problems.join(". "));
+        Self::Denied {
+            reason,
+            message: cut(message),
+        }
+    }
+}
+
+/// Decides on a pod that is to be created.
+pub fn pod(rules: &Rules, known: Known<'_>, pod: &Manifest) -> Verdict {
+    let asks = validate(&rules.dialects, &fill::view(&rules.dialects, pod));
+    if asks == Ok(None) {
+        return Verdict::untouched();
+    }
+    let mut problems = match &asks {
+        Ok(_) => Vec::new(),
+        Err(violations) => violations.0.iter().map(ToString::to_string).collect(),
+    };
+    let class = priority::replacement(&pod.spec, known.standing, known.classes, &rules.band);
+    let reason = if problems.is_empty() {
+        Reason::Priority
+    } else {
+        Reason::Request
+    };
+    let class = match class {
+        Ok(class) => class,
+        Err(forbidden) => {
+            problems.push(forbidden.to_string());
+            None
+        }
+    };
+    if !problems.is_empty() {
+        return Verdict::denied(reason, &problems);
+    }
+    if known.standing == Standing::Unknown {
+        let problem = format!(
+            "it is not known yet whether a budget pays for namespace {}; try again in a moment",
+            known.namespace
+        );
+        return Verdict::denied(Reason::Unknown, &[problem]);
+    }
+    let mut patch = Patch::default();
+    fill::fill(&rules.dialects, pod, &mut patch);
+    if let Some(class) = class {
+        give_class(pod, class, &mut patch);
+    }
+    if known.standing != Standing::Free {
+        meter(pod, &mut patch);
+    }
+    if known.standing == Standing::Over(AtTheEnd::Wait) {
+        hold(pod, &mut patch);
+    }
+    Verdict::Allowed {
+        patch,
+        warnings: notice(known).into_iter().collect(),
+    }
+}
+
+/// What whoever writes a template should know at once. Its pods are judged when they are created.
+pub fn template(rules: &Rules, known: Known<'_>, template: &Manifest) -> Vec<String> {
+    let asks = validate(&rules.dialects, &fill::view(&rules.dialects, template));
+    let mut warnings = match &asks {
+        Ok(None) => return Vec::new(),
+        Ok(Some(_)) => Vec::new(),
+        Err(violations) => violations.0.iter().map(ToString::to_string).collect(),
+    };
+    let class = priority::replacement(&template.spec, known.standing, known.classes, &rules.band);
+    warnings.extend(class.err().map(|forbidden| forbidden.to_string()));
+    let mut warnings: Vec<String> = warnings
+        .into_iter()
+        .map(|problem| cut(format!("gpushare: its pods will be refused: {problem}")))
+        .collect();
+    warnings.extend(notice(known));
+    warnings.truncate(MOST_WARNINGS);
+    warnings
+}
+
+fn notice(known: Known<'_>) -> Option<String> {
+    let Standing::Over(at_the_end) = known.standing else {
+        return None;
+    };
+    let effect = match at_the_end {
+        AtTheEnd::Demote => "pods run only while nobody else needs the card, and may be evicted",
+        AtTheEnd::Wait => "new pods wait until there is budget again",
+    };
+    let namespace = known.namespace;
+    Some(format!(
+        "gpushare: namespace {namespace} is over its GPU budget: {effect}"
+    ))
+}
+
+/// The API server fills in number and policy of the class again when they are not there, and refuses the pod
+/// when they are another class's.
+fn give_class(pod: &Manifest, class: &str, patch: &mut Patch) {
+    patch.add(["spec", "priorityClassName"], json!(class));
+    if pod.spec.priority.is_some() {
+        patch.remove(["spec", "priority"]);
+    }
+    if pod.spec.preemption_policy.is_some() {
+        patch.remove(["spec", "preemptionPolicy"]);
+    }
+}
+
+/// The pod's object stays until its last second is charged.
+fn meter(pod: &Manifest, patch: &mut Patch) {
+    let finalizers = pod.metadata.finalizers.as_ref();
+    let mut present = finalizers.into_iter().flatten();
+    if !present.any(|name| name == names::METERING) {
+        let value = json!(names::METERING);
+        patch.append(["metadata", "finalizers"], finalizers.is_some(), value);
+    }
+}
+
+/// The scheduler does not look at the pod until the gate is taken away.
+fn hold(pod: &Manifest, patch: &mut Patch) {
+    let gates = pod.spec.scheduling_gates.as_ref();
+    let mut present = gates.into_iter().flatten();
+    if !present.any(|gate| gate.name == names::BUDGET_GATE) {
+        let value = json!({"name": names::BUDGET_GATE});
+        patch.append(["spec", "schedulingGates"], gates.is_some(), value);
+    }
+}
+
+fn cut(mut message: String) -> String {
+    if message.len() > LONGEST_MESSAGE {
+        let end = message.floor_char_boundary(LONGEST_MESSAGE);
+        message.truncate(end);
+        message.push('…');
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests;

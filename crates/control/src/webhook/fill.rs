@@ -1,0 +1,139 @@
+//! What users may leave out: the request as it will be once it is filled in, and the patch that does so.
+//!
+//! The validator judges the filled request, so nobody is refused for what we would have written for them.
+
+use std::collections::BTreeMap;
+
+use gpushare_core::dialect::Dialects;
+use gpushare_core::request::Role;
+use gpushare_core::validate::{ContainerView, ONE_CARD, PodView, left_out};
+use gpushare_kube::admission::manifest::{Container, Manifest, Placed, Resources};
+use gpushare_kube::slim::QuantityText;
+use serde_json::{Map, Value, json};
+
+use super::patch::Patch;
+
+type Quantities = BTreeMap<String, QuantityText>;
+
+/// What is added to one container.
+#[derive(Debug)]
+struct Additions<'a> {
+    limits: Vec<(&'a str, &'a str)>,
+    requests: Vec<(&'a str, &'a str)>,
+}
+
+/// The pod as the validator sees it, everything filled in.
+pub(super) fn view<'a>(dialects: &'a Dialects, pod: &'a Manifest) -> PodView<'a> {
+    let annotations = pod.metadata.annotations.iter();
+    PodView {
+        containers: pod
+            .containers()
+            .map(|placed| {
+                let mut view = written(dialects, placed);
+                view.limits.extend(counts(dialects, &view));
+                view
+            })
+            .collect(),
+        annotations: annotations
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect(),
+    }
+}
+
+/// Writes what is left out into the patch.
+pub(super) fn fill(dialects: &Dialects, pod: &Manifest, patch: &mut Patch) {
+    for placed in pod.containers() {
+        // The API server takes no resources there, and the validator has already refused devices.
+        if placed.role != Role::Ephemeral {
+            write(placed, &additions(dialects, placed), patch);
+        }
+    }
+}
+
+/// A container's limits. What it only requests counts as a limit too: of a device they are always equal.
+fn written<'a>(dialects: &'a Dialects, placed: Placed<'a>) -> ContainerView<'a> {
+    let limits = of(placed.container, |resources| resources.limits.as_ref());
+    ContainerView {
+        name: &placed.container.name,
+        role: placed.role,
+        index: placed.index,
+        limits: limits
+            .chain(only_requested(dialects, placed.container))
+            .collect(),
+    }
+}
+
+/// The counts that the container left out, as resources.
+fn counts<'a>(dialects: &'a Dialects, view: &ContainerView<'_>) -> Vec<(&'a str, &'a str)> {
+    let names = left_out(dialects, view);
+    names.map(|name| (name.as_ref(), ONE_CARD)).collect()
+}
+
+fn only_requested<'a>(
+    dialects: &'a Dialects,
+    container: &'a Container,
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let requests = of(container, |resources| resources.requests.as_ref());
+    requests.filter(move |(name, _)| {
+        let ours = dialects.resources().any(|resource| **resource == **name);
+        let mut limits = of(container, |resources| resources.limits.as_ref());
+        ours && !limits.any(|(limit, _)| limit == *name)
+    })
+}
+
+fn of(
+    container: &Container,
+    list: fn(&Resources) -> Option<&Quantities>,
+) -> impl Iterator<Item = (&str, &str)> {
+    let quantities = container.resources.as_ref().and_then(list);
+    quantities
+        .into_iter()
+        .flatten()
+        .map(|(name, quantity)| (name.as_str(), quantity.0.as_str()))
+}
+
+fn additions<'a>(dialects: &'a Dialects, placed: Placed<'a>) -> Additions<'a> {
+    let requests = counts(dialects, &written(dialects, placed));
+    let limits = only_requested(dialects, placed.container).chain(requests.iter().copied());
+    Additions {
+        limits: limits.collect(),
+        requests,
+    }
+}
+
+fn write(placed: Placed<'_>, additions: &Additions<'_>, patch: &mut Patch) {
+    let Additions { limits, requests } = additions;
+    let index = placed.index.to_string();
+    let path = ["spec", placed.list(), &index, "resources"];
+    let Some(resources) = &placed.container.resources else {
+        if !limits.is_empty() {
+            let resources = json!({"limits": object(limits), "requests": object(requests)});
+            patch.add(path, resources);
+        }
+        return;
+    };
+    for (name, present, added) in [
+        ("limits", resources.limits.is_some(), limits),
+        ("requests", resources.requests.is_some(), requests),
+    ] {
+        let list = path.into_iter().chain([name]);
+        if added.is_empty() {
+            continue;
+        }
+        if present {
+            for (resource, amount) in added {
+                patch.add(list.clone().chain([*resource]), json!(amount));
+            }
+        } else {
+            patch.add(list, object(added));
+        }
+    }
+}
+
+fn object(entries: &[(&str, &str)]) -> Value {
+    let entries = entries.iter();
+    let map: Map<String, Value> = entries
+        .map(|(name, amount)| ((*name).to_owned(), json!(amount)))
+        .collect();
+    Value::Object(map)
+}

@@ -1,0 +1,211 @@
+//! Signing: steps of the plan become keys and certificates.
+
+use std::time::Duration;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose,
+};
+use thiserror::Error;
+use uuid::Uuid;
+
+use super::plan::{Step, Wanted, seconds};
+use super::{Authority, Pki, Serving};
+
+/// Clocks of API servers may be behind ours.
+const BACKDATED: i64 = 3600;
+
+#[derive(Debug, Error)]
+pub(super) enum IssueError {
+    #[error("cannot make the certificate: {0}")]
+    Sign(#[from] rcgen::Error),
+    #[error("there is no authority {0} to sign with")]
+    NoAuthority(String),
+}
+
+impl Pki {
+    /// What stands in the Secret after the step.
+    pub(super) fn after(self, step: &Step, wanted: &Wanted, now: i64) -> Result<Self, IssueError> {
+        let mut next = self;
+        match step {
+            Step::AddAuthority => next.authorities.push(Authority::new(wanted, now)?),
+            Step::Issue(name) => {
+                let mut known = next.authorities.iter();
+                let authority = known.find(|authority| authority.name == *name);
+                let authority = authority.ok_or_else(|| IssueError::NoAuthority(name.clone()))?;
+                next.serving = Some(authority.issue(wanted, now)?);
+            }
+            Step::Drop(names) => next
+                .authorities
+                .retain(|authority| !names.contains(&authority.name)),
+        }
+        Ok(next)
+    }
+}
+
+impl Authority {
+    fn new(wanted: &Wanted, now: i64) -> Result<Self, IssueError> {
+        let name = format!("gpushare-webhook-{}", Uuid::new_v4().simple());
+        let expires = now.saturating_add(seconds(wanted.lifetimes.authority));
+        let key = KeyPair::generate()?;
+        let params = Self::params(&name, now, expires);
+        Ok(Self {
+            certificate: params.self_signed(&key)?.pem(),
+            key: key.serialize_pem(),
+            name,
+            created: now,
+            expires,
+        })
+    }
+
+    fn params(name: &str, created: i64, expires: i64) -> CertificateParams {
+        let mut params = params(name, created, expires);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        params
+    }
+
+    fn issue(&self, wanted: &Wanted, now: i64) -> Result<Serving, IssueError> {
+        let params_of_issuer = Self::params(&self.name, self.created, self.expires);
+        let issuer = Issuer::new(params_of_issuer, KeyPair::from_pem(&self.key)?);
+        let expires = now
+            .saturating_add(seconds(wanted.lifetimes.certificate))
+            .min(self.expires);
+        let names = wanted.names.clone();
+        let common_name = names.first().map_or("gpushare-webhook", String::as_str);
+        let key = KeyPair::generate()?;
+        let mut own = params(common_name, now, expires);
+        own.subject_alt_names = CertificateParams::new(names.clone())?.subject_alt_names;
+        own.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        own.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        own.use_authority_key_identifier_extension = true;
+        Ok(Serving {
+            authority: self.name.clone(),
+            certificate: own.signed_by(&key, &issuer)?.pem(),
+            key: key.serialize_pem(),
+            names,
+            created: now,
+            expires,
+        })
+    }
+}
+
+fn params(name: &str, created: i64, expires: i64) -> CertificateParams {
+    let since_1970 = |at: i64| Duration::from_secs(u64::try_from(at).unwrap_or(0));
+    let epoch = || rcgen::date_time_ymd(1970, 1, 1);
+    let mut params = CertificateParams::default();
+    params.not_before = epoch() + since_1970(created.saturating_sub(BACKDATED));
+    params.not_after = epoch() + since_1970(expires);
+    params.distinguished_name = DistinguishedName::new();
+    params
+        .distinguished_name
+        .push(DnType::CommonName, short(name));
+    params
+}
+
+/// Common names have at most 64 characters; what counts are the alternative names.
+fn short(name: &str) -> String {
+    name.chars().take(64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use gpushare_daemon::tls::Slot;
+    use rustls::RootCertStore;
+    use rustls::client::WebPkiServerVerifier;
+    use rustls::client::danger::ServerCertVerifier;
+    use rustls::crypto::aws_lc_rs::default_provider;
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+
+    use super::super::Lifetimes;
+    use super::*;
+
+    fn wanted() -> Wanted {
+        Wanted {
+            names: vec!["hook.system.svc".to_owned(), "127.0.0.1".to_owned()],
+            lifetimes: Lifetimes {
+                authority: Duration::from_secs(3600 * 24),
+                certificate: Duration::from_secs(3600 * 12),
+                overlap: Duration::from_secs(60),
+            },
+        }
+    }
+
+    fn is_believed(bundle: &str, certificate: &str, name: &str, at: i64) -> bool {
+        let mut roots = RootCertStore::empty();
+        for authority in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
+            roots.add(authority.unwrap()).unwrap();
+        }
+        let provider = Arc::new(default_provider());
+        let roots = Arc::new(roots);
+        let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
+        let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        let at = UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(at).unwrap()));
+        let verified = verifier
+            .unwrap()
+            .verify_server_cert(&certificate, &[], &name, &[], at);
+        verified.is_ok()
+    }
+
+    #[test]
+    fn what_is_issued_is_believed_by_its_authority_for_its_names_and_its_time() {
+        let now = 1_800_000_000;
+        let step = |pki: Pki, step: Step| pki.after(&step, &wanted(), now).unwrap();
+        let pki = step(Pki::default(), Step::AddAuthority);
+        let pki = step(pki.clone(), Step::Issue(pki.authorities[0].name.clone()));
+        // Another authority of the same making signs something else.
+        let other = step(Pki::default(), Step::AddAuthority);
+        let serving = pki.serving.as_ref().unwrap();
+        let certificate = serving.certificate.as_str();
+        for name in wanted().names {
+            assert!(is_believed(&pki.bundle(), certificate, &name, now));
+            assert!(!is_believed(&other.bundle(), certificate, &name, now));
+            let expired = serving.expires + 1;
+            assert!(!is_believed(&pki.bundle(), certificate, &name, expired));
+        }
+        let stranger = "hook.other.svc";
+        assert!(!is_believed(&pki.bundle(), certificate, stranger, now));
+        Slot::default().put(certificate, &serving.key).unwrap();
+    }
+
+    #[test]
+    fn a_bundle_of_two_authorities_believes_both() {
+        let now = 1_800_000_000;
+        let mut pki = Pki::default();
+        for _ in 0..2 {
+            pki = pki.after(&Step::AddAuthority, &wanted(), now).unwrap();
+        }
+        for number in 0..2 {
+            let issue = Step::Issue(pki.authorities[number].name.clone());
+            pki = pki.after(&issue, &wanted(), now).unwrap();
+            let certificate = &pki.serving.as_ref().unwrap().certificate;
+            assert!(is_believed(&pki.bundle(), certificate, "127.0.0.1", now));
+        }
+    }
+
+    #[test]
+    fn a_certificate_does_not_outlive_its_authority() {
+        let mut wanted = wanted();
+        wanted.lifetimes.certificate = Duration::from_secs(u64::MAX);
+        let pki = Pki::default();
+        let pki = pki.after(&Step::AddAuthority, &wanted, 1_000_000).unwrap();
+        let issue = Step::Issue(pki.authorities[0].name.clone());
+        let pki = pki.after(&issue, &wanted, 1_000_000).unwrap();
+        assert_eq!(pki.serving.unwrap().expires, pki.authorities[0].expires);
+    }
+
+    #[test]
+    fn keys_never_show_in_logs() {
+        let pki = Pki::default();
+        let pki = pki
+            .after(&Step::AddAuthority, &wanted(), 1_000_000)
+            .unwrap();
+        let issue = Step::Issue(pki.authorities[0].name.clone());
+        let pki = pki.after(&issue, &wanted(), 1_000_000).unwrap();
+        assert!(!format!("{pki:?}").contains("PRIVATE KEY"));
+    }
+}

@@ -1,0 +1,122 @@
+//! Which priority class a pod gets: that of its budget's state, unless it has chosen one that it may have.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use gpushare_core::names::{IN_BUDGET, OUR_CLASSES, OVER_BUDGET};
+use gpushare_kube::admission::manifest::Spec;
+
+/// How a namespace stands with its budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// No budget pays for it.
+    Free,
+    Within,
+    Over(AtTheEnd),
+    /// Budgets or namespaces have not been listed yet.
+    Unknown,
+}
+
+/// What happens to new pods when nothing remains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtTheEnd {
+    Demote,
+    Wait,
+}
+
+/// What is known of a priority class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Class {
+    pub value: i32,
+    pub preempts: bool,
+    /// Given by the API server to pods that name none.
+    pub is_default: bool,
+}
+
+/// The priority classes of the cluster by name.
+pub type Classes = BTreeMap<String, Class>;
+
+/// Why a pod may not have the class that it names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Forbidden {
+    /// It is ours to give, and no budget does.
+    Ours(String),
+    OutOfBand {
+        class: String,
+        value: i32,
+        band: RangeInclusive<i32>,
+    },
+}
+
+impl fmt::Display for Forbidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ours(class) => write!(
+                f,
+                "priorityClassName: {class:?} is given by gpushare where a budget pays, and this namespace has \
+                 none; remove it"
+            ),
+            Self::OutOfBand { class, value, band } => write!(
+                f,
+                "priorityClassName: {class:?} has the priority {value}; where a budget pays, name a class from {} \
+                 to {}, or none",
+                band.start(),
+                band.end()
+            ),
+        }
+    }
+}
+
+/// The class to put in place of the pod's own; nothing when that stays.
+pub(super) fn replacement(
+    spec: &Spec,
+    standing: Standing,
+    classes: &Classes,
+    band: &RangeInclusive<i32>,
+) -> Result<Option<&'static str>, Forbidden> {
+    let named = spec.priority_class_name.as_deref().unwrap_or_default();
+    let known = classes.get(named);
+    // The API server has already written the default class into a pod that names none.
+    let chosen = !named.is_empty() && known.is_none_or(|class| !class.is_default);
+    let wanted = match standing {
+        Standing::Free | Standing::Unknown if chosen && named.starts_with(OUR_CLASSES) => {
+            // Before budgets are known, it may well be ours to give.
+            let free = standing == Standing::Free;
+            return if free {
+                Err(Forbidden::Ours(named.to_owned()))
+            } else {
+                Ok(None)
+            };
+        }
+        Standing::Free | Standing::Unknown => return Ok(None),
+        Standing::Within => IN_BUDGET,
+        Standing::Over(_) => OVER_BUDGET,
+    };
+    if !chosen {
+        return Ok(Some(wanted));
+    }
+    if named == wanted {
+        return Ok(None);
+    }
+    // The API server has computed it for a pod; a template only has the name.
+    let Some(value) = spec.priority.or(known.map(|class| class.value)) else {
+        return Ok(None);
+    };
+    if !named.starts_with(OUR_CLASSES) && !band.contains(&value) {
+        return Err(Forbidden::OutOfBand {
+            class: named.to_owned(),
+            value,
+            band: band.clone(),
+        });
+    }
+    let stays = match standing {
+        Standing::Over(_) => {
+            let lowest = classes.get(OVER_BUDGET).map(|class| class.value);
+            let preempts = spec.preemption_policy.as_deref() != Some("Never");
+            lowest.is_some_and(|lowest| value <= lowest) && !preempts
+        }
+        _ => true,
+    };
+    Ok((!stays).then_some(wanted))
+}

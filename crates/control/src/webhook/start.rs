@@ -1,0 +1,82 @@
+//! Starting the webhook: client, watches, certificates, servers.
+
+use gpushare_daemon::Tasks;
+use gpushare_daemon::serve::{self, Connections, ListenError};
+use gpushare_daemon::tls::{Slot, Tls, TlsError};
+use kube::Client;
+use thiserror::Error;
+
+use super::Webhook;
+use super::config::{Certificates, Config};
+use super::decide::Rules;
+use super::pki::Keeper;
+use crate::client::{self, ClientError};
+
+#[derive(Debug, Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error("cannot serve: {0}")]
+    Serve(#[from] std::io::Error),
+}
+
+/// Starts everything as services of the process.
+pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {
+    let client = client::connect(config.kubeconfig.as_deref()).await?;
+    let rules = Rules {
+        dialects: config.dialects,
+        band: config.band,
+    };
+    let webhook = Webhook::new(rules, config.max_body);
+    let tls = webhook.certificates(config.certificates, &client, tasks)?;
+    let listener = serve::listen(config.listen)?;
+    let admin = config.admin_listen.map(serve::listen).transpose()?;
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"), listen = %listener.local_addr()?,
+        own_certificates = webhook.0.keeper.get().is_some(), "the webhook starts"
+    );
+    webhook.follow(&client, tasks);
+    if let Some(listener) = admin {
+        tracing::info!(admin_listen = %listener.local_addr()?, "probes and metrics in plain HTTP");
+        let (router, connections) = (webhook.admin_router(), Connections::default());
+        let name = "the admin server";
+        serve::spawn(tasks, name, listener, None, router, connections);
+    }
+    let (router, connections) = (webhook.router(), Connections::default());
+    serve::spawn(
+        tasks,
+        "the server",
+        listener,
+        Some(tls),
+        router,
+        connections,
+    );
+    Ok(())
+}
+
+impl Webhook {
+    fn certificates(
+        &self,
+        certificates: Certificates,
+        client: &Client,
+        tasks: &Tasks,
+    ) -> Result<Tls, TlsError> {
+        match certificates {
+            Certificates::Files(files) => Tls::load(files),
+            Certificates::Own {
+                settings,
+                client_ca,
+            } => {
+                let slot = Slot::default();
+                let keeper = Keeper::new(settings, client.clone(), slot.clone());
+                keeper.start(tasks);
+                let _the_first = self.0.keeper.set(keeper);
+                Tls::from_slot(slot, client_ca)
+            }
+        }
+    }
+}

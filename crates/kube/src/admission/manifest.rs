@@ -1,0 +1,196 @@
+//! Pods that are to be created, and the templates that pods will be made from.
+
+use std::collections::BTreeMap;
+
+use gpushare_core::request::Role;
+use serde::Deserialize;
+
+use crate::convert::started;
+use crate::slim::{QuantityText, Starts, or_default};
+
+/// What a pod, or a template of pods, says that can concern us. What is absent is told apart from what is
+/// empty, because a patch must know.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Manifest {
+    #[serde(default, deserialize_with = "or_default")]
+    pub metadata: Metadata,
+    #[serde(default, deserialize_with = "or_default")]
+    pub spec: Spec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Metadata {
+    #[serde(default)]
+    pub name: Option<String>,
+    #[serde(default)]
+    pub generate_name: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub annotations: BTreeMap<String, String>,
+    #[serde(default)]
+    pub finalizers: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub owner_references: Vec<Owner>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Owner {
+    #[serde(default)]
+    pub controller: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Spec {
+    #[serde(default)]
+    pub priority_class_name: Option<String>,
+    #[serde(default)]
+    pub priority: Option<i32>,
+    #[serde(default)]
+    pub preemption_policy: Option<String>,
+    #[serde(default)]
+    pub scheduling_gates: Option<Vec<Gate>>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub containers: Vec<Container>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub init_containers: Vec<Container>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub ephemeral_containers: Vec<Container>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Gate {
+    #[serde(default)]
+    pub name: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Container {
+    #[serde(default)]
+    pub name: String,
+    #[serde(default)]
+    pub restart_policy: Option<String>,
+    #[serde(default)]
+    pub resources: Option<Resources>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Resources {
+    #[serde(default)]
+    pub limits: Option<BTreeMap<String, QuantityText>>,
+    #[serde(default)]
+    pub requests: Option<BTreeMap<String, QuantityText>>,
+}
+
+/// A container and where it stands in the pod.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed<'a> {
+    pub container: &'a Container,
+    pub role: Role,
+    /// Its place in its list.
+    pub index: u32,
+}
+
+impl Starts for Container {
+    fn restart_policy(&self) -> Option<&str> {
+        self.restart_policy.as_deref()
+    }
+}
+
+impl Manifest {
+    /// Every container of whatever kind, in the order in which they start.
+    pub fn containers(&self) -> impl Iterator<Item = Placed<'_>> {
+        let Spec {
+            init_containers,
+            containers,
+            ephemeral_containers,
+            ..
+        } = &self.spec;
+        let ephemeral = (0..).zip(ephemeral_containers);
+        let ephemeral = ephemeral.map(|(index, container)| (index, container, Role::Ephemeral));
+        started(init_containers, containers)
+            .chain(ephemeral)
+            .map(|(index, container, role)| Placed {
+                container,
+                role,
+                index,
+            })
+    }
+
+    /// What people call it: its name, or the beginning of the name it will get.
+    pub fn title(&self) -> String {
+        let Metadata {
+            name,
+            generate_name,
+            ..
+        } = &self.metadata;
+        match (name.as_deref(), generate_name.as_deref()) {
+            (Some(name), _) if !name.is_empty() => name.to_owned(),
+            (_, Some(prefix)) => format!("{prefix}*"),
+            _ => "*".to_owned(),
+        }
+    }
+
+    /// Whether a controller made it; whoever wrote what the controller goes by does not read warnings.
+    pub fn is_controlled(&self) -> bool {
+        let mut owners = self.metadata.owner_references.iter();
+        owners.any(|owner| owner.controller == Some(true))
+    }
+}
+
+impl Placed<'_> {
+    /// The field of a pod's spec that holds the list it stands in.
+    pub fn list(&self) -> &'static str {
+        match self.role {
+            Role::App => "containers",
+            Role::Init | Role::Sidecar => "initContainers",
+            Role::Ephemeral => "ephemeralContainers",
+        }
+    }
+}
+
+/// An object that pods are made from: its own name and owners, and its template.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Workload {
+    #[serde(default, deserialize_with = "or_default")]
+    metadata: Metadata,
+    #[serde(default, deserialize_with = "or_default")]
+    spec: WorkloadSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WorkloadSpec {
+    #[serde(default)]
+    template: Option<Manifest>,
+    #[serde(default)]
+    job_template: Option<JobTemplate>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct JobTemplate {
+    #[serde(default, deserialize_with = "or_default")]
+    spec: JobSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct JobSpec {
+    #[serde(default)]
+    template: Option<Manifest>,
+}
+
+impl Workload {
+    /// The template under the workload's own name and owners.
+    pub fn template(self) -> Option<Manifest> {
+        let of_job = self.spec.job_template.and_then(|job| job.spec.template);
+        let template = self.spec.template.or(of_job)?;
+        Some(Manifest {
+            metadata: Metadata {
+                annotations: template.metadata.annotations,
+                ..self.metadata
+            },
+            spec: template.spec,
+        })
+    }
+}
