@@ -12,6 +12,7 @@ pub mod api_proxy;
 pub mod balancer;
 pub mod fleet;
 pub mod history;
+pub mod hook;
 pub mod http;
 pub mod manifest;
 pub mod process;

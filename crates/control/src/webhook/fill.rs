@@ -104,11 +104,11 @@ fn additions<'a>(dialects: &'a Dialects, placed: Placed<'a>) -> Additions<'a> {
 fn write(placed: Placed<'_>, additions: &Additions<'_>, patch: &mut Patch) {
     let Additions { limits, requests } = additions;
     let index = placed.index.to_string();
-    let path = ["spec", placed.list(), &index, "resources"];
+    let base = ["spec", placed.list(), &index, "resources"];
     let Some(resources) = &placed.container.resources else {
         if !limits.is_empty() {
             let resources = json!({"limits": object(limits), "requests": object(requests)});
-            patch.add(path, resources);
+            patch.add(base, resources);
         }
         return;
     };
@@ -116,7 +116,7 @@ fn write(placed: Placed<'_>, additions: &Additions<'_>, patch: &mut Patch) {
         ("limits", resources.limits.is_some(), limits),
         ("requests", resources.requests.is_some(), requests),
     ] {
-        let list = path.into_iter().chain([name]);
+        let list = base.into_iter().chain([name]);
         if added.is_empty() {
             continue;
         }

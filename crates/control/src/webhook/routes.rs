@@ -95,6 +95,8 @@ async fn mutate(State(webhook): State<Webhook>, headers: HeaderMap, body: Body) 
     }
 }
 
-pub(super) fn refuse(status: StatusCode, message: String) -> Response {
-    (status, format!("gpushare: {message}\n")).into_response()
+pub(super) fn refuse(status: StatusCode, mut message: String) -> Response {
+    message.insert_str(0, "gpushare: ");
+    message.push('\n');
+    (status, message).into_response()
 }

@@ -83,7 +83,7 @@ fn denied(standing: Standing, object: &Value) -> (Reason, String) {
 }
 
 /// As the API server shows a pod: the Priority plugin has been there.
-fn asking(limits: Value) -> Value {
+fn asking(limits: &Value) -> Value {
     json!({
         "metadata": {"generateName": "train-", "annotations": {"mine": "1"}},
         "spec": {
@@ -94,7 +94,7 @@ fn asking(limits: Value) -> Value {
 }
 
 fn of_class(class: &str) -> Value {
-    let mut pod = asking(json!({"aliyun.com/gpu-mem": "2"}));
+    let mut pod = asking(&json!({"aliyun.com/gpu-mem": "2"}));
     let known = classes()[class];
     pod["spec"]["priorityClassName"] = json!(class);
     pod["spec"]["priority"] = json!(known.value);
@@ -108,9 +108,9 @@ fn of_class(class: &str) -> Value {
 
 #[test]
 fn a_complete_request_without_a_budget_is_left_exactly_as_it_is() {
-    let pod = asking(json!({"gpushare.io/gpu": "1", "gpushare.io/gpu-mem": "3072"}));
+    let pod = asking(&json!({"gpushare.io/gpu": "1", "gpushare.io/gpu-mem": "3072"}));
     assert_eq!(admitted(Standing::Free, &pod), pod);
-    let pod = asking(json!({"cpu": "1"}));
+    let pod = asking(&json!({"cpu": "1"}));
     for standing in [Standing::Free, Standing::Within, OVER, Standing::Unknown] {
         assert_eq!(admitted(standing, &pod), pod);
     }
@@ -118,7 +118,7 @@ fn a_complete_request_without_a_budget_is_left_exactly_as_it_is() {
 
 #[test]
 fn memory_alone_gets_the_card_that_it_needs_in_limits_and_requests() {
-    let pod = asking(json!({"gpushare.io/gpu-mem": "3072"}));
+    let pod = asking(&json!({"gpushare.io/gpu-mem": "3072"}));
     let resources = &admitted(Standing::Free, &pod)["spec"]["containers"][0]["resources"];
     let full = json!({"gpushare.io/gpu-mem": "3072", "gpushare.io/gpu": "1"});
     assert_eq!(*resources, json!({"limits": full, "requests": full}));
@@ -164,7 +164,7 @@ fn what_is_only_requested_becomes_a_limit_too() {
 
 #[test]
 fn everything_that_is_wrong_is_said_at_once() {
-    let mut pod = asking(json!({"tencent.com/vcuda-core": "150"}));
+    let mut pod = asking(&json!({"tencent.com/vcuda-core": "150"}));
     let second = json!({"name": "d", "resources": {"limits": {"aliyun.com/gpu-mem": "0"}}});
     pod["spec"]["containers"]
         .as_array_mut()
@@ -193,7 +193,7 @@ fn everything_that_is_wrong_is_said_at_once() {
 
 #[test]
 fn in_budget_a_pod_without_a_class_gets_ours_and_is_metered() {
-    let pod = asking(json!({"aliyun.com/gpu-mem": "2"}));
+    let pod = asking(&json!({"aliyun.com/gpu-mem": "2"}));
     let stored = admitted(Standing::Within, &pod);
     assert_eq!(stored["spec"]["priorityClassName"], names::IN_BUDGET);
     assert_eq!(stored["spec"].get("priority"), None);
@@ -204,7 +204,7 @@ fn in_budget_a_pod_without_a_class_gets_ours_and_is_metered() {
 
 #[test]
 fn over_budget_a_pod_gets_the_lowest_class_is_metered_and_its_owner_is_told() {
-    let pod = asking(json!({"aliyun.com/gpu-mem": "2"}));
+    let pod = asking(&json!({"aliyun.com/gpu-mem": "2"}));
     let stored = admitted(OVER, &pod);
     assert_eq!(stored["spec"]["priorityClassName"], names::OVER_BUDGET);
     assert_eq!(stored["metadata"]["finalizers"], json!([names::METERING]));
@@ -217,7 +217,7 @@ fn over_budget_a_pod_gets_the_lowest_class_is_metered_and_its_owner_is_told() {
 
 #[test]
 fn a_budget_that_lets_new_pods_wait_closes_a_gate() {
-    let mut pod = asking(json!({"aliyun.com/gpu-mem": "2"}));
+    let mut pod = asking(&json!({"aliyun.com/gpu-mem": "2"}));
     pod["spec"]["schedulingGates"] = json!([{"name": "other"}]);
     let stored = admitted(Standing::Over(AtTheEnd::Wait), &pod);
     let gates = json!([{"name": "other"}, {"name": names::BUDGET_GATE}]);
@@ -226,7 +226,7 @@ fn a_budget_that_lets_new_pods_wait_closes_a_gate() {
 
 #[test]
 fn finalizers_of_others_stay() {
-    let mut pod = asking(json!({"aliyun.com/gpu-mem": "2"}));
+    let mut pod = asking(&json!({"aliyun.com/gpu-mem": "2"}));
     pod["metadata"]["finalizers"] = json!(["batch.kubernetes.io/job-tracking"]);
     let stored = admitted(Standing::Within, &pod);
     let both = json!(["batch.kubernetes.io/job-tracking", names::METERING]);
@@ -278,17 +278,17 @@ fn an_allowed_class_stays_and_any_other_is_replaced_or_refused() {
 
 #[test]
 fn before_the_budgets_are_known_only_sound_device_pods_are_asked_to_come_again() {
-    let sound = asking(json!({"aliyun.com/gpu-mem": "2"}));
+    let sound = asking(&json!({"aliyun.com/gpu-mem": "2"}));
     let (reason, message) = denied(Standing::Unknown, &sound);
     assert_eq!(reason, Reason::Unknown);
     assert!(message.contains("try again"), "{message}");
-    let broken = asking(json!({"aliyun.com/gpu-mem": "0"}));
+    let broken = asking(&json!({"aliyun.com/gpu-mem": "0"}));
     assert_eq!(denied(Standing::Unknown, &broken).0, Reason::Request);
 }
 
 #[test]
 fn a_message_is_cut_before_it_fills_a_terminal() {
-    let mut pod = asking(json!({"aliyun.com/gpu-mem": "0"}));
+    let mut pod = asking(&json!({"aliyun.com/gpu-mem": "0"}));
     let many = (0..500).map(|_| pod["spec"]["containers"][0].clone());
     pod["spec"]["containers"] = many.collect();
     let (_, message) = denied(Standing::Free, &pod);

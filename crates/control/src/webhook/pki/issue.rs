@@ -127,9 +127,9 @@ mod tests {
         Wanted {
             names: vec!["hook.system.svc".to_owned(), "127.0.0.1".to_owned()],
             lifetimes: Lifetimes {
-                authority: Duration::from_secs(3600 * 24),
-                certificate: Duration::from_secs(3600 * 12),
-                overlap: Duration::from_secs(60),
+                authority: Duration::from_hours(24),
+                certificate: Duration::from_hours(12),
+                overlap: Duration::from_mins(1),
             },
         }
     }
@@ -145,10 +145,10 @@ mod tests {
         let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
         let name = ServerName::try_from(name.to_owned()).unwrap();
         let at = UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(at).unwrap()));
-        let verified = verifier
+        let outcome = verifier
             .unwrap()
             .verify_server_cert(&certificate, &[], &name, &[], at);
-        verified.is_ok()
+        outcome.is_ok()
     }
 
     #[test]

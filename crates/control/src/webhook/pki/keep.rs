@@ -26,7 +26,7 @@ use super::{Lifetimes, Pki};
 
 /// The entry of the Secret that holds everything.
 const ENTRY: &str = "pki.json";
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// What the operator has chosen.
@@ -58,14 +58,23 @@ struct Inner {
 /// What the watches have shown.
 #[derive(Default)]
 struct Seen {
-    /// Nothing before the first list; then the Secret, if there is one.
-    document: Option<Option<Document>>,
+    stored: Stored,
     mutating: Option<BTreeMap<String, Trust>>,
     validating: Option<BTreeMap<String, Trust>>,
     /// Since when, by our own clock and since our own start.
     published: Published,
     /// The certificate that is shown.
     shown: String,
+}
+
+/// The Secret.
+#[derive(Clone, Default)]
+enum Stored {
+    /// Not listed yet.
+    #[default]
+    Unknown,
+    Absent,
+    Here(Document),
 }
 
 /// What to do, found under the lock and done without it.
@@ -169,8 +178,10 @@ impl Keeper {
     /// Compares what there is with what there should be.
     fn look(&self, now: i64) -> Todo {
         let mut seen = self.0.seen.lock();
-        let Some(document) = seen.document.clone() else {
-            return Todo::default();
+        let before = match &seen.stored {
+            Stored::Unknown => return Todo::default(),
+            Stored::Absent => None,
+            Stored::Here(document) => Some(document.clone()),
         };
         let pki = seen.pki().unwrap_or_default();
         self.show(&pki, &mut seen);
@@ -187,7 +198,7 @@ impl Keeper {
         }
         if next != pki {
             return Todo {
-                write: Some((document, next)),
+                write: Some((before, next)),
                 ..Todo::default()
             };
         }
@@ -259,7 +270,7 @@ impl Keeper {
         let Inner { client, place, .. } = &*self.0;
         match place.write(client, document, content).await {
             Ok(document) => {
-                self.0.seen.lock().document = Some(Some(document));
+                self.0.seen.lock().stored = Stored::Here(document);
                 true
             }
             Err(error @ WriteError::Overtaken { .. }) => {
@@ -299,7 +310,9 @@ impl Keeper {
 
 impl Seen {
     fn pki(&self) -> Option<Pki> {
-        let document = self.document.as_ref()?.as_ref()?;
+        let Stored::Here(document) = &self.stored else {
+            return None;
+        };
         let parsed = serde_json::from_slice(document.content.as_deref()?);
         parsed
             .inspect_err(|error| {
@@ -331,8 +344,8 @@ impl Seen {
 struct Secrets<'a>(&'a Keeper);
 
 impl Secrets<'_> {
-    fn set(&self, document: Option<Document>) {
-        self.0.0.seen.lock().document = Some(document);
+    fn set(&self, stored: Stored) {
+        self.0.0.seen.lock().stored = stored;
         self.0.0.changed.notify_one();
     }
 }
@@ -345,15 +358,16 @@ impl Index<Secret> for Secrets<'_> {
     }
 
     fn apply(&self, document: Document) {
-        self.set(Some(document));
+        self.set(Stored::Here(document));
     }
 
     fn delete(&self, _gone: Document) {
-        self.set(None);
+        self.set(Stored::Absent);
     }
 
     fn replace(&self, documents: Vec<Document>) {
-        self.set(documents.into_iter().next());
+        let first = documents.into_iter().next();
+        self.set(first.map_or(Stored::Absent, Stored::Here));
     }
 
     fn interrupted(&self, error: &watcher::Error) {

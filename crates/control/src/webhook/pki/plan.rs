@@ -103,9 +103,9 @@ mod tests {
         Wanted {
             names: vec!["hook.svc".to_owned()],
             lifetimes: Lifetimes {
-                authority: Duration::from_secs(360 * 24 * 3600),
-                certificate: Duration::from_secs(30 * 24 * 3600),
-                overlap: Duration::from_secs(600),
+                authority: Duration::from_hours(360 * 24),
+                certificate: Duration::from_hours(30 * 24),
+                overlap: Duration::from_mins(10),
             },
         }
     }
@@ -159,10 +159,10 @@ mod tests {
         steps(&mut pki, &Published::new(), 0);
         let published = Published::from([("ca-0".to_owned(), 0)]);
         assert_eq!(steps(&mut pki, &published, 19 * DAY), []);
-        let renewed = Step::Issue("ca-0".to_owned());
-        assert_eq!(steps(&mut pki, &published, 20 * DAY), [renewed.clone()]);
+        let renewed = [Step::Issue("ca-0".to_owned())];
+        assert_eq!(steps(&mut pki, &published, 20 * DAY), renewed);
         pki.serving.as_mut().unwrap().names = vec!["old.svc".to_owned()];
-        assert_eq!(steps(&mut pki, &published, 20 * DAY), [renewed]);
+        assert_eq!(steps(&mut pki, &published, 20 * DAY), renewed);
     }
 
     #[test]

@@ -1,0 +1,323 @@
+//! A real cluster with the real webhook in it: configured by the files of `deploy/`, called by the API server over
+//! TLS through the Service. In place of the Deployment's pods, processes of the test serve it.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use gpushare_rig::{NODE_IP, Options, Rig};
+use kube::config::KubeConfigOptions;
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::process::Process;
+use crate::world::{binary, deploy, enter, kubeconfigs};
+use crate::{http, wait};
+
+const ACCOUNT: &str = "gpushare-webhook";
+const SYSTEM: &str = "--namespace=gpushare-system";
+/// Where replicas listen: for the API server, and for probes.
+pub const PORTS: [(u16, u16); 2] = [(12348, 12349), (12350, 12351)];
+
+#[derive(Debug)]
+pub struct Hook {
+    /// In the rig's own pid namespace, so that it ends with the rig.
+    lasting: Option<Process>,
+    pub rig: Rig,
+    directory: TempDir,
+    namespaces: AtomicU32,
+}
+
+/// What kubectl said.
+#[derive(Debug)]
+pub struct Said {
+    pub ok: bool,
+    pub out: String,
+    pub err: String,
+}
+
+impl Said {
+    /// The object it printed.
+    pub fn object(&self) -> Value {
+        assert!(self.ok, "{}", self.err);
+        serde_json::from_str(&self.out).expect("kubectl prints JSON")
+    }
+
+    /// What it complained of when it was refused.
+    pub fn refusal(&self) -> &str {
+        assert!(!self.ok, "accepted: {}", self.out);
+        &self.err
+    }
+}
+
+impl Hook {
+    /// A cluster in which GPU pods wait for a webhook that does not run yet.
+    pub fn cluster() -> Self {
+        let rig = Rig::start(Options::default()).expect("the rig starts");
+        let files = ["rbac.yaml", "crd.yaml", "admission.yaml", "webhook.yaml"];
+        for file in files {
+            let text = fs::read_to_string(deploy(file)).expect("readable");
+            rig.apply(&text)
+                .unwrap_or_else(|error| panic!("{file}: {error:#}"));
+        }
+        wait::until("the API server serves budgets", || {
+            rig.kubectl(&["get", "gpubudgets"])
+        });
+        let directory = tempfile::tempdir().expect("a directory");
+        kubeconfigs(&rig, directory.path(), &[ACCOUNT]).expect("kubeconfigs");
+        let hook = Self {
+            lasting: None,
+            rig,
+            directory,
+            namespaces: AtomicU32::new(0),
+        };
+        hook.lead_the_service_to_processes();
+        hook
+    }
+
+    /// A cluster with one replica that lasts as long as the cluster.
+    pub fn start() -> Self {
+        let mut hook = Self::cluster();
+        let mut command = hook.rig.inside(binary("gpushare-control"));
+        hook.arguments(&mut command, 0, &[]);
+        let log = hook.rig.logs().join("gpushare-webhook.log");
+        hook.lasting = Some(Process::start("webhook", command, &log));
+        hook.wait_ready(0);
+        hook
+    }
+
+    /// A replica that the test can kill, with further flags.
+    pub fn replica(&self, number: usize, flags: &[&str]) -> Process {
+        let mut command = enter(&self.rig, &binary("gpushare-control"));
+        self.arguments(&mut command, number, flags);
+        let log = self
+            .rig
+            .logs()
+            .join(format!("gpushare-webhook-{number}.log"));
+        Process::start("webhook", command, &log)
+    }
+
+    fn arguments(&self, command: &mut Command, number: usize, flags: &[&str]) {
+        let (listen, admin) = PORTS[number];
+        command
+            .args(["webhook", "--listen", &format!("0.0.0.0:{listen}")])
+            .args(["--admin-listen", &format!("127.0.0.1:{admin}")])
+            .arg("--kubeconfig")
+            .arg(self.directory.path().join(format!("{ACCOUNT}.kubeconfig")))
+            .args(flags);
+    }
+
+    pub fn wait_ready(&self, number: usize) {
+        wait::until("the webhook to be ready", || {
+            match self.get(number, "/readyz") {
+                Ok(answer) if answer.status == 200 => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        });
+    }
+
+    /// Asks a replica on its port for probes.
+    pub fn get(&self, number: usize, path: &str) -> std::io::Result<http::Answer> {
+        let address = format!("127.0.0.1:{}", PORTS[number].1);
+        self.rig.run(|| async { http::get(&address, path).await })
+    }
+
+    /// Pods of the Deployment cannot start here: there is no image.
+    fn lead_the_service_to_processes(&self) {
+        let scale = ["scale", "deployment", ACCOUNT, "--replicas=0", SYSTEM];
+        self.rig.kubectl(&scale).expect("scaled");
+        let patch = json!([{"op": "remove", "path": "/spec/selector"}]).to_string();
+        let patch = [
+            "patch",
+            "service",
+            ACCOUNT,
+            SYSTEM,
+            "--type=json",
+            "-p",
+            &patch,
+        ];
+        self.rig.kubectl(&patch).expect("patched");
+        for (number, (port, _)) in PORTS.iter().enumerate() {
+            self.endpoint(number, *port, number == 0);
+        }
+    }
+
+    /// Whether the Service leads to a replica.
+    pub fn endpoint(&self, number: usize, port: u16, serves: bool) {
+        let slice = json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {
+                "name": format!("replica-{number}"), "namespace": "gpushare-system",
+                "labels": {"kubernetes.io/service-name": ACCOUNT},
+            },
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": [NODE_IP], "conditions": {"ready": serves}}],
+            "ports": [{"name": "webhook", "port": port}],
+        });
+        self.rig.apply(&slice.to_string()).expect("applied");
+    }
+
+    // --- what a test does
+
+    pub async fn client(&self) -> Client {
+        let path = self.rig.kubeconfig();
+        let kubeconfig = kube::config::Kubeconfig::read_from(path).expect("readable");
+        let options = KubeConfigOptions::default();
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .expect("usable");
+        // Every answer counts.
+        config.default_retry = false;
+        Client::try_from(config).expect("a client")
+    }
+
+    /// A namespace of the test's own, in which the user `tenant` may do what editors may.
+    pub fn namespace(&self) -> String {
+        let number = self.namespaces.fetch_add(1, Ordering::Relaxed);
+        let name = format!("team-{number}");
+        self.rig
+            .kubectl(&["create", "namespace", &name])
+            .expect("created");
+        let namespace = format!("--namespace={name}");
+        let bind = [
+            "create",
+            "rolebinding",
+            "tenant",
+            "--clusterrole=edit",
+            "--user=tenant",
+        ];
+        self.rig
+            .kubectl(&[&bind[..], &[&namespace]].concat())
+            .expect("bound");
+        wait::until("the default account", || {
+            self.rig
+                .kubectl(&["get", "serviceaccount", "default", &namespace])
+        });
+        name
+    }
+
+    /// A namespace with a budget; over it when `exhausted`.
+    pub fn budgeted(&self, exhausted: bool) -> String {
+        let name = self.namespace();
+        let budget = json!({
+            "apiVersion": "gpushare.io/v1alpha1", "kind": "GpuBudget", "metadata": {"name": name},
+            "spec": {"amount": "20h", "namespaces": {"names": [name]}},
+        });
+        self.rig.apply(&budget.to_string()).expect("applied");
+        self.exhaust(&name, exhausted);
+        name
+    }
+
+    /// Says of a budget what the timekeeper would say, and waits until the webhook has heard it.
+    pub fn exhaust(&self, name: &str, exhausted: bool) {
+        let status = json!({"status": {"exhausted": exhausted}}).to_string();
+        let patch = [
+            "patch",
+            "gpubudget",
+            name,
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            &status,
+        ];
+        self.rig.kubectl(&patch).expect("patched");
+        let expected = if exhausted {
+            "gpushare-over-budget"
+        } else {
+            "gpushare-in-budget"
+        };
+        let probe = pod("probe", &json!({"aliyun.com/gpu-mem": 1}));
+        wait::until("the webhook to know the budget", || {
+            let seen = self.dry_run(name, &probe).object();
+            let class = seen["spec"]["priorityClassName"].clone();
+            if class == expected {
+                Ok(())
+            } else {
+                Err(class)
+            }
+        });
+    }
+
+    /// Runs kubectl as the administrator and keeps everything that it says.
+    pub fn kubectl(&self, args: &[&str], input: Option<&Value>) -> Said {
+        let mut command = self.rig.net("kubectl");
+        let mut child = command
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("kubectl starts");
+        let mut stdin = child.stdin.take().expect("an input");
+        if let Some(input) = input {
+            stdin
+                .write_all(input.to_string().as_bytes())
+                .expect("written");
+        }
+        drop(stdin);
+        let output = child.wait_with_output().expect("kubectl ends");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Said {
+            ok: output.status.success(),
+            out: text(&output.stdout),
+            err: text(&output.stderr),
+        }
+    }
+
+    /// Creates an object and shows what became of it.
+    pub fn create(&self, namespace: &str, object: &Value) -> Said {
+        self.create_with(namespace, object, &[])
+    }
+
+    pub fn create_with(&self, namespace: &str, object: &Value, flags: &[&str]) -> Said {
+        let namespace = format!("--namespace={namespace}");
+        let create = ["create", "--output=json", "--filename=-", &namespace];
+        self.kubectl(&[&create[..], flags].concat(), Some(object))
+    }
+
+    /// What would become of it.
+    pub fn dry_run(&self, namespace: &str, object: &Value) -> Said {
+        self.create_with(namespace, object, &["--dry-run=server"])
+    }
+
+    pub fn pod(&self, namespace: &str, name: &str) -> Value {
+        let namespace = format!("--namespace={namespace}");
+        self.kubectl(&["get", "pod", name, &namespace, "--output=json"], None)
+            .object()
+    }
+}
+
+/// A pod with one container `c` with these limits.
+pub fn pod(name: &str, limits: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+        "spec": {"containers": [container("c", limits)]},
+    })
+}
+
+/// A container that is never to run.
+pub fn container(name: &str, limits: &Value) -> Value {
+    json!({"name": name, "image": "gpushare.test/none:1", "resources": {"limits": limits}})
+}
+
+/// What makes pods from a template.
+pub fn workload(api_version: &str, kind: &str, template: &Value) -> Value {
+    let mut template = template.clone();
+    template["metadata"] = json!({"labels": {"app": "w"}});
+    let selector = json!({"matchLabels": {"app": "w"}});
+    let spec = match kind {
+        "Job" => {
+            template["spec"]["restartPolicy"] = json!("Never");
+            json!({"template": template})
+        }
+        "CronJob" => {
+            template["spec"]["restartPolicy"] = json!("Never");
+            json!({"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {"template": template}}})
+        }
+        "StatefulSet" => json!({"serviceName": "w", "selector": selector, "template": template}),
+        _ => json!({"selector": selector, "template": template}),
+    };
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "w"}, "spec": spec})
+}

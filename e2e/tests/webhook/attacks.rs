@@ -1,0 +1,174 @@
+//! What tenants may try: to rank higher than their budget pays for, or not to be metered.
+
+use e2e::hook::{pod, workload};
+use e2e::wait;
+use serde_json::json;
+
+use crate::SHARED;
+
+const AS_TENANT: &str = "--as=tenant";
+
+#[test]
+fn a_pod_without_devices_cannot_take_one_of_our_classes() {
+    let namespace = SHARED.budgeted(false);
+    for class in ["gpushare-in-budget", "gpushare-over-budget"] {
+        let mut plain = pod("plain", &json!({"cpu": "1"}));
+        plain["spec"]["priorityClassName"] = json!(class);
+        let said = SHARED.create_with(&namespace, &plain, &[AS_TENANT]);
+        assert!(
+            said.refusal().contains("is given by gpushare"),
+            "{}",
+            said.err
+        );
+    }
+}
+
+#[test]
+fn without_a_budget_nobody_can_take_one_of_our_classes() {
+    let namespace = SHARED.namespace();
+    let mut forged = pod("forged", &json!({"aliyun.com/gpu-mem": 1}));
+    forged["spec"]["priorityClassName"] = json!("gpushare-in-budget");
+    let said = SHARED.create_with(&namespace, &forged, &[AS_TENANT]);
+    assert!(
+        said.refusal().contains("this namespace has none"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn priority_cannot_be_bought_by_number_or_policy() {
+    let namespace = SHARED.budgeted(true);
+    let mut forged = pod("forged", &json!({"aliyun.com/gpu-mem": 1}));
+    forged["spec"]["priority"] = json!(1000);
+    let said = SHARED.create_with(&namespace, &forged, &[AS_TENANT]);
+    assert!(
+        said.refusal().contains("must not be provided"),
+        "{}",
+        said.err
+    );
+    let mut forged = pod("forged", &json!({"aliyun.com/gpu-mem": 1}));
+    forged["spec"]["preemptionPolicy"] = json!("PreemptLowerPriority");
+    let stored = SHARED
+        .create_with(&namespace, &forged, &[AS_TENANT])
+        .object();
+    assert_eq!(stored["spec"]["preemptionPolicy"], "Never");
+    assert_eq!(stored["spec"]["priority"], -1000);
+}
+
+#[test]
+fn a_tenant_cannot_take_the_metering_off_a_pod_by_any_way() {
+    let namespace = SHARED.budgeted(false);
+    let name = format!("--namespace={namespace}");
+    SHARED
+        .create_with(
+            &namespace,
+            &pod("p", &json!({"aliyun.com/gpu-mem": 1})),
+            &[AS_TENANT],
+        )
+        .object();
+    let off = r#"{"metadata":{"finalizers":null}}"#;
+    let patch = ["patch", "pod", "p", &name, "--type=merge", "-p", off];
+    let said = SHARED.kubectl(&[&patch[..], &[AS_TENANT]].concat(), None);
+    assert!(
+        said.refusal()
+            .contains("taken off by the gpushare timekeeper"),
+        "{}",
+        said.err
+    );
+    let replaced = {
+        let mut stored = SHARED.pod(&namespace, "p");
+        stored["metadata"]["finalizers"] = json!(["example.com/other"]);
+        SHARED.kubectl(&["replace", "--filename=-", AS_TENANT], Some(&stored))
+    };
+    assert!(
+        replaced.refusal().contains("timekeeper"),
+        "{}",
+        replaced.err
+    );
+    let delete = [
+        "delete",
+        "pod",
+        "p",
+        &name,
+        "--force",
+        "--grace-period=0",
+        "--wait=false",
+    ];
+    let said = SHARED.kubectl(&[&delete[..], &[AS_TENANT]].concat(), None);
+    assert!(said.ok, "{}", said.err);
+    let left = SHARED.pod(&namespace, "p");
+    assert_eq!(
+        left["metadata"]["finalizers"],
+        json!(["gpushare.io/metering"])
+    );
+    // Whoever may settle budgets may; the administrator may everything.
+    let said = SHARED.kubectl(&patch, None);
+    assert!(said.ok, "{}", said.err);
+}
+
+#[test]
+fn pods_of_controllers_are_ranked_and_metered_like_any_other() {
+    let namespace = SHARED.budgeted(false);
+    let template = json!({"spec": pod("", &json!({"gpushare.io/gpu-mem": 100}))["spec"]});
+    SHARED
+        .create_with(
+            &namespace,
+            &workload("apps/v1", "Deployment", &template),
+            &[AS_TENANT],
+        )
+        .object();
+    let found = wait::until("the Deployment's pod", || {
+        let get = [
+            "get",
+            "pods",
+            &format!("--namespace={namespace}"),
+            "--output=json",
+        ];
+        let pods = SHARED.kubectl(&get, None).object();
+        pods["items"].get(0).cloned().ok_or("none yet")
+    });
+    assert_eq!(
+        found["metadata"]["generateName"],
+        "w-".to_owned() + hash_of(&found) + "-"
+    );
+    assert_eq!(found["spec"]["priorityClassName"], "gpushare-in-budget");
+    assert_eq!(
+        found["metadata"]["finalizers"],
+        json!(["gpushare.io/metering"])
+    );
+    let limits = &found["spec"]["containers"][0]["resources"]["limits"];
+    assert_eq!(limits["gpushare.io/gpu"], "1");
+}
+
+fn hash_of(pod: &serde_json::Value) -> &str {
+    pod["metadata"]["labels"]["pod-template-hash"]
+        .as_str()
+        .unwrap()
+}
+
+#[test]
+fn a_namespace_and_its_first_pod_may_come_in_one_breath() {
+    let team = SHARED.namespace();
+    let budget = json!({
+        "apiVersion": "gpushare.io/v1alpha1", "kind": "GpuBudget", "metadata": {"name": team},
+        "spec": {"amount": "20h", "namespaces": {"team": team}},
+    });
+    SHARED.rig.apply(&budget.to_string()).unwrap();
+    let name = format!("{team}-fresh");
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": name, "labels": {"gpushare.io/team": team}}});
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": "own", "namespace": name}});
+    let mut first = pod("first", &json!({"aliyun.com/gpu-mem": 1}));
+    first["metadata"]["namespace"] = json!(name);
+    first["spec"]["serviceAccountName"] = json!("own");
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [namespace, account, first]});
+    let said = SHARED.kubectl(&["apply", "--filename=-"], Some(&list));
+    assert!(said.ok, "{}", said.err);
+    let stored = SHARED.pod(&name, "first");
+    assert_eq!(
+        stored["metadata"]["finalizers"],
+        json!(["gpushare.io/metering"])
+    );
+}

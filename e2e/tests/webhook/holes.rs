@@ -1,0 +1,430 @@
+//! Each hole of the predecessor's webhook, closed: named by the number that the hole has in our analysis.
+
+use e2e::hook::{container, pod, workload};
+use e2e::wait;
+use serde_json::{Value, json};
+
+use crate::SHARED;
+
+const MEMORY_ONLY: &str = "gpushare.io/gpu-mem";
+
+fn annotations(pod: &Value) -> &Value {
+    &pod["metadata"]["annotations"]
+}
+
+/// Leftovers of an example refused pods for having an environment.
+#[test]
+fn w01_nothing_but_requests_for_devices_is_judged() {
+    let namespace = SHARED.namespace();
+    let mut asking = pod("p", &json!({"aliyun.com/gpu-mem": 2}));
+    asking["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "b"}]);
+    SHARED.create(&namespace, &asking).object();
+    let answer = SHARED.get(0, "/validate").unwrap();
+    assert_eq!(answer.status, 404);
+    assert_eq!(SHARED.get(0, "/healthz").unwrap().status, 200);
+}
+
+/// Templates were looked at and what was found was thrown away.
+#[test]
+fn w02_every_template_is_warned_about_when_it_is_written_and_its_pods_are_refused() {
+    let namespace = SHARED.namespace();
+    let wrong =
+        json!({"spec": {"containers": [container("c", &json!({"tencent.com/vcuda-core": 150}))]}});
+    for (api_version, kind) in [
+        ("apps/v1", "Deployment"),
+        ("apps/v1", "StatefulSet"),
+        ("apps/v1", "DaemonSet"),
+        ("apps/v1", "ReplicaSet"),
+        ("batch/v1", "Job"),
+        ("batch/v1", "CronJob"),
+    ] {
+        let said = SHARED.create(&namespace, &workload(api_version, kind, &wrong));
+        assert!(said.ok, "{kind}: {}", said.err);
+        let warned = said
+            .err
+            .contains("Warning: gpushare: its pods will be refused")
+            && said.err.contains("tencent.com/vcuda-core");
+        assert!(warned, "{kind}: {}", said.err);
+    }
+    let sound = json!({"spec": {"containers": [container("c", &json!({MEMORY_ONLY: 100}))]}});
+    let said = SHARED.dry_run(
+        &SHARED.namespace(),
+        &workload("apps/v1", "Deployment", &sound),
+    );
+    assert_eq!(said.err, "");
+    wait::until("the ReplicaSet to be told", || {
+        let namespace = format!("--namespace={namespace}");
+        let events = ["get", "events", &namespace, "--output=json"];
+        let events = SHARED.kubectl(&events, None).object();
+        let mut texts = events["items"].as_array().unwrap().iter();
+        let refused = |event: &&Value| {
+            let text = event["message"].as_str().unwrap_or_default();
+            event["reason"] == "FailedCreate" && text.contains("tencent.com/vcuda-core")
+        };
+        texts.find(refused).map(|_| ()).ok_or("no event yet")
+    });
+}
+
+/// Only the first container that asked was seen.
+#[test]
+fn w03_every_container_that_asks_is_seen() {
+    let namespace = SHARED.namespace();
+    let mut two = pod("two", &json!({MEMORY_ONLY: 100}));
+    two["spec"]["containers"] = json!([
+        container("a", &json!({MEMORY_ONLY: 100})),
+        container("b", &json!({MEMORY_ONLY: 200})),
+    ]);
+    let stored = SHARED.create(&namespace, &two).object();
+    for number in 0..2 {
+        let limits = &stored["spec"]["containers"][number]["resources"]["limits"];
+        assert_eq!(limits["gpushare.io/gpu"], "1");
+    }
+    two["spec"]["containers"][1] = container("b", &json!({"tencent.com/vcuda-core": 150}));
+    let said = SHARED.dry_run(&namespace, &two);
+    assert!(said.refusal().contains(r#"container "b""#), "{}", said.err);
+}
+
+/// A container without limits in front of the others hid them all.
+#[test]
+fn w04_a_container_that_asks_for_nothing_hides_nobody() {
+    let namespace = SHARED.namespace();
+    let mut hidden = pod("hidden", &json!({}));
+    hidden["spec"]["containers"] = json!([
+        {"name": "log", "image": "gpushare.test/none:1"},
+        container("train", &json!({"tencent.com/vcuda-core": 150})),
+    ]);
+    let said = SHARED.dry_run(&namespace, &hidden);
+    assert!(
+        said.refusal().contains(r#"container "train""#),
+        "{}",
+        said.err
+    );
+    hidden["spec"]["containers"][1] = container("train", &json!({MEMORY_ONLY: 100}));
+    let stored = SHARED.dry_run(&namespace, &hidden).object();
+    let limits = &stored["spec"]["containers"][1]["resources"]["limits"];
+    assert_eq!(limits["gpushare.io/gpu"], "1");
+}
+
+/// There was one refusal for one mistake, and it named no container.
+#[test]
+fn w05_a_refusal_names_every_mistake_with_its_place_and_its_cure() {
+    let namespace = SHARED.namespace();
+    let mut wrong = pod("wrong", &json!({"tencent.com/vcuda-core": 50}));
+    wrong["spec"]["initContainers"] =
+        json!([container("fetch", &json!({"aliyun.com/gpu-mem": 0}))]);
+    wrong["metadata"]["annotations"] = json!({"gpushare.io/policy": "tight"});
+    let said = SHARED.dry_run(&namespace, &wrong);
+    for part in [
+        r#"container "c": tencent.com/vcuda-memory"#,
+        r#"container "fetch": aliyun.com/gpu-mem: "0""#,
+        r#"annotation gpushare.io/policy: "tight""#,
+        "binpack",
+    ] {
+        assert!(said.refusal().contains(part), "{part}: {}", said.err);
+    }
+}
+
+/// The range that was promised was never checked.
+#[test]
+fn w06_amounts_out_of_range_are_refused() {
+    let namespace = SHARED.namespace();
+    let judge = |core: i64, memory: Option<i64>| {
+        let mut limits = json!({"tencent.com/vcuda-core": core});
+        if let Some(memory) = memory {
+            limits["tencent.com/vcuda-memory"] = json!(memory);
+        }
+        SHARED.dry_run(&namespace, &pod("p", &limits))
+    };
+    for core in [0, 101, 150, 250] {
+        let said = judge(core, Some(10));
+        assert!(
+            said.refusal().contains("tencent.com/vcuda-core"),
+            "{core}: {}",
+            said.err
+        );
+    }
+    for core in [1, 99] {
+        judge(core, Some(10)).object();
+    }
+    for core in [100, 200] {
+        judge(core, None).object();
+    }
+}
+
+/// Whole cards were refused for want of a memory that they do not need.
+#[test]
+fn w07_a_whole_card_needs_no_memory() {
+    let namespace = SHARED.namespace();
+    let stored = SHARED.create(
+        &namespace,
+        &pod("whole", &json!({"tencent.com/vcuda-core": 100})),
+    );
+    let limits = stored.object()["spec"]["containers"][0]["resources"]["limits"].clone();
+    assert_eq!(limits, json!({"tencent.com/vcuda-core": "100"}));
+}
+
+/// The pod's annotations were replaced by one of the webhook's.
+#[test]
+fn w08_annotations_stay() {
+    let namespace = SHARED.budgeted(false);
+    let mut annotated = pod("annotated", &json!({MEMORY_ONLY: 100}));
+    let own = json!({"team": "vision", "example.com/a.b": "/c~d", "gpushare.io/policy": "spread"});
+    annotated["metadata"]["annotations"] = own.clone();
+    let stored = SHARED.create(&namespace, &annotated).object();
+    assert_eq!(*annotations(&stored), own);
+    let stored = SHARED.create(&namespace, &pod("plain", &json!({MEMORY_ONLY: 100})));
+    assert_eq!(*annotations(&stored.object()), Value::Null);
+}
+
+/// The user's class was always overwritten, even the system's, and a pod without a number broke the webhook.
+#[test]
+fn w09_a_class_that_a_pod_may_have_stays_and_numbers_are_the_api_servers() {
+    SHARED
+        .rig
+        .apply(
+            &json!({
+                "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+                "metadata": {"name": "research"}, "value": 500,
+            })
+            .to_string(),
+        )
+        .unwrap();
+    let (free, within, over) = (
+        SHARED.namespace(),
+        SHARED.budgeted(false),
+        SHARED.budgeted(true),
+    );
+    let judge = |namespace: &str, class: Option<&str>| {
+        let mut own = pod("p", &json!({"aliyun.com/gpu-mem": 1}));
+        if let Some(class) = class {
+            own["spec"]["priorityClassName"] = json!(class);
+        }
+        SHARED.dry_run(namespace, &own)
+    };
+    let admitted = |namespace: &str, class: Option<&str>| {
+        let spec = judge(namespace, class).object()["spec"].clone();
+        let text = |field: &str| spec[field].as_str().unwrap_or_default().to_owned();
+        let class = text("priorityClassName");
+        (
+            class,
+            spec["priority"].as_i64().unwrap(),
+            text("preemptionPolicy"),
+        )
+    };
+    let is = |class: &str, value, policy: &str| (class.to_owned(), value, policy.to_owned());
+    let preempts = "PreemptLowerPriority";
+    assert_eq!(admitted(&free, None), is("", 0, preempts));
+    let system = "system-node-critical";
+    assert_eq!(
+        admitted(&free, Some(system)),
+        is(system, 2_000_001_000, preempts)
+    );
+    assert_eq!(
+        admitted(&within, None),
+        is("gpushare-in-budget", 0, preempts)
+    );
+    assert_eq!(
+        admitted(&within, Some("research")),
+        is("research", 500, preempts)
+    );
+    let lowest = is("gpushare-over-budget", -1000, "Never");
+    for class in [None, Some("research"), Some("gpushare-in-budget")] {
+        assert_eq!(admitted(&over, class), lowest);
+    }
+    for namespace in [within, over] {
+        let said = judge(&namespace, Some(system));
+        assert!(said.refusal().contains("name a class from"), "{}", said.err);
+    }
+}
+
+/// A container of the right name switched metering off.
+#[test]
+fn w10_names_of_containers_mean_nothing() {
+    let namespace = SHARED.budgeted(false);
+    let mut named = pod("named", &json!({"aliyun.com/gpu-mem": 1}));
+    named["spec"]["containers"][0]["name"] = json!("gpu-sidecar");
+    let stored = SHARED.create(&namespace, &named).object();
+    let metered = json!(["gpushare.io/metering"]);
+    assert_eq!(stored["metadata"]["finalizers"], metered);
+    assert_eq!(stored["spec"]["containers"].as_array().unwrap().len(), 1);
+}
+
+/// Pods of a namespace without budget left ran for nothing.
+#[test]
+fn w11_pods_over_budget_are_metered_too_and_their_owners_are_told() {
+    let namespace = SHARED.budgeted(true);
+    let said = SHARED.create(&namespace, &pod("p", &json!({"aliyun.com/gpu-mem": 1})));
+    let stored = said.object();
+    assert_eq!(
+        stored["metadata"]["finalizers"],
+        json!(["gpushare.io/metering"])
+    );
+    assert_eq!(stored["spec"]["priorityClassName"], "gpushare-over-budget");
+    assert!(
+        said.err.contains("Warning: gpushare: namespace"),
+        "{}",
+        said.err
+    );
+}
+
+/// What a pod costs was computed here, with constants, and handed to the pod.
+#[test]
+fn w12_nothing_of_a_pod_says_what_it_costs() {
+    let namespace = SHARED.budgeted(false);
+    let mut forged = pod(
+        "forged",
+        &json!({"tencent.com/vcuda-core": 50, "tencent.com/vcuda-memory": 15}),
+    );
+    let own = json!([{"name": "CONSUMPTION_FACTOR", "value": "0"}]);
+    forged["spec"]["containers"][0]["env"] = own.clone();
+    let stored = SHARED.create(&namespace, &forged).object();
+    assert_eq!(stored["spec"]["containers"][0]["env"], own);
+    assert_eq!(*annotations(&stored), Value::Null);
+    let limits = &stored["spec"]["containers"][0]["resources"]["limits"];
+    assert_eq!(
+        *limits,
+        json!({"tencent.com/vcuda-core": "50", "tencent.com/vcuda-memory": "15"})
+    );
+}
+
+/// A suffix broke the webhook.
+#[test]
+fn w13_suffixes_are_read_and_refused_only_where_they_make_no_sense() {
+    let namespace = SHARED.namespace();
+    let stored = SHARED.create(&namespace, &pod("k", &json!({MEMORY_ONLY: "3k"})));
+    let limits = stored.object()["spec"]["containers"][0]["resources"]["limits"].clone();
+    assert_eq!(limits, json!({MEMORY_ONLY: "3k", "gpushare.io/gpu": "1"}));
+    let said = SHARED.dry_run(&namespace, &pod("g", &json!({"aliyun.com/gpu-mem": "10G"})));
+    assert!(
+        said.refusal().contains(r#"aliyun.com/gpu-mem: "10G""#),
+        "{}",
+        said.err
+    );
+    assert!(!said.err.contains("failed calling webhook"), "{}", said.err);
+}
+
+/// An annotation that nobody asked for loosened the limit.
+#[test]
+fn w14_no_annotation_loosens_a_limit() {
+    let namespace = SHARED.namespace();
+    let limits = json!({"tencent.com/vcuda-core": 50, "tencent.com/vcuda-memory": 15});
+    let stored = SHARED.create(&namespace, &pod("p", &limits)).object();
+    assert_eq!(*annotations(&stored), Value::Null);
+}
+
+/// After a change of the budget every update of a running pod was refused.
+#[test]
+fn w15_a_pod_that_exists_can_be_changed_whatever_has_become_of_its_budget() {
+    let namespace = SHARED.budgeted(false);
+    let name = format!("--namespace={namespace}");
+    SHARED
+        .create(&namespace, &pod("p", &json!({"aliyun.com/gpu-mem": 1})))
+        .object();
+    SHARED.exhaust(&namespace, true);
+    for change in [
+        vec!["label", "pod", "p", "stage=late", &name],
+        vec!["annotate", "pod", "p", "note=late", &name],
+    ] {
+        let said = SHARED.kubectl(&change, None);
+        assert!(said.ok, "{change:?}: {}", said.err);
+    }
+    let finalizers = r#"{"metadata":{"finalizers":["gpushare.io/metering","example.com/mine"]}}"#;
+    let patch = ["patch", "pod", "p", &name, "--type=merge", "-p", finalizers];
+    let said = SHARED.kubectl(&patch, None);
+    assert!(said.ok, "{}", said.err);
+    let stored = SHARED.pod(&namespace, "p");
+    assert_eq!(stored["spec"]["priorityClassName"], "gpushare-in-budget");
+    assert_eq!(stored["metadata"]["labels"]["stage"], "late");
+}
+
+/// Init containers, debuggers, dry runs and requests without limits were not thought of.
+#[test]
+fn w16_every_kind_of_container_and_of_request_is_handled() {
+    let namespace = SHARED.namespace();
+    let mut mixed = pod("mixed", &json!({}));
+    let mut sidecar = container("side", &json!({MEMORY_ONLY: 10}));
+    sidecar["restartPolicy"] = json!("Always");
+    mixed["spec"]["initContainers"] =
+        json!([container("fetch", &json!({MEMORY_ONLY: 20})), sidecar]);
+    mixed["spec"]["containers"][0]["resources"] = json!({"requests": {MEMORY_ONLY: 30}});
+    let stored = SHARED.dry_run(&namespace, &mixed).object();
+    let full = |mib: &str| {
+        let both = json!({MEMORY_ONLY: mib, "gpushare.io/gpu": "1"});
+        json!({"limits": both, "requests": both})
+    };
+    let spec = &stored["spec"];
+    assert_eq!(spec["initContainers"][0]["resources"], full("20"));
+    assert_eq!(spec["initContainers"][1]["resources"], full("10"));
+    assert_eq!(spec["containers"][0]["resources"], full("30"));
+    // It was a dry run.
+    let get = [
+        "get",
+        "pods",
+        &format!("--namespace={namespace}"),
+        "--output=json",
+    ];
+    assert_eq!(SHARED.kubectl(&get, None).object()["items"], json!([]));
+
+    let mut whole_pod = pod("whole-pod", &json!({}));
+    whole_pod["spec"]["resources"] = json!({"limits": {MEMORY_ONLY: 30}});
+    assert!(
+        SHARED
+            .dry_run(&namespace, &whole_pod)
+            .refusal()
+            .contains("spec.resources")
+    );
+
+    SHARED
+        .create(
+            &namespace,
+            &pod("watched", &json!({"aliyun.com/gpu-mem": 1})),
+        )
+        .object();
+    let debugger = json!({"spec": {"ephemeralContainers": [
+        {"name": "debug", "image": "gpushare.test/none:1",
+         "resources": {"limits": {"aliyun.com/gpu-mem": "1"}}}]}});
+    let debug = [
+        "patch",
+        "pod",
+        "watched",
+        &format!("--namespace={namespace}"),
+        "--subresource=ephemeralcontainers",
+        "--type=strategic",
+        "-p",
+        &debugger.to_string(),
+    ];
+    let said = SHARED.kubectl(&debug, None);
+    assert!(
+        said.refusal().contains("ephemeralContainers[0].resources"),
+        "{}",
+        said.err
+    );
+}
+
+/// A sidecar without resources changed the pod's quality of service and was refused by quotas.
+#[test]
+fn w17_quality_of_service_stays_and_quotas_are_kept() {
+    let namespace = SHARED.budgeted(false);
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "all"},
+        "spec": {"hard": {
+            "requests.cpu": "2", "limits.cpu": "2", "requests.memory": "1Gi", "limits.memory": "1Gi",
+            "requests.gpushare.io/gpu": "1",
+        }},
+    });
+    SHARED.create(&namespace, &quota).object();
+    let limits = json!({"cpu": "1", "memory": "64Mi", MEMORY_ONLY: "100"});
+    let guaranteed = |name: &str| pod(name, &limits);
+    let stored = wait::until("the quota to be counted", || {
+        let said = SHARED.create(&namespace, &guaranteed("first"));
+        if said.ok {
+            Ok(said.object())
+        } else {
+            Err(said.err)
+        }
+    });
+    assert_eq!(stored["status"]["qosClass"], "Guaranteed");
+    // The card that was filled in counts.
+    let said = SHARED.create(&namespace, &guaranteed("second"));
+    assert!(said.refusal().contains("exceeded quota"), "{}", said.err);
+}

@@ -1,0 +1,20 @@
+//! The webhook on a real API server, as a process of its own, over TLS, configured by the files of `deploy/`. Run by
+//! `cargo xtask e2e`.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests stop at the first surprise"
+)]
+
+mod attacks;
+mod failures;
+mod holes;
+mod rotation;
+
+use std::sync::LazyLock;
+
+use e2e::hook::Hook;
+
+/// One cluster for all tests that do not harm it; each works in namespaces of its own.
+static SHARED: LazyLock<Hook> = LazyLock::new(Hook::start);
