@@ -24,6 +24,7 @@ mod images;
 mod network;
 mod options;
 mod pki;
+pub mod postgres;
 pub mod progress;
 mod rig;
 mod sources;

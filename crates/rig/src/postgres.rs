@@ -1,0 +1,194 @@
+//! A PostgreSQL server of a test's own: in a temporary directory, on a unix socket, gone with the value or with the
+//! process, however that ends.
+
+mod programs;
+
+use std::fs::{self, File};
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use tempfile::TempDir;
+
+use crate::exec;
+
+/// Long enough for a loaded machine; reaching it is a failure, not a measurement.
+const PATIENCE: Duration = Duration::from_mins(3);
+/// PostgreSQL refuses to run as root.
+const NOBODY: u32 = 65_534;
+
+pub const USER: &str = "gpushare";
+
+/// A running server.
+#[derive(Debug)]
+pub struct Postgres {
+    pid: Pid,
+    keeper: Option<JoinHandle<()>>,
+    directory: TempDir,
+}
+
+impl Postgres {
+    pub fn start() -> Result<Self> {
+        let directory = tempfile::tempdir().context("cannot make a directory for PostgreSQL")?;
+        if geteuid().is_root() {
+            chown(directory.path(), Some(NOBODY), Some(NOBODY))
+                .context("cannot hand a directory to the user of PostgreSQL")?;
+        }
+        let programs = programs::find(directory.path())?;
+        let data = directory.path().join("data");
+        let mut initdb = unprivileged(&programs.path("initdb"));
+        initdb.arg("--pgdata").arg(&data).args(["--username", USER]);
+        initdb.args(["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]);
+        exec::output(programs.announce(&mut initdb)).context("cannot make a database")?;
+
+        let mut server = unprivileged(&programs.path("postgres"));
+        server.arg("-D").arg(&data).arg("-k").arg(directory.path());
+        // Tests end processes, not the machine: what the kernel has is safe enough.
+        for setting in [
+            "listen_addresses=",
+            "fsync=off",
+            "timezone=GMT",
+            "max_connections=200",
+        ] {
+            server.args(["-c", setting]);
+        }
+        programs.announce(&mut server);
+        let log = directory.path().join("log");
+        let (pid, keeper) = keep(server, &log)?;
+        let server = Self {
+            pid,
+            keeper: Some(keeper),
+            directory,
+        };
+        server.wait_ready(&log)?;
+        Ok(server)
+    }
+
+    /// The directory with its socket, which clients name as the host.
+    pub fn socket(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn wait_ready(&self, log: &Path) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        // The server writes this line last.
+        let status = self.directory.path().join("data/postmaster.pid");
+        loop {
+            let ready = fs::read_to_string(&status).is_ok_and(|text| text.contains("\nready"));
+            if ready {
+                return Ok(());
+            }
+            let ended = self.keeper.as_ref().is_none_or(JoinHandle::is_finished);
+            if ended || Instant::now() > deadline {
+                let said = fs::read_to_string(log).unwrap_or_default();
+                bail!("PostgreSQL did not start:\n{said}");
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // Its fast shutdown. It may have ended by itself.
+        let _ended = kill_process(self.pid, Signal::INT);
+        if let Some(keeper) = self.keeper.take() {
+            let _panicked = keeper.join();
+        }
+    }
+}
+
+/// Ends with this process, and is nobody's if that is root's.
+fn unprivileged(program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "INT"]);
+    if geteuid().is_root() {
+        let nobody = NOBODY.to_string();
+        command.args(["--reuid", &nobody, "--regid", &nobody, "--clear-groups"]);
+    }
+    command
+        .arg("--")
+        .arg(program)
+        .env("LC_ALL", "C")
+        .env("TZ", "GMT");
+    command
+}
+
+/// Starts the server from a thread that stays as long as it: the kernel ends it with the thread that started it.
+fn keep(mut server: Command, log: &Path) -> Result<(Pid, JoinHandle<()>)> {
+    let output = File::create(log).context("cannot write PostgreSQL's log")?;
+    let errors = output
+        .try_clone()
+        .context("cannot share PostgreSQL's log")?;
+    let (started, start) = mpsc::channel();
+    let keeper = thread::spawn(move || {
+        server.stdin(Stdio::null()).stdout(output).stderr(errors);
+        match server.spawn() {
+            Ok(mut child) => {
+                let _gone = started.send(Ok(child.id()));
+                let _status = child.wait();
+            }
+            Err(error) => {
+                let _gone = started.send(Err(error));
+            }
+        }
+    });
+    let id = start
+        .recv()
+        .context("cannot start PostgreSQL")?
+        .context("cannot start PostgreSQL with setpriv (from util-linux)")?;
+    let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
+    Ok((pid.context("PostgreSQL has a strange process id")?, keeper))
+}
+
+/// The directories that hold PostgreSQL's programs and libraries.
+#[derive(Debug)]
+struct Programs {
+    directory: PathBuf,
+    libraries: Option<PathBuf>,
+}
+
+impl Programs {
+    fn path(&self, program: &str) -> PathBuf {
+        self.directory.join(program)
+    }
+
+    fn announce<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        match &self.libraries {
+            Some(libraries) => command.env("LD_LIBRARY_PATH", libraries),
+            None => command,
+        }
+    }
+}
+
+/// Whether everybody may enter a directory and all those above it.
+fn open_to_all(directory: &Path) -> Result<bool> {
+    for part in directory.ancestors() {
+        let mode = fs::metadata(part)
+            .with_context(|| format!("cannot examine {}", part.display()))?
+            .mode();
+        if mode & 0o5 != 0o5 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// A copy of a directory that the server's user may enter.
+fn copied(from: &Path, into: &Path) -> Result<PathBuf> {
+    let copy = into.join("programs");
+    let status = Command::new("cp").arg("-a").arg(from).arg(&copy).status();
+    ensure!(
+        status.context("cannot start cp")?.success(),
+        "cannot copy {} to {}",
+        from.display(),
+        copy.display()
+    );
+    exec::output(Command::new("chmod").args(["-R", "a+rX"]).arg(&copy))?;
+    Ok(copy)
+}

@@ -1,0 +1,95 @@
+//! Where PostgreSQL's programs come from: the machine, or Debian's packages, unpacked into the cache.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use rustix::process::geteuid;
+
+use super::{Programs, copied, open_to_all};
+use crate::apt::{Apt, find_program};
+use crate::cache::{self, Lock};
+
+/// Names the directory of the programs to use.
+const GIVEN: &str = "GPUSHARE_POSTGRES";
+/// Where Debian installs them, by version.
+const INSTALLED: &str = "/usr/lib/postgresql";
+/// For compiling queries, which no query of ours is worth: hundreds of megabytes.
+const NOT_NEEDED: &str = "libllvm";
+
+/// The programs; if nothing else will do, a copy for the server's user in `directory`.
+pub(super) fn find(directory: &Path) -> Result<Programs> {
+    if let Some(given) = env::var_os(GIVEN) {
+        return Ok(Programs {
+            directory: given.into(),
+            libraries: None,
+        });
+    }
+    if let Some(installed) = installed() {
+        return Ok(Programs {
+            directory: installed,
+            libraries: None,
+        });
+    }
+    let mut files = fetched()?;
+    if geteuid().is_root() && !open_to_all(&files)? {
+        files = copied(&files, directory)?;
+    }
+    let program = find_program(&files, "initdb")?;
+    let library = find_library(&files)?;
+    let parent = |path: &Path| path.parent().map(Path::to_owned);
+    Ok(Programs {
+        directory: parent(&program).context("initdb has no directory")?,
+        libraries: parent(&library),
+    })
+}
+
+fn installed() -> Option<PathBuf> {
+    let versions = fs::read_dir(INSTALLED).ok()?;
+    let programs = versions.filter_map(|version| Some(version.ok()?.path().join("bin")));
+    let mut complete: Vec<PathBuf> = programs
+        .filter(|programs| {
+            ["initdb", "postgres"]
+                .iter()
+                .all(|name| programs.join(name).exists())
+        })
+        .collect();
+    complete.sort();
+    complete.pop()
+}
+
+/// Unpacked once for this machine.
+fn fetched() -> Result<PathBuf> {
+    let directory = cache::root()?.join("postgresql");
+    let files = directory.join("files");
+    let _lock = Lock::wait(&directory.join("lock"), || {
+        eprintln!("waiting for another process that fetches PostgreSQL");
+    })?;
+    if files.exists() {
+        return Ok(files);
+    }
+    eprintln!("fetching PostgreSQL from the machine's package mirrors");
+    let apt = Apt::open(&directory.join("apt"), None)?;
+    let mut packages = apt.with_dependencies(&["postgresql"])?;
+    packages.retain(|package| !package.starts_with(NOT_NEEDED));
+    packages.retain(|package| apt.offers(package));
+    let partial = directory.join("files.partial");
+    if partial.exists() {
+        fs::remove_dir_all(&partial).context("cannot remove an interrupted download")?;
+    }
+    fs::create_dir_all(&partial).context("cannot create the directory for PostgreSQL")?;
+    apt.unpack(&packages, &partial)?;
+    fs::rename(&partial, &files).context("cannot move PostgreSQL into place")?;
+    Ok(files)
+}
+
+/// The client library: all others are beside it.
+fn find_library(files: &Path) -> Result<PathBuf> {
+    let machines = fs::read_dir(files.join("usr/lib")).context("cannot list the libraries")?;
+    let mut libraries =
+        machines.filter_map(|machine| Some(machine.ok()?.path().join("libpq.so.5")));
+    libraries
+        .find(|library| library.exists())
+        .context("the unpacked packages have no libpq.so.5")
+}

@@ -1,0 +1,111 @@
+//! How a budget stands: what remains, whether that is nothing, and when it will be if everything goes on as now.
+
+use crate::Seconds;
+use crate::money::{Amount, MoneyError, Rate};
+
+/// What the ledger and the meter say of one budget at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// The amount, what was carried over and what was granted.
+    pub supplied: Amount,
+    /// Charged.
+    pub used: Amount,
+    /// Accrued and not charged yet.
+    pub held: Amount,
+    /// What is accrued with each second from now on.
+    pub rate: Rate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    pub remaining: Amount,
+    pub exhausted: bool,
+    /// Not set when the period ends before.
+    pub exhausts_at: Option<Seconds>,
+}
+
+/// How a budget stands by its own numbers. `until` is the end of its period; a rolling window has none.
+pub fn standing(sums: &Sums, now: Seconds, until: Option<Seconds>) -> Result<Standing, MoneyError> {
+    let remaining = sums.supplied.minus(sums.used)?.minus(sums.held)?;
+    let left = remaining.micros();
+    let exhausts_at = match sums.rate.micros() {
+        _ if left <= 0 => Some(now),
+        rate if rate <= 0 => None,
+        // Rounded up: at this second nothing remains.
+        rate => now.checked_add(left / rate + i64::from(left % rate > 0)),
+    };
+    let before_the_end = |at: &Seconds| until.is_none_or(|until| *at < until);
+    Ok(Standing {
+        remaining,
+        exhausted: left <= 0,
+        exhausts_at: exhausts_at.filter(before_the_end),
+    })
+}
+
+/// How a budget stands with all its ancestors: it is exhausted as soon as one of them is.
+pub fn with_ancestors(own: Standing, ancestors: impl IntoIterator<Item = Standing>) -> Standing {
+    ancestors.into_iter().fold(own, |all, ancestor| Standing {
+        remaining: all.remaining,
+        exhausted: all.exhausted || ancestor.exhausted,
+        exhausts_at: match (all.exhausts_at, ancestor.exhausts_at) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sums(supplied: i64, used: i64, held: i64, rate: i64) -> Sums {
+        let amount = |seconds| Amount::from_seconds(seconds).unwrap();
+        Sums {
+            supplied: amount(supplied),
+            used: amount(used),
+            held: amount(held),
+            rate: Rate::from_micros(rate),
+        }
+    }
+
+    #[test]
+    fn what_remains_lasts_until_the_rate_has_used_it_up() {
+        let standing = standing(&sums(100, 40, 10, 3_000_000), 1_000, Some(2_000)).unwrap();
+        assert_eq!(standing.remaining.whole_seconds(), 50);
+        assert!(!standing.exhausted);
+        assert_eq!(standing.exhausts_at, Some(1_017));
+    }
+
+    #[test]
+    fn a_period_that_ends_before_has_no_exhaustion_ahead() {
+        assert_eq!(
+            standing(&sums(100, 40, 10, 3_000_000), 1_000, Some(1_017))
+                .unwrap()
+                .exhausts_at,
+            None
+        );
+        assert_eq!(
+            standing(&sums(100, 40, 10, 0), 1_000, None)
+                .unwrap()
+                .exhausts_at,
+            None
+        );
+    }
+
+    #[test]
+    fn nothing_left_is_exhausted_and_what_is_held_counts() {
+        let now = standing(&sums(100, 40, 60, 0), 1_000, None).unwrap();
+        assert!(now.exhausted);
+        assert_eq!(now.exhausts_at, Some(1_000));
+    }
+
+    #[test]
+    fn an_exhausted_ancestor_exhausts_its_descendants() {
+        let rich = standing(&sums(100, 0, 0, 1_000_000), 0, None).unwrap();
+        let poor = standing(&sums(10, 10, 0, 0), 0, None).unwrap();
+        let together = with_ancestors(rich, [poor]);
+        assert!(together.exhausted);
+        assert_eq!(together.exhausts_at, Some(0));
+        assert_eq!(together.remaining, rich.remaining);
+    }
+}

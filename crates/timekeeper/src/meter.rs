@@ -1,0 +1,140 @@
+//! What must be charged for a pod, from what the API server records of it.
+//!
+//! A pod pays for what is booked for it, from its bind until its containers have ended: that is how long nobody else
+//! can have it. So names, order and restarts of containers, slow images and init containers change nothing, and no
+//! outage can hide anything: the bind's time, the allocation record and the finish times stay on the pod, and the
+//! finalizer [`gpushare_core::names::METERING`] keeps the pod until its end is charged.
+//!
+//! Time is cut on a fixed grid and where a slot of any of the budgets ends. The same facts give the same intervals,
+//! whoever computes them and when.
+
+mod end;
+
+use gpushare_core::PodUid;
+use thiserror::Error;
+
+pub use self::end::{Times, end};
+use crate::Seconds;
+use crate::journal::Leg;
+use crate::money::{Amount, MoneyError, Rate};
+use crate::period::{PeriodError, Schedule};
+
+/// A pod and what is booked for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Booking {
+    pub pod: PodUid,
+    pub namespace: String,
+    pub name: String,
+    /// When it was bound.
+    pub begin: Seconds,
+    /// When its containers had ended, once that is known.
+    pub end: Option<Seconds>,
+    pub rate: Rate,
+    /// How the rate was computed, for the record.
+    pub formula: String,
+}
+
+/// A budget in the chain that a booking is charged to, from the one that pays up to the root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tier {
+    pub budget: String,
+    pub schedule: Schedule,
+}
+
+/// A piece of time that is charged as one. Pod and interval are its identity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Charge {
+    pub pod: PodUid,
+    pub namespace: String,
+    pub name: String,
+    pub from: Seconds,
+    pub to: Seconds,
+    pub rate: Rate,
+    pub formula: String,
+    /// Who pays, then who counts it too. Nobody for namespaces without a budget.
+    pub legs: Vec<Leg>,
+}
+
+impl Charge {
+    pub fn amount(&self) -> Result<Amount, MoneyError> {
+        self.rate.during(self.to - self.from)
+    }
+}
+
+/// What is to be done for a booking now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// In order, without gaps.
+    pub charges: Vec<Charge>,
+    /// The end after which nothing may stand charged. When the ledger has taken it, the finalizer may go.
+    pub settle: Option<Seconds>,
+    /// Accrued and not charged yet.
+    pub held: Amount,
+}
+
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum MeterError {
+    #[error(transparent)]
+    Money(#[from] MoneyError),
+    #[error(transparent)]
+    Period(#[from] PeriodError),
+}
+
+/// What is still to be charged. `through` is up to where the ledger has charged this pod already.
+pub fn plan(
+    booking: &Booking,
+    chain: &[Tier],
+    through: Option<Seconds>,
+    now: Seconds,
+    grid: Seconds,
+) -> Result<Plan, MeterError> {
+    let begin = through.unwrap_or(booking.begin).max(booking.begin);
+    let ended = booking.end.map(|end| end.max(booking.begin));
+    // An end in the future comes from a clock that is ahead: it will be there when ours is.
+    let ended = ended.filter(|end| *end <= now);
+    let limit = ended.unwrap_or(now);
+    let mut charges = Vec::new();
+    let mut from = begin;
+    while from < limit {
+        let (legs, cut) = legs(chain, from, grid)?;
+        let to = cut.min(ended.unwrap_or(cut));
+        if to > limit {
+            break;
+        }
+        charges.push(Charge {
+            pod: booking.pod.clone(),
+            namespace: booking.namespace.clone(),
+            name: booking.name.clone(),
+            from,
+            to,
+            rate: booking.rate,
+            formula: booking.formula.clone(),
+            legs,
+        });
+        from = to;
+    }
+    Ok(Plan {
+        held: booking.rate.during((limit - from).max(0))?,
+        charges,
+        settle: ended,
+    })
+}
+
+/// Who is charged for a moment, and until when that and the grid's cell last.
+fn legs(chain: &[Tier], at: Seconds, grid: Seconds) -> Result<(Vec<Leg>, Seconds), PeriodError> {
+    let grid = grid.max(1);
+    let mut cut = at - at.rem_euclid(grid) + grid;
+    let mut legs = Vec::with_capacity(chain.len());
+    for tier in chain {
+        let slot = tier.schedule.slot(at)?;
+        cut = cut.min(slot.end);
+        legs.push(Leg {
+            budget: tier.budget.clone(),
+            slot: slot.start,
+        });
+    }
+    Ok((legs, cut))
+}
+
+#[cfg(test)]
+mod tests;

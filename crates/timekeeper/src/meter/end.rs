@@ -1,0 +1,43 @@
+//! When a pod's containers had ended, from what stands on its object.
+
+use crate::Seconds;
+
+/// The times on a pod that tell its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// When it was bound: the transition of its condition `PodScheduled`.
+    pub bound: Seconds,
+    /// Its phase is Succeeded or Failed.
+    pub ended: bool,
+    /// For every container of any kind that was ever started, when it finished for good, or nothing if its status does not tell.
+    pub finished: Vec<Option<Seconds>>,
+    /// When its conditions last changed; the node's loss is told there too.
+    pub conditions: Vec<Seconds>,
+    /// The object would be gone if no finalizer held it: the time of its deletion, with no grace left.
+    pub released: Option<Seconds>,
+    /// The object is gone although its end was not charged, and this is when that was noticed.
+    pub vanished: Option<Seconds>,
+}
+
+/// When nothing was held any more; nothing while something is.
+///
+/// Finish times count where all are there. Where a node was lost some never come: then the last thing that was noted
+/// about the pod tells, at the latest its deletion.
+pub fn end(times: &Times) -> Option<Seconds> {
+    if !times.ended && times.released.is_none() && times.vanished.is_none() {
+        return None;
+    }
+    let finished: Option<Vec<Seconds>> = times.finished.iter().copied().collect();
+    let last_finish = finished.and_then(|finished| finished.into_iter().max());
+    let gone = times.released.into_iter().chain(times.vanished).min();
+    let end = match (last_finish, times.ended) {
+        (Some(finish), _) => finish,
+        (None, true) => {
+            let known = times.finished.iter().flatten().chain(&times.conditions);
+            let noted = known.copied().max().unwrap_or(times.bound);
+            gone.map_or(noted, |gone| gone.min(noted))
+        }
+        (None, false) => gone?,
+    };
+    Some(end.max(times.bound))
+}

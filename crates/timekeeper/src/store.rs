@@ -1,0 +1,260 @@
+//! The durable ledger: append-only, exactly once, one writer at a time.
+//!
+//! What may be written and when is decided once, in this module's private parts, by statements that both databases
+//! understand; [`sqlite`] and [`postgres`] only connect, run transactions and answer. The databases' own constraints
+//! hold what must never break: a transfer has two sides, an identity exists once, and nothing is changed afterwards.
+
+mod accounts;
+mod audit;
+mod charges;
+mod error;
+pub mod postgres;
+mod reads;
+mod retain;
+mod run;
+mod schema;
+mod sql;
+pub mod sqlite;
+mod supply;
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use gpushare_core::PodUid;
+
+pub use self::error::StoreError;
+use crate::Seconds;
+use crate::journal::Leg;
+use crate::meter::Charge;
+use crate::money::{Amount, Rate};
+use crate::period::Span;
+
+type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// A database that keeps the ledger.
+pub trait Store: fmt::Debug + Send + Sync {
+    /// Runs in one transaction that is on disk when the answer comes.
+    fn write(&self, write: Write) -> Answer<'_, Written>;
+
+    fn read(&self, read: Read) -> Answer<'_, Found>;
+}
+
+/// The number of a writer's term. Whoever took over last has the largest, and no other can write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Epoch(i64);
+
+#[derive(Clone, Debug)]
+pub enum Write {
+    TakeOver {
+        holder: String,
+    },
+    Record(Batch),
+    Retain {
+        epoch: Epoch,
+        before: Seconds,
+        now: Seconds,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub enum Written {
+    Term(Epoch),
+    Recorded(Vec<Outcome>),
+    Removed(u64),
+}
+
+/// Changes that are made together or not at all.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    pub epoch: Epoch,
+    /// When they are written, for the record.
+    pub now: Seconds,
+    pub changes: Vec<Change>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Time that was held. It must join what was charged before.
+    Charge(Charge),
+    /// Nothing was held after `end`: what was charged past it is reversed, and nothing more is accepted.
+    Settle(Settlement),
+    /// The budget's amount for a slot is this; what was issued before counts.
+    Issue {
+        leg: Leg,
+        amount: Amount,
+    },
+    /// What is left of a slot goes into a later one, up to the cap; once.
+    Rollover {
+        budget: String,
+        old: Seconds,
+        new: Seconds,
+        cap: Amount,
+    },
+    Grant(Grant),
+}
+
+#[derive(Clone, Debug)]
+pub struct Settlement {
+    pub pod: PodUid,
+    pub namespace: String,
+    pub name: String,
+    pub end: Seconds,
+}
+
+/// More for a budget's slot, by somebody's decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Chosen by whoever asks for it: the same one is granted once.
+    pub id: String,
+    pub leg: Leg,
+    pub amount: Amount,
+    pub author: String,
+    pub reason: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Applied,
+    /// It was there before, or there was nothing to do.
+    AlreadyThere,
+}
+
+#[derive(Clone, Debug)]
+pub enum Read {
+    Unsettled,
+    Pod(PodUid),
+    Balance { budget: String, counted: Span },
+    Statement { namespace: String, span: Span },
+    Grants { budget: String },
+    Audit,
+}
+
+#[derive(Clone, Debug)]
+pub enum Found {
+    Pods(Vec<Metered>),
+    Balance(Balance),
+    Statement(Vec<Line>),
+    Grants(Vec<(Seconds, Grant)>),
+    Audit(Vec<String>),
+}
+
+/// How far a pod is charged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metered {
+    pub pod: PodUid,
+    pub namespace: String,
+    pub name: String,
+    pub begin: Seconds,
+    pub through: Seconds,
+    pub settled: bool,
+}
+
+/// A budget in the slots that count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Balance {
+    /// Issued, carried over and granted.
+    pub supplied: Amount,
+    /// Charged, less what was reversed.
+    pub used: Amount,
+}
+
+/// What one pod used at one rate in a statement's time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub pod: PodUid,
+    pub name: String,
+    pub rate: Rate,
+    pub formula: String,
+    pub seconds: Seconds,
+    pub amount: Amount,
+}
+
+/// The ledger in whichever database.
+#[derive(Clone, Debug)]
+pub struct Ledger(Arc<dyn Store>);
+
+impl Ledger {
+    pub fn new(store: impl Store + 'static) -> Self {
+        Self(Arc::new(store))
+    }
+
+    /// Makes this process the writer. Whoever was it before can write no more.
+    pub async fn take_over(&self, holder: &str) -> Result<Epoch, StoreError> {
+        let holder = holder.to_owned();
+        match self.0.write(Write::TakeOver { holder }).await? {
+            Written::Term(epoch) => Ok(epoch),
+            other => Err(StoreError::answer(&other)),
+        }
+    }
+
+    pub async fn record(&self, batch: Batch) -> Result<Vec<Outcome>, StoreError> {
+        match self.0.write(Write::Record(batch)).await? {
+            Written::Recorded(outcomes) => Ok(outcomes),
+            other => Err(StoreError::answer(&other)),
+        }
+    }
+
+    /// Replaces the charges of pods that ended before a moment by their sums. Balances stay as they are;
+    /// statements of that time are no longer possible. Answers how many entries went.
+    pub async fn retain(
+        &self,
+        epoch: Epoch,
+        before: Seconds,
+        now: Seconds,
+    ) -> Result<u64, StoreError> {
+        match self.0.write(Write::Retain { epoch, before, now }).await? {
+            Written::Removed(entries) => Ok(entries),
+            other => Err(StoreError::answer(&other)),
+        }
+    }
+
+    /// Pods whose end is not charged yet.
+    pub async fn unsettled(&self) -> Result<Vec<Metered>, StoreError> {
+        self.pods(Read::Unsettled).await
+    }
+
+    pub async fn pod(&self, pod: &PodUid) -> Result<Option<Metered>, StoreError> {
+        Ok(self.pods(Read::Pod(pod.clone())).await?.pop())
+    }
+
+    async fn pods(&self, read: Read) -> Result<Vec<Metered>, StoreError> {
+        match self.0.read(read).await? {
+            Found::Pods(pods) => Ok(pods),
+            other => Err(StoreError::answer(&other)),
+        }
+    }
+
+    pub async fn balance(&self, budget: &str, counted: Span) -> Result<Balance, StoreError> {
+        let budget = budget.to_owned();
+        match self.0.read(Read::Balance { budget, counted }).await? {
+            Found::Balance(balance) => Ok(balance),
+            other => Err(StoreError::answer(&other)),
+        }
+    }
+
+    /// What a namespace used in a time, to the second, by pod.
+    pub async fn statement(&self, namespace: &str, span: Span) -> Result<Vec<Line>, StoreError> {
+        let namespace = namespace.to_owned();
+        match self.0.read(Read::Statement { namespace, span }).await? {
+            Found::Statement(lines) => Ok(lines),
+            other => Err(StoreError::answer(&other)),
+        }
+    }
+
+    pub async fn grants(&self, budget: &str) -> Result<Vec<(Seconds, Grant)>, StoreError> {
+        let budget = budget.to_owned();
+        match self.0.read(Read::Grants { budget }).await? {
+            Found::Grants(grants) => Ok(grants),
+            other => Err(StoreError::answer(&other)),
+        }
+    }
+
+    /// Everything in the database that contradicts something else there: nothing, unless somebody else wrote to it.
+    pub async fn audit(&self) -> Result<Vec<String>, StoreError> {
+        match self.0.read(Read::Audit).await? {
+            Found::Audit(problems) => Ok(problems),
+            other => Err(StoreError::answer(&other)),
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The ledger in PostgreSQL: for several replicas.
+//!
+//! Every write is one serializable transaction. Where the database sees that two did not go one after the other, or
+//! where the connection breaks, the whole is tried again: what had been written before is found there again.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::private::BytesMut;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::{Client, Config, IsolationLevel, NoTls, Statement};
+use tracing::{debug, warn};
+
+use super::schema::{self, Files};
+use super::sql::{Row, Transaction, Value};
+use super::{Answer, Found, Read, Store, StoreError, Write, Written, run};
+
+const FILES: Files = &[include_str!("postgres/001.sql")];
+/// Held while the schema is brought up to date, so that two replicas do not do it at once.
+const MIGRATION_LOCK: i64 = 0x6770_7573_6861_7265;
+/// So often is a transaction tried that others got in the way of.
+const TRIES: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(20);
+
+#[derive(Debug)]
+pub struct Postgres {
+    config: Config,
+    writer: Connection,
+    reader: Connection,
+}
+
+/// Connected when it is needed.
+type Connection = Mutex<Option<Link>>;
+
+/// A connection with the statements that the database has read already.
+#[derive(Debug)]
+struct Link {
+    client: Client,
+    statements: BTreeMap<String, Statement>,
+}
+
+impl Postgres {
+    /// Connects, and brings the schema up to date.
+    pub async fn open(config: Config) -> Result<Self, StoreError> {
+        let mut link = connect(&config).await?;
+        migrate(&mut link.client).await?;
+        Ok(Self {
+            config,
+            writer: Mutex::new(Some(link)),
+            reader: Mutex::new(None),
+        })
+    }
+}
+
+impl Store for Postgres {
+    fn write(&self, write: Write) -> Answer<'_, Written> {
+        Box::pin(async move {
+            let mut connection = self.writer.lock().await;
+            let mut tries = 0;
+            loop {
+                tries += 1;
+                let outcome = match connected(&self.config, &mut connection).await {
+                    Ok(link) => write_once(link, &write).await,
+                    Err(problem) => Err(problem),
+                };
+                match outcome {
+                    Err(StoreError::Database {
+                        doing,
+                        passing: true,
+                        source,
+                    }) if tries < TRIES => {
+                        debug!(error = %source, doing, "trying the ledger's transaction again");
+                        tokio::time::sleep(PAUSE * tries).await;
+                    }
+                    other => return other,
+                }
+            }
+        })
+    }
+
+    fn read(&self, read: Read) -> Answer<'_, Found> {
+        Box::pin(async move {
+            let mut connection = self.reader.lock().await;
+            let link = connected(&self.config, &mut connection).await?;
+            let transaction = link
+                .client
+                .build_transaction()
+                .isolation_level(IsolationLevel::RepeatableRead)
+                .read_only(true)
+                .start()
+                .await
+                .map_err(|source| failed("read", source))?;
+            let mut session = Session {
+                transaction,
+                statements: &mut link.statements,
+                doing: "read",
+            };
+            let found = run::read(&mut session, &read).await?;
+            let ended = session.transaction.commit().await;
+            ended.map_err(|source| failed("read", source))?;
+            Ok(found)
+        })
+    }
+}
+
+/// If the answer to the commit is lost, the next try finds whatever was written.
+async fn write_once(link: &mut Link, write: &Write) -> Result<Written, StoreError> {
+    let transaction = link
+        .client
+        .build_transaction()
+        .isolation_level(IsolationLevel::Serializable)
+        .start()
+        .await
+        .map_err(|source| failed("write to", source))?;
+    let mut session = Session {
+        transaction,
+        statements: &mut link.statements,
+        doing: "write to",
+    };
+    let written = run::write(&mut session, write).await?;
+    let committed = session.transaction.commit().await;
+    committed.map_err(|source| failed("write to", source))?;
+    Ok(written)
+}
+
+async fn connected<'a>(
+    config: &Config,
+    connection: &'a mut Option<Link>,
+) -> Result<&'a mut Link, StoreError> {
+    if connection
+        .as_ref()
+        .is_none_or(|link| link.client.is_closed())
+    {
+        *connection = Some(connect(config).await?);
+    }
+    connection.as_mut().ok_or(StoreError::Stopped)
+}
+
+async fn connect(config: &Config) -> Result<Link, StoreError> {
+    let connected = config.connect(NoTls).await;
+    let (client, connection) = connected.map_err(|source| failed("connect to", source))?;
+    // It ends with the client.
+    tokio::spawn(async move {
+        if let Err(problem) = connection.await {
+            warn!(error = %problem, "the connection to the ledger's database broke");
+        }
+    });
+    Ok(Link {
+        client,
+        statements: BTreeMap::new(),
+    })
+}
+
+async fn migrate(client: &mut Client) -> Result<(), StoreError> {
+    let failed = |source| failed("bring up to date the schema of", source);
+    let transaction = client.transaction().await.map_err(failed)?;
+    let lock = format!("SELECT pg_advisory_xact_lock({MIGRATION_LOCK})");
+    transaction.batch_execute(&lock).await.map_err(failed)?;
+    let version = "CREATE TABLE IF NOT EXISTS ledger_schema (version BIGINT NOT NULL)";
+    transaction.batch_execute(version).await.map_err(failed)?;
+    let version = "SELECT COALESCE(MAX(version), 0) FROM ledger_schema";
+    let found: i64 = transaction
+        .query_one(version, &[])
+        .await
+        .map_err(failed)?
+        .get(0);
+    for (version, sql) in schema::missing(FILES, found)? {
+        transaction.batch_execute(sql).await.map_err(failed)?;
+        let note = "INSERT INTO ledger_schema (version) VALUES ($1)";
+        transaction
+            .execute(note, &[&version])
+            .await
+            .map_err(failed)?;
+    }
+    transaction.commit().await.map_err(failed)
+}
+
+struct Session<'a> {
+    transaction: tokio_postgres::Transaction<'a>,
+    statements: &'a mut BTreeMap<String, Statement>,
+    doing: &'static str,
+}
+
+impl Session<'_> {
+    async fn prepared(&mut self, sql: &str) -> Result<Statement, StoreError> {
+        if let Some(statement) = self.statements.get(sql) {
+            return Ok(statement.clone());
+        }
+        let prepared = self.transaction.prepare(sql).await;
+        let statement = prepared.map_err(|source| failed(self.doing, source))?;
+        self.statements.insert(sql.to_owned(), statement.clone());
+        Ok(statement)
+    }
+}
+
+impl Transaction for Session<'_> {
+    async fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Row>, StoreError> {
+        let statement = self.prepared(sql).await?;
+        let rows = self
+            .transaction
+            .query(&statement, &borrowed(parameters))
+            .await;
+        let rows = rows.map_err(|source| failed(self.doing, source))?;
+        rows.iter().map(row).collect()
+    }
+
+    async fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, StoreError> {
+        let statement = self.prepared(sql).await?;
+        let changed = self
+            .transaction
+            .execute(&statement, &borrowed(parameters))
+            .await;
+        changed.map_err(|source| failed(self.doing, source))
+    }
+}
+
+fn borrowed(parameters: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
+    parameters
+        .iter()
+        .map(|value| value as &(dyn ToSql + Sync))
+        .collect()
+}
+
+fn row(row: &tokio_postgres::Row) -> Result<Row, StoreError> {
+    let value = |(index, column): (usize, &tokio_postgres::Column)| {
+        let value = match *column.type_() {
+            Type::INT8 => row.try_get::<_, Option<i64>>(index).map(Value::from),
+            _ => row.try_get::<_, Option<&str>>(index).map(Value::from),
+        };
+        value.map_err(|source| failed("read", source))
+    };
+    row.columns().iter().enumerate().map(value).collect()
+}
+
+impl ToSql for Value {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        match self {
+            Self::Int(number) => number.to_sql(kind, out),
+            Self::Text(text) => text.to_sql(kind, out),
+            Self::Null => Ok(IsNull::Yes),
+        }
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        matches!(*kind, Type::INT8 | Type::TEXT)
+    }
+
+    to_sql_checked!();
+}
+
+fn failed(doing: &'static str, source: tokio_postgres::Error) -> StoreError {
+    let passing = match source.code() {
+        Some(code) => passes(code),
+        // No answer of the database: the connection.
+        None => {
+            source.is_closed()
+                || source
+                    .source()
+                    .is_some_and(<dyn Error>::is::<std::io::Error>)
+        }
+    };
+    StoreError::Database {
+        doing,
+        passing,
+        source: Box::new(source),
+    }
+}
+
+/// Others got in the way, or the server is restarting.
+fn passes(code: &SqlState) -> bool {
+    let conflicts = [
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+    ];
+    let connection = |code: &str| code.starts_with("08") || code.starts_with("57P");
+    conflicts.contains(code) || connection(code.code())
+}

@@ -1,0 +1,123 @@
+//! What can be asked of the ledger.
+
+use gpushare_core::PodUid;
+
+use super::sql::{Row, Transaction, Value, int, number, optional_int, text};
+use super::{Balance, Grant, Line, Metered, StoreError};
+use crate::Seconds;
+use crate::journal::Leg;
+use crate::money::{Amount, Rate};
+use crate::period::Span;
+
+/// One pod, or all that are not settled.
+pub(super) async fn pods<T: Transaction>(
+    tx: &mut T,
+    pod: Option<&PodUid>,
+) -> Result<Vec<Metered>, StoreError> {
+    let (filter, key): (&str, &[Value]) = match pod {
+        Some(pod) => ("pod_uid = $1", &[pod.as_str().into()]),
+        None => ("end_s IS NULL", &[]),
+    };
+    let sql = format!(
+        "SELECT pod_uid, namespace, pod, begin_s, through_s, end_s FROM runs WHERE {filter} ORDER BY id"
+    );
+    let rows = tx.query(&sql, key).await?;
+    let metered = |row: &Row| {
+        Ok(Metered {
+            pod: PodUid::new(text(row, 0)?),
+            namespace: text(row, 1)?,
+            name: text(row, 2)?,
+            begin: int(row, 3)?,
+            through: int(row, 4)?,
+            settled: optional_int(row, 5)?.is_some(),
+        })
+    };
+    rows.iter().map(metered).collect()
+}
+
+/// What is left stands in the accounts; what was supplied is the few transfers that are no charges.
+pub(super) async fn balance<T: Transaction>(
+    tx: &mut T,
+    budget: &str,
+    counted: Span,
+) -> Result<Balance, StoreError> {
+    let key: [Value; 3] = [budget.into(), counted.start.into(), counted.end.into()];
+    let slots = "(SELECT id FROM accounts WHERE kind = 'budget' AND name = $1 AND slot_s >= $2 AND slot_s < $3)";
+    let sources =
+        "(SELECT id FROM accounts WHERE name = $1 AND kind IN ('amounts', 'grants', 'budget'))";
+    let sql = format!(
+        "SELECT CAST(COALESCE(SUM(paid_in - paid_out), 0) AS BIGINT) FROM accounts WHERE id IN {slots}"
+    );
+    let left = Amount::from_micros(number(tx, &sql, &key).await?);
+    let supplied = |ours: &str, other: &str| {
+        format!(
+            "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM transfers \
+             WHERE {ours} IN {slots} AND {other} IN {sources}"
+        )
+    };
+    let into = number(tx, &supplied("to_account", "from_account"), &key).await?;
+    let out = number(tx, &supplied("from_account", "to_account"), &key).await?;
+    let supplied = Amount::from_micros(into).minus(Amount::from_micros(out))?;
+    Ok(Balance {
+        supplied,
+        used: supplied.minus(left)?,
+    })
+}
+
+/// Exact for any span, because a charge is linear in time.
+pub(super) async fn statement<T: Transaction>(
+    tx: &mut T,
+    namespace: &str,
+    span: Span,
+) -> Result<Vec<Line>, StoreError> {
+    let sql = "SELECT r.pod_uid, r.pod, c.rate, c.formula, CAST(SUM( \
+            (CASE WHEN c.to_s > $3 THEN $3 ELSE c.to_s END) \
+            - (CASE WHEN c.from_s < $2 THEN $2 ELSE c.from_s END)) AS BIGINT) \
+        FROM charges c JOIN runs r ON r.id = c.run \
+        WHERE r.namespace = $1 AND c.to_s > $2 AND c.from_s < $3 \
+        AND NOT EXISTS (SELECT 1 FROM reversals x WHERE x.charge = c.entry) \
+        GROUP BY r.id, r.pod_uid, r.pod, c.rate, c.formula ORDER BY r.id, c.rate, c.formula";
+    let key: [Value; 3] = [namespace.into(), span.start.into(), span.end.into()];
+    let rows = tx.query(sql, &key).await?;
+    let line = |row: &Row| {
+        let (rate, seconds) = (Rate::from_micros(int(row, 2)?), int(row, 4)?);
+        Ok(Line {
+            pod: PodUid::new(text(row, 0)?),
+            name: text(row, 1)?,
+            rate,
+            formula: text(row, 3)?,
+            seconds,
+            amount: rate.during(seconds)?,
+        })
+    };
+    rows.iter().map(line).collect()
+}
+
+/// With the time at which each was written, the oldest first.
+pub(super) async fn grants<T: Transaction>(
+    tx: &mut T,
+    budget: &str,
+) -> Result<Vec<(Seconds, Grant)>, StoreError> {
+    let sql = "SELECT e.written_s, e.identity, e.author, e.reason, a.slot_s, t.amount \
+        FROM entries e JOIN transfers t ON t.entry = e.id JOIN accounts a ON a.id = t.to_account \
+        WHERE e.kind = 'grant' AND a.kind = 'budget' AND a.name = $1 ORDER BY e.id";
+    let rows = tx.query(sql, &[budget.into()]).await?;
+    let grant = |row: &Row| {
+        let identity = text(row, 1)?;
+        let grant = Grant {
+            id: identity
+                .strip_prefix("grant/")
+                .unwrap_or(&identity)
+                .to_owned(),
+            leg: Leg {
+                budget: budget.to_owned(),
+                slot: int(row, 4)?,
+            },
+            amount: Amount::from_micros(int(row, 5)?),
+            author: text(row, 2)?,
+            reason: text(row, 3)?,
+        };
+        Ok((int(row, 0)?, grant))
+    };
+    rows.iter().map(grant).collect()
+}

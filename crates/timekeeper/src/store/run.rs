@@ -1,0 +1,79 @@
+//! Every write and read, in a transaction of either database. The writer's term is checked in the same transaction as
+//! its changes, so a writer that was replaced cannot change anything, however late it is.
+
+use super::sql::{Transaction, number};
+use super::{
+    Batch, Change, Epoch, Found, Outcome, Read, StoreError, Write, Written, audit, charges, reads,
+    retain, supply,
+};
+
+pub(super) async fn write<T: Transaction>(
+    tx: &mut T,
+    write: &Write,
+) -> Result<Written, StoreError> {
+    match write {
+        Write::TakeOver { holder } => {
+            let sql = "UPDATE writer SET epoch = epoch + 1, holder = $1 RETURNING epoch";
+            let epoch = number(tx, sql, &[holder.as_str().into()]).await?;
+            Ok(Written::Term(Epoch(epoch)))
+        }
+        Write::Record(batch) => {
+            fence(tx, batch.epoch).await?;
+            let mut outcomes = Vec::with_capacity(batch.changes.len());
+            for change in &batch.changes {
+                outcomes.push(apply(tx, batch, change).await?);
+            }
+            Ok(Written::Recorded(outcomes))
+        }
+        Write::Retain { epoch, before, now } => {
+            fence(tx, *epoch).await?;
+            let removed = retain::retain(tx, *epoch, *before, *now).await?;
+            Ok(Written::Removed(removed))
+        }
+    }
+}
+
+async fn fence<T: Transaction>(tx: &mut T, ours: Epoch) -> Result<(), StoreError> {
+    let current = number(tx, "SELECT epoch FROM writer", &[]).await?;
+    if ours.0 == current {
+        return Ok(());
+    }
+    Err(StoreError::Fenced {
+        ours: ours.0,
+        current,
+    })
+}
+
+async fn apply<T: Transaction>(
+    tx: &mut T,
+    batch: &Batch,
+    change: &Change,
+) -> Result<Outcome, StoreError> {
+    match change {
+        Change::Charge(piece) => charges::charge(tx, batch, piece).await,
+        Change::Settle(settlement) => charges::settle(tx, batch, settlement).await,
+        Change::Issue { leg, amount } => supply::issue(tx, batch, leg, *amount).await,
+        Change::Rollover {
+            budget,
+            old,
+            new,
+            cap,
+        } => supply::rollover(tx, batch, budget, (*old, *new), *cap).await,
+        Change::Grant(grant) => supply::grant(tx, batch, grant).await,
+    }
+}
+
+pub(super) async fn read<T: Transaction>(tx: &mut T, read: &Read) -> Result<Found, StoreError> {
+    match read {
+        Read::Unsettled => reads::pods(tx, None).await.map(Found::Pods),
+        Read::Pod(pod) => reads::pods(tx, Some(pod)).await.map(Found::Pods),
+        Read::Balance { budget, counted } => reads::balance(tx, budget, *counted)
+            .await
+            .map(Found::Balance),
+        Read::Statement { namespace, span } => reads::statement(tx, namespace, *span)
+            .await
+            .map(Found::Statement),
+        Read::Grants { budget } => reads::grants(tx, budget).await.map(Found::Grants),
+        Read::Audit => audit::audit(tx).await.map(Found::Audit),
+    }
+}

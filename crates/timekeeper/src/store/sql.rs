@@ -1,0 +1,86 @@
+//! The few things that the ledger's statements need of a database. They are written so that SQLite and PostgreSQL
+//! understand the same text: parameters `$1`, `$2`, …; whole numbers and texts only.
+
+use super::StoreError;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    Int(i64),
+    Text(String),
+    Null,
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Self {
+        Self::Int(number)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+pub(super) type Row = Vec<Value>;
+
+/// A transaction.
+pub(super) trait Transaction: Send {
+    /// Runs a statement and answers its rows.
+    fn query(
+        &mut self,
+        sql: &str,
+        parameters: &[Value],
+    ) -> impl Future<Output = Result<Vec<Row>, StoreError>> + Send;
+
+    /// Runs a statement and answers how many rows it changed.
+    fn execute(
+        &mut self,
+        sql: &str,
+        parameters: &[Value],
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send;
+}
+
+pub(super) fn int(row: &Row, column: usize) -> Result<i64, StoreError> {
+    match row.get(column) {
+        Some(Value::Int(number)) => Ok(*number),
+        other => Err(StoreError::Strange(format!("{other:?} for a number"))),
+    }
+}
+
+pub(super) fn optional_int(row: &Row, column: usize) -> Result<Option<i64>, StoreError> {
+    match row.get(column) {
+        Some(Value::Null) => Ok(None),
+        _ => int(row, column).map(Some),
+    }
+}
+
+pub(super) fn text(row: &Row, column: usize) -> Result<String, StoreError> {
+    match row.get(column) {
+        Some(Value::Text(text)) => Ok(text.clone()),
+        other => Err(StoreError::Strange(format!("{other:?} for a text"))),
+    }
+}
+
+/// The only number of the only row.
+pub(super) async fn number<T: Transaction>(
+    tx: &mut T,
+    sql: &str,
+    parameters: &[Value],
+) -> Result<i64, StoreError> {
+    let rows = tx.query(sql, parameters).await?;
+    rows.first().map_or_else(
+        || {
+            Err(StoreError::Strange(
+                "no row where there is always one".to_owned(),
+            ))
+        },
+        |row| int(row, 0),
+    )
+}
