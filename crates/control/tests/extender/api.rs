@@ -82,9 +82,12 @@ impl Following {
 
     /// Another extender in place of this one, which does not follow the server yet.
     pub(crate) fn restarted(self) -> Self {
+        self.restarted_with(config())
+    }
+
+    pub(crate) fn restarted_with(self, mut config: Config) -> Self {
         self.tasks.shutdown().cancel();
         let tasks = Tasks::new();
-        let mut config = config();
         config.bind_timeout = BIND_TIMEOUT;
         let extender = Extender::new(config, self.client.clone(), tasks.clone());
         Self {

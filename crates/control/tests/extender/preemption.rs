@@ -3,6 +3,8 @@
 mod verb;
 
 use gpushare_apiserver::{On, Times, Verb};
+use gpushare_control::config::Config;
+use gpushare_control::extender::Extender;
 use gpushare_core::names;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -11,8 +13,10 @@ use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::api::{Following, card_of, node_of, until};
-use crate::cluster::{get, node};
+use crate::api::{Following, bind, card_of, node_of, until};
+use crate::cluster::{call, config, get, node};
+use crate::kubernetes::ExtenderFilterResult;
+use crate::replicas::{Replica, TIMING};
 
 const CLAIMS: &str = "gpushare_extender_claims";
 
@@ -23,6 +27,12 @@ fn evictions() -> On {
 impl Following {
     /// As [`Self::start`], with the priority classes `low` (10), `middle` (20) and `high` (30).
     async fn with_priorities(nodes: &[Value]) -> Self {
+        let cluster = Self::prepare_priorities(nodes).await;
+        cluster.follow().await;
+        cluster
+    }
+
+    async fn prepare_priorities(nodes: &[Value]) -> Self {
         let cluster = Self::prepare(nodes).await;
         let classes: Api<PriorityClass> = Api::all(cluster.client.clone());
         for (name, value) in [("low", 10), ("middle", 20), ("high", 30)] {
@@ -33,7 +43,6 @@ impl Following {
                 .await
                 .unwrap();
         }
-        cluster.follow().await;
         cluster
     }
 
@@ -58,8 +67,20 @@ impl Following {
 
     /// A pod that runs on the node.
     async fn runs(&self, name: &str, gib: u64, class: &str, node: &str) -> Pod {
+        self.runs_by(&self.extender, name, gib, class, node).await
+    }
+
+    /// A pod that runs where this extender has bound it.
+    async fn runs_by(
+        &self,
+        extender: &Extender,
+        name: &str,
+        gib: u64,
+        class: &str,
+        node: &str,
+    ) -> Pod {
         let pod = self.create_of(name, gib, class).await;
-        assert_eq!(self.bind(&pod, node).await, "");
+        assert_eq!(bind(extender, &pod, node).await, "");
         let running = json!({"status": {
             "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
         }});
@@ -414,4 +435,65 @@ async fn a_nomination_that_the_scheduler_takes_back_is_made_again_while_room_is_
         status.nominated_node_name.as_deref() == Some("n1")
     })
     .await;
+}
+
+#[tokio::test]
+async fn another_leader_goes_on_where_the_last_one_was_cut_off() {
+    let cluster = Following::prepare_priorities(&[node("n1", &[8])]).await;
+    let first = Replica::leader(&cluster, "first").await;
+    cluster
+        .runs_by(&first.extender, "low", 8, "low", "n1")
+        .await;
+    let high = cluster.create_of("high", 8, "high").await;
+    let body = json!({"Pod": high, "NodeNames": ["n1"]});
+    let evictions = cluster.server.faults().hold_before(evictions());
+    until("the pod is refused", async || {
+        let result: ExtenderFilterResult = call(&first.extender, "filter", &body).await;
+        result.refused().contains_key("n1")
+    })
+    .await;
+    cluster.until_claimed("high").await;
+    evictions.reached(1).await;
+    first.line.cut();
+    let second = Replica::start(&cluster, "second", TIMING);
+    second.until_ready().await;
+    assert_eq!(second.metric("claims").await, 1);
+    evictions.release();
+    cluster.until_ending("low").await;
+    cluster.delete("low").await;
+    cluster.until_awake("high").await;
+    let result: ExtenderFilterResult = call(&second.extender, "filter", &body).await;
+    assert_eq!(result.node_names, Some(vec!["n1".to_owned()]));
+    assert_eq!(second.bind(&high, "n1").await, "");
+    first.line.mend();
+    until("both know that nothing is claimed any more", async || {
+        first.metric("claims").await + second.metric("claims").await == 0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_extender_that_is_not_to_preempt_evicts_nobody_and_takes_off_what_it_finds() {
+    let cluster = fragmented().await;
+    let evictions = cluster.server.faults().hold_before(evictions());
+    let high = cluster.create_of("high", 6, "high").await;
+    cluster.is_refused(&high, &["n1"]).await;
+    cluster.until_claimed("high").await;
+    evictions.reached(1).await;
+    let successor = cluster.restarted_with(Config {
+        preempt: false,
+        ..config()
+    });
+    successor.follow().await;
+    until("the claim is taken off", async || {
+        let claim = successor.annotation("high", names::PREEMPTION).await;
+        claim.is_none()
+    })
+    .await;
+    assert_eq!(successor.claims().await, 0);
+    successor.is_refused(&high, &["n1"]).await;
+    let a = successor.read("a").await;
+    let result = successor.preempt(&high, &[("n1", &[&a])]).await;
+    assert!(result.nodes().is_empty(), "{result:?}");
+    assert_eq!(successor.evicted(), 1, "only what was under way before");
 }

@@ -43,8 +43,12 @@ impl Extender {
                 }
                 return;
             }
-            Ok(Found::Room | Found::Nobody) => {
+            Ok(Found::Room) => {
                 self.0.state.write().leave_contention(&pod.uid);
+                "no_need"
+            }
+            Ok(Found::Nobody) => {
+                self.0.state.write().rest(&pod.uid, now().instant);
                 "no_victims"
             }
             Ok(Found::Protected) => {

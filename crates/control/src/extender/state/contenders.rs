@@ -9,9 +9,11 @@ use gpushare_core::{NodeName, PodUid};
 
 use super::{KnownPod, State, WaitingPod};
 
-/// Pauses after which a pod is looked at again whose victims are protected.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// For a pod whose victims are protected: budgets change slowly.
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// For a pod for which nobody can go: looking at all nodes for each of its refusals would be too much.
+const LONGEST_REST: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Default)]
 pub(super) struct Contenders {
@@ -22,8 +24,18 @@ pub(super) struct Contenders {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Contender {
+    /// It was refused since it was last looked at, or is to be looked at again in any case.
+    asks: bool,
     failures: u32,
     not_before: Option<Instant>,
+}
+
+impl Contender {
+    fn failed(&mut self, now: Instant, longest: Duration) {
+        let pause = FIRST_PAUSE.saturating_mul(1 << self.failures.min(10));
+        self.failures = self.failures.saturating_add(1);
+        self.not_before = Some(now + pause.min(longest));
+    }
 }
 
 /// Whom to look at.
@@ -93,7 +105,7 @@ impl State {
             && lowest.is_some_and(|lowest| *lowest < pod.priority)
             && self.preemption(uid).is_none()
         {
-            self.contenders.pods.entry(uid.clone()).or_default();
+            self.contenders.pods.entry(uid.clone()).or_default().asks = true;
             self.preempt_bell.notify_one();
         }
     }
@@ -101,7 +113,7 @@ impl State {
     /// The pod has lost what was claimed for it.
     pub(crate) fn contend_again(&mut self, pod: &PodUid) {
         if self.waiting_pod(pod).is_some() {
-            self.contenders.pods.entry(pod.clone()).or_default();
+            self.contenders.pods.entry(pod.clone()).or_default().asks = true;
             self.preempt_bell.notify_one();
         }
     }
@@ -110,7 +122,7 @@ impl State {
     pub(crate) fn next_contender(&self, now: Instant) -> (Option<Contention>, Option<Instant>) {
         let mut next: Option<Instant> = None;
         let mut best: Option<&Arc<WaitingPod>> = None;
-        for (uid, contender) in &self.contenders.pods {
+        for (uid, contender) in self.contenders.pods.iter().filter(|(_, one)| one.asks) {
             let Some((pod, Some(_))) = self.waiting_pod(uid) else {
                 continue;
             };
@@ -130,17 +142,24 @@ impl State {
         (contention, next)
     }
 
-    /// Nothing can be done for the pod as things are; it contends again when it is refused again.
+    /// Nobody has to go for the pod.
     pub(crate) fn leave_contention(&mut self, pod: &PodUid) {
         self.contenders.remove(pod);
+    }
+
+    /// Nobody can go for the pod as things are: it is looked at again when it is refused again, after a
+    /// while.
+    pub(crate) fn rest(&mut self, pod: &PodUid, now: Instant) {
+        let contender = self.contenders.pods.entry(pod.clone()).or_default();
+        contender.asks = false;
+        contender.failed(now, LONGEST_REST);
     }
 
     /// The pod is looked at again after a while, each time a longer one.
     pub(crate) fn contend_later(&mut self, pod: &PodUid, now: Instant) {
         let contender = self.contenders.pods.entry(pod.clone()).or_default();
-        let pause = FIRST_PAUSE.saturating_mul(1 << contender.failures.min(10));
-        contender.failures = contender.failures.saturating_add(1);
-        contender.not_before = Some(now + pause.min(LONGEST_PAUSE));
+        contender.asks = true;
+        contender.failed(now, LONGEST_PAUSE);
         self.preempt_bell.notify_one();
     }
 }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use gpushare_core::preempt::{ClaimError, ClaimRecord, Evictor};
-use gpushare_core::{NodeName, Placement, PodUid, Record};
+use gpushare_core::{Placement, PodUid, Record};
 
 use super::{KnownPod, PodRef, State};
 use plan::{Preemptor, Proposal};
@@ -168,11 +168,10 @@ impl State {
         if !wants || booked || self.is_preempting(pod) {
             return Err(Outdated::Pod);
         }
-        let placement = self
+        let (placement, outranked) = self
             .still_makes_room(preemptor, proposal, now)
             .ok_or(Outdated::Node)?;
         let node = &proposal.node;
-        let outranked = self.outranked(preemptor, node, &placement);
         for other in &outranked {
             self.end_preemption(&other.uid);
             self.contend_again(&other.uid);
@@ -186,28 +185,6 @@ impl State {
         self.take_up(pod.clone(), preemption, placement);
         self.contenders.remove(pod);
         Ok(Begun { first, outranked })
-    }
-
-    /// The pods of lower priority that claim a part of these cards.
-    fn outranked(
-        &self,
-        preemptor: &Preemptor,
-        node: &NodeName,
-        placement: &Placement,
-    ) -> Vec<PodRef> {
-        let cards = placement.cards();
-        let claims = self.ledger.claims().filter(|(_, claim)| {
-            let mut claimed = claim.placement.cards().into_iter();
-            claim.node == *node && claimed.any(|card| cards.contains(&card))
-        });
-        let lower = |pod: &PodUid| {
-            let known = self.pods.get(pod);
-            known.is_some_and(|known| known.priority < preemptor.priority)
-        };
-        claims
-            .filter(|(pod, _)| lower(pod))
-            .filter_map(|(pod, _)| self.reference(pod))
-            .collect()
     }
 
     fn take_up(&mut self, pod: PodUid, preemption: Preemption, placement: Placement) {
@@ -339,5 +316,7 @@ impl State {
     }
 }
 
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! The preempt verb, asked as kube-scheduler asks it.
 
+use gpushare_apiserver::{On, Times, Verb};
+use gpushare_core::names;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
@@ -7,9 +9,16 @@ use crate::api::Following;
 use crate::cluster::{call, node, post};
 use crate::kubernetes::ExtenderPreemptionResult;
 
+const BY_UID: &str = include_str!("../../samples/cache/009-preempt.json");
+const WHOLE: &str = include_str!("../../samples/nocache/006-preempt.json");
+
 impl Following {
     /// Asks about nodes and whom the scheduler would evict there.
-    async fn preempt(&self, pod: &Pod, nodes: &[(&str, &[&Pod])]) -> ExtenderPreemptionResult {
+    pub(super) async fn preempt(
+        &self,
+        pod: &Pod,
+        nodes: &[(&str, &[&Pod])],
+    ) -> ExtenderPreemptionResult {
         let victims = |pods: &[&Pod]| -> Value {
             let pods = pods.iter().map(|pod| json!({"UID": pod.metadata.uid}));
             json!({"Pods": pods.collect::<Vec<_>>(), "NumPDBViolations": 0})
@@ -146,4 +155,65 @@ async fn whole_pods_are_understood_too_and_bad_bodies_refused() {
         let (status, _) = post(&cluster.extender, "preempt", body).await;
         assert_eq!(status, 400, "{body}");
     }
+}
+
+/// The body with our resource and the uids of these pods in place of those that were captured.
+fn captured(body: &str, high: &Pod, victims: [&Pod; 2]) -> Value {
+    let ours = body.replace("example.com/gpu-mem", "aliyun.com/gpu-mem");
+    let mut body: Value = serde_json::from_str(&ours).unwrap();
+    for name in ["uid", "namespace"] {
+        let metadata = serde_json::to_value(&high.metadata).unwrap();
+        body["Pod"]["metadata"][name] = metadata[name].clone();
+    }
+    for (node, victim) in ["fake-1", "fake-2"].into_iter().zip(victims) {
+        for (field, place) in [
+            ("NodeNameToMetaVictims", "/Pods/0/UID"),
+            ("NodeNameToVictims", "/Pods/0/metadata/uid"),
+        ] {
+            let uid = body[field]
+                .get_mut(node)
+                .and_then(|at| at.pointer_mut(place));
+            if let Some(uid) = uid {
+                *uid = json!(victim.metadata.uid);
+            }
+        }
+    }
+    body
+}
+
+#[tokio::test]
+async fn what_a_real_scheduler_asks_is_answered_with_the_cheapest_node() {
+    for body in [BY_UID, WHOLE] {
+        let nodes = [node("fake-1", &[8]), node("fake-2", &[8])];
+        let cluster = Following::with_priorities(&nodes).await;
+        let a = cluster.runs("low-a", 8, "middle", "fake-1").await;
+        let b = cluster.runs("low-b", 8, "low", "fake-2").await;
+        cluster.until_booked(2).await;
+        let high = cluster.create_of("high", 8, "high").await;
+        let body = captured(body, &high, [&a, &b]);
+        let result: ExtenderPreemptionResult = call(&cluster.extender, "preempt", &body).await;
+        assert_eq!(result.nodes(), ["fake-2"]);
+        assert_eq!(result.victims("fake-2"), uids(&[&b]));
+        // The answer was given when the claim stood on the pod, not before.
+        let claim = cluster.annotation("high", names::PREEMPTION).await;
+        assert!(claim.is_some_and(|claim| claim.contains("\"evictor\":\"scheduler\"")));
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_named_unless_the_claim_could_be_written() {
+    let cluster = Following::with_priorities(&[node("n1", &[8])]).await;
+    let a = cluster.runs("a", 8, "low", "n1").await;
+    cluster.until_booked(1).await;
+    let high = cluster.create_of("high", 8, "high").await;
+    let marks = On::any().verb(Verb::Patch).resource("pods/status");
+    let refused = cluster.server.faults().cut_before(marks, Times::Next(1));
+    let victims = json!({"n1": {"Pods": [{"UID": a.metadata.uid}], "NumPDBViolations": 0}});
+    let body = json!({"Pod": high, "NodeNameToMetaVictims": victims}).to_string();
+    let (status, _) = post(&cluster.extender, "preempt", body).await;
+    assert_eq!((status.as_u16(), refused.hits()), (503, 1));
+    // Once it is written, the scheduler may go on.
+    cluster.until_claimed("high").await;
+    let result = cluster.preempt(&high, &[("n1", &[&a])]).await;
+    assert_eq!(result.victims("n1"), uids(&[&a]));
 }

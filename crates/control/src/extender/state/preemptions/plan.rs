@@ -111,13 +111,14 @@ impl State {
         })
     }
 
-    /// Where the pod would go if the proposal were carried out now; nothing when it would not help.
+    /// Where the pod would go if the proposal were carried out now, and whose claims have to end for it;
+    /// nothing when it would not help.
     pub(super) fn still_makes_room(
         &self,
         preemptor: &Preemptor,
         proposal: &Proposal,
         now: Now,
-    ) -> Option<Placement> {
+    ) -> Option<(Placement, Vec<PodRef>)> {
         let terms = Terms {
             going: proposal.victims.iter().cloned().collect(),
             ..Terms::default()
@@ -129,10 +130,43 @@ impl State {
             }
         }
         let search = self.ledger.search(&preemptor.ask);
-        let site = self.site(preemptor, &proposal.node, &terms, &self.doomed(), now);
-        let mut steps = Steps::new(0);
-        let plan = choose(&site, &search, i32::MIN, &[], None, &mut steps)?;
-        Some(plan.placement)
+        let mut site = self.site(preemptor, &proposal.node, &terms, &self.doomed(), now);
+        let place = |site: &Site<'_>| {
+            let plan = choose(site, &search, i32::MIN, &[], None, &mut Steps::new(0))?;
+            Some(plan.placement)
+        };
+        let alone = place(&site)?;
+        let node = proposal.node.as_str();
+        let own = |pod: &PodUid| *pod == preemptor.pod.uid;
+        site.rooms = self.ledger.rooms_without_claims(node, own);
+        if let Some(beside_others) = place(&site) {
+            return Some((beside_others, Vec::new()));
+        }
+        let outranked = self.outranked(preemptor, &proposal.node, &alone);
+        Some((alone, outranked))
+    }
+
+    /// The pods of lower priority that claim a part of these cards.
+    fn outranked(
+        &self,
+        preemptor: &Preemptor,
+        node: &NodeName,
+        placement: &Placement,
+    ) -> Vec<PodRef> {
+        let cards = placement.cards();
+        let claims = self.ledger.claims().filter(|(_, claim)| {
+            let mut claimed = claim.placement.cards().into_iter();
+            claim.node == *node && claimed.any(|card| cards.contains(&card))
+        });
+        claims
+            .filter(|(pod, _)| self.is_outranked(pod, preemptor))
+            .filter_map(|(pod, _)| self.reference(pod))
+            .collect()
+    }
+
+    fn is_outranked(&self, pod: &PodUid, preemptor: &Preemptor) -> bool {
+        let known = self.pods.get(pod);
+        known.is_some_and(|known| known.priority < preemptor.priority)
     }
 
     /// Victims of preemptions under way: they go, also if they do not know it yet.
@@ -149,11 +183,8 @@ impl State {
         doomed: &HashSet<&PodUid>,
         now: Now,
     ) -> Site<'s> {
-        let outranks = |pod: &PodUid| {
-            let known = self.pods.get(pod);
-            *pod == preemptor.pod.uid
-                || known.is_some_and(|known| known.priority < preemptor.priority)
-        };
+        let outranks =
+            |pod: &PodUid| *pod == preemptor.pod.uid || self.is_outranked(pod, preemptor);
         let view = self.ledger.node(node.as_str());
         let bookings = view.into_iter().flat_map(NodeView::bookings);
         let occupant = |(pod, booking): (&'s PodUid, &'s Booking)| {

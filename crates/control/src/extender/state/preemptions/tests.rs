@@ -1,3 +1,4 @@
+use gpushare_core::NodeName;
 use gpushare_core::gpu::{self, AliyunUnit};
 use gpushare_core::names;
 use gpushare_core::preempt::Steps;
@@ -10,29 +11,30 @@ use super::super::{Reason, Refused, Terms};
 use super::steps::Outcome;
 use super::*;
 
+pub(super) const CARD_GIB: u64 = 8;
 const LOW: i32 = 10;
 const HIGH: i32 = 30;
-const SECOND: i64 = 1000;
-const MINUTE: i64 = 60 * SECOND;
+pub(super) const SECOND: i64 = 1000;
+pub(super) const MINUTE: i64 = 60 * SECOND;
 /// When the tests begin, in milliseconds since 1970.
-const START: i64 = 1_800_000_000_000;
+pub(super) const START: i64 = 1_800_000_000_000;
 
 /// A pod as the API server has it.
 #[derive(Clone, Debug)]
-struct Pod {
-    uid: &'static str,
-    gib: u64,
-    priority: i32,
-    record: Option<String>,
-    claim: Option<String>,
+pub(super) struct Pod {
+    pub(super) uid: &'static str,
+    pub(super) gib: u64,
+    pub(super) priority: i32,
+    pub(super) record: Option<String>,
+    pub(super) claim: Option<String>,
     /// In seconds since 1970.
-    ends_by: Option<i64>,
-    nominated: bool,
+    pub(super) ends_by: Option<i64>,
+    pub(super) nominated: bool,
     never_preempts: bool,
 }
 
 impl Pod {
-    fn new(uid: &'static str, gib: u64, priority: i32) -> Self {
+    pub(super) fn new(uid: &'static str, gib: u64, priority: i32) -> Self {
         Self {
             uid,
             gib,
@@ -45,7 +47,7 @@ impl Pod {
         }
     }
 
-    fn facts(&self) -> PodFacts {
+    pub(super) fn facts(&self) -> PodFacts {
         let seconds = |seconds: i64| jiff::Timestamp::from_second(seconds).unwrap().to_string();
         let mut pod = json!({
             "metadata": {"name": self.uid, "namespace": "team", "uid": self.uid,
@@ -144,26 +146,7 @@ impl World {
 
     fn contends_by(&mut self, uid: &str, evictor: Evictor) -> Result<Step, Outdated> {
         let (facts, now) = (self.pod(uid).facts(), self.now());
-        let refused = Refused::new(facts, [NODE].into_iter(), self.state.moment()).unwrap();
-        let candidates = self.state.numbered(&refused);
-        self.state.refused(refused, candidates, now.instant);
-        let known = &self.state.pods[uid];
-        let preemptor = Preemptor {
-            pod: self.state.reference(&uid.into()).unwrap(),
-            ask: known.ask.clone(),
-            host: known.host,
-            priority: known.priority,
-        };
-        let mut steps = Steps::new(10_000);
-        let (nodes, terms): (&[NodeName], _) = (&[NODE.into()], Terms::default());
-        let proposal = self
-            .state
-            .propose(&preemptor, nodes, &terms, None, &mut steps, now);
-        let proposal = proposal.ok_or(Outdated::Node)?;
-        let begun = self
-            .state
-            .begin_preemption(&preemptor, &proposal, evictor, now)?;
-        Ok(begun.first)
+        contend(&mut self.state, facts, evictor, now)
     }
 
     /// As [`Self::contends`], and the claim is written and shown.
@@ -246,9 +229,35 @@ impl World {
     }
 }
 
-fn empty(cards: usize) -> State {
-    let all = [("GPU-a", 8), ("GPU-b", 8), ("GPU-c", 8)];
+pub(super) fn empty(cards: usize) -> State {
+    let all = [("GPU-a", CARD_GIB), ("GPU-b", CARD_GIB)];
     state(&all[..cards])
+}
+
+/// The scheduler asks for the pod and is refused; then victims are looked for, and room is claimed.
+pub(super) fn contend(
+    state: &mut State,
+    pod: PodFacts,
+    evictor: Evictor,
+    now: Now,
+) -> Result<Step, Outdated> {
+    let uid = pod.uid.clone();
+    let refused = Refused::new(pod, [NODE].into_iter(), state.moment()).unwrap();
+    let candidates = state.numbered(&refused);
+    state.refused(refused, candidates, now.instant);
+    let known = state.pods.get(&uid).ok_or(Outdated::Pod)?;
+    let preemptor = Preemptor {
+        pod: state.reference(&uid).unwrap(),
+        ask: known.ask.clone(),
+        host: known.host,
+        priority: known.priority,
+    };
+    let mut steps = Steps::new(10_000);
+    let (nodes, terms): (&[NodeName], _) = (&[NODE.into()], Terms::default());
+    let proposal = state.propose(&preemptor, nodes, &terms, None, &mut steps, now);
+    let proposal = proposal.ok_or(Outdated::Node)?;
+    let begun = state.begin_preemption(&preemptor, &proposal, evictor, now)?;
+    Ok(begun.first)
 }
 
 /// Two cards with five of eight taken on each, and a pod that needs six.
@@ -459,15 +468,29 @@ fn two_pods_do_not_claim_one_card_unless_one_outranks_the_other() {
 }
 
 #[test]
-fn one_card_can_be_claimed_for_two_pods_that_share_it() {
+fn one_card_is_claimed_for_as_many_pods_as_will_share_it_whatever_their_priorities() {
     let mut world = World::new(1);
     world.runs("victim", 8, LOW);
     world.create(Pod::new("high", 4, HIGH));
     world.claims("high");
-    world.create(Pod::new("equal", 4, HIGH));
-    world.claims("equal");
-    assert_eq!(world.state.preemption(&"equal".into()).unwrap().victims, []);
+    for (uid, priority) in [("equal", HIGH), ("higher", HIGH + 1)] {
+        world.create(Pod::new(uid, 2, priority));
+        let write = world.contends(uid).unwrap();
+        world.does(uid, &write);
+        let claim = world.state.preemption(&uid.into()).unwrap();
+        assert_eq!(
+            claim.victims,
+            [],
+            "whoever goes anyway goes for this one too"
+        );
+    }
+    assert_eq!(world.state.preemption_count(), 3);
     assert!(matches!(world.does_step("high"), Step::Evict { .. }));
+    // One that needs the whole card ends the claims of all who are of lower priority.
+    world.create(Pod::new("highest", 8, HIGH + 2));
+    let write = world.contends("highest").unwrap();
+    world.does("highest", &write);
+    assert_eq!(world.state.preemption_count(), 1);
 }
 
 #[test]
