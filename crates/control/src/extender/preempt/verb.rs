@@ -92,7 +92,7 @@ impl Extender {
             return Ok(PreemptionResult::default());
         };
         if let Some(result) = self.0.state.read().under_way(&preemptor, &args.nodes) {
-            return Ok(result);
+            return result;
         }
         let budgets = self.read_budgets().await?;
         let best = self
@@ -124,16 +124,19 @@ fn unchanged(nodes: BTreeMap<String, Offer>) -> PreemptionResult {
 
 impl Known {
     /// While room is claimed for the pod, it preempts nowhere else: only what the scheduler still needs
-    /// to evict on the claim's node is let through.
+    /// to evict on the claim's node is let through, once the claim is written.
     fn under_way(
         &self,
         preemptor: &Preemptor,
         nodes: &BTreeMap<String, Offer>,
-    ) -> Option<PreemptionResult> {
+    ) -> Option<Result<PreemptionResult, String>> {
         let claim = self.preemption(&preemptor.pod.uid)?;
+        if !self.has_written_claim(&preemptor.pod.uid) {
+            return Some(Err("the room is being claimed; try again".to_owned()));
+        }
         let offer = nodes.get(claim.node().as_str());
         let Some(offer) = offer.filter(|offer| offer.violations == 0) else {
-            return Some(PreemptionResult::default());
+            return Some(Ok(PreemptionResult::default()));
         };
         let left = claim.victims.iter().filter(|victim| {
             let known = self.pod(victim.as_str());
@@ -146,7 +149,7 @@ impl Known {
         } else {
             PreemptionResult::default()
         };
-        Some(result)
+        Some(Ok(result))
     }
 
     /// The cheapest of these nodes, with whom to evict there.

@@ -154,6 +154,11 @@ impl State {
         self.preemptions.live.get(pod).map(|live| &live.record)
     }
 
+    pub(crate) fn has_written_claim(&self, pod: &PodUid) -> bool {
+        let live = self.preemptions.live.get(pod);
+        live.is_some_and(|live| live.written)
+    }
+
     /// Claims the proposal's room, if it still makes sense.
     pub(crate) fn begin_preemption(
         &mut self,
