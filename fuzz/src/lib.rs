@@ -48,6 +48,7 @@ pub const TARGETS: &[Target] = &[
     target("driver-spec", targets::driver_spec::check),
     target("slot", targets::slot::check),
     target("trace", targets::trace::check),
+    target("budget", targets::budget::check),
 ];
 
 const fn target(name: &'static str, check: fn(&[u8]) -> Verdict) -> Target {

@@ -1,6 +1,7 @@
 //! The targets, one module for each format, and what several of them need.
 
 pub(crate) mod bind;
+pub(crate) mod budget;
 pub(crate) mod checkpoint;
 pub(crate) mod claim;
 pub(crate) mod driver_spec;

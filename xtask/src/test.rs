@@ -13,7 +13,7 @@ const SECONDS_OF_FUZZING: u32 = 4;
 ///
 /// Formatting, lints, unit and integration tests on the embedded API server, the fake GPU driver
 /// read by real clients, a few seconds of fuzzing for each parser, documentation, and the rules of this repository. What the tests need
-/// (nvidia-ml-py, nvidia-smi) is fetched into the cache, not installed.
+/// (nvidia-ml-py, nvidia-smi, PostgreSQL) is fetched into the cache, not installed.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Run only tests whose name contains this, and nothing but tests

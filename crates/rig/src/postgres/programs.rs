@@ -15,8 +15,6 @@ use crate::cache::{self, Lock};
 const GIVEN: &str = "GPUSHARE_POSTGRES";
 /// Where Debian installs them, by version.
 const INSTALLED: &str = "/usr/lib/postgresql";
-/// For compiling queries, which no query of ours is worth: hundreds of megabytes.
-const NOT_NEEDED: &str = "libllvm";
 
 /// The programs; if nothing else will do, a copy for the server's user in `directory`.
 pub(super) fn find(directory: &Path) -> Result<Programs> {
@@ -72,8 +70,7 @@ fn fetched() -> Result<PathBuf> {
     eprintln!("fetching PostgreSQL from the machine's package mirrors");
     let apt = Apt::open(&directory.join("apt"), None)?;
     let mut packages = apt.with_dependencies(&["postgresql"])?;
-    packages.retain(|package| !package.starts_with(NOT_NEEDED));
-    packages.retain(|package| apt.offers(package));
+    packages.retain(|package| needed(package));
     let partial = directory.join("files.partial");
     if partial.exists() {
         fs::remove_dir_all(&partial).context("cannot remove an interrupted download")?;
@@ -84,6 +81,18 @@ fn fetched() -> Result<PathBuf> {
     Ok(files)
 }
 
+/// The server of a version and libraries, without what only sets a machine up (which is written in Perl) and what
+/// compiles queries, hundreds of megabytes that no query of ours is worth.
+fn needed(package: &str) -> bool {
+    let server = package.strip_prefix("postgresql-");
+    let library = package.starts_with("lib")
+        && !["libllvm", "libperl"]
+            .iter()
+            .any(|other| package.starts_with(other))
+        && !package.ends_with("-perl");
+    library || server.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// The client library: all others are beside it.
 fn find_library(files: &Path) -> Result<PathBuf> {
     let machines = fs::read_dir(files.join("usr/lib")).context("cannot list the libraries")?;
@@ -92,4 +101,30 @@ fn find_library(files: &Path) -> Result<PathBuf> {
     libraries
         .find(|library| library.exists())
         .context("the unpacked packages have no libpq.so.5")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_server_and_its_libraries_are_fetched() {
+        let listed = [
+            "libicu72",
+            "libjson-perl",
+            "libllvm14",
+            "libperl5.36",
+            "libpq5",
+            "perl-base",
+            "postgresql",
+            "postgresql-15",
+            "postgresql-client-15",
+            "postgresql-common",
+        ];
+        let kept: Vec<&str> = listed
+            .into_iter()
+            .filter(|package| needed(package))
+            .collect();
+        assert_eq!(kept, ["libicu72", "libpq5", "postgresql-15"]);
+    }
 }

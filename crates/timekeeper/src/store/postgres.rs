@@ -61,19 +61,14 @@ impl Store for Postgres {
             let mut connection = self.writer.lock().await;
             let mut tries = 0;
             loop {
-                tries += 1;
                 let outcome = match connected(&self.config, &mut connection).await {
                     Ok(link) => write_once(link, &write).await,
                     Err(problem) => Err(problem),
                 };
+                tries += 1;
                 match outcome {
-                    Err(StoreError::Database {
-                        doing,
-                        passing: true,
-                        source,
-                    }) if tries < TRIES => {
-                        debug!(error = %source, doing, "trying the ledger's transaction again");
-                        tokio::time::sleep(PAUSE * tries).await;
+                    Err(problem) if passes(&problem) && tries < TRIES => {
+                        pause(&problem, tries).await;
                     }
                     other => return other,
                 }
@@ -84,26 +79,51 @@ impl Store for Postgres {
     fn read(&self, read: Read) -> Answer<'_, Found> {
         Box::pin(async move {
             let mut connection = self.reader.lock().await;
-            let link = connected(&self.config, &mut connection).await?;
-            let transaction = link
-                .client
-                .build_transaction()
-                .isolation_level(IsolationLevel::RepeatableRead)
-                .read_only(true)
-                .start()
-                .await
-                .map_err(|source| failed("read", source))?;
-            let mut session = Session {
-                transaction,
-                statements: &mut link.statements,
-                doing: "read",
-            };
-            let found = run::read(&mut session, &read).await?;
-            let ended = session.transaction.commit().await;
-            ended.map_err(|source| failed("read", source))?;
-            Ok(found)
+            let mut tries = 0;
+            loop {
+                let outcome = match connected(&self.config, &mut connection).await {
+                    Ok(link) => read_once(link, &read).await,
+                    Err(problem) => Err(problem),
+                };
+                tries += 1;
+                match outcome {
+                    Err(problem) if passes(&problem) && tries < TRIES => {
+                        pause(&problem, tries).await;
+                    }
+                    other => return other,
+                }
+            }
         })
     }
+}
+
+fn passes(problem: &StoreError) -> bool {
+    matches!(problem, StoreError::Database { passing: true, .. })
+}
+
+async fn pause(problem: &StoreError, tries: u32) {
+    debug!(error = %problem, tries, "trying the ledger's transaction again");
+    tokio::time::sleep(PAUSE * tries).await;
+}
+
+async fn read_once(link: &mut Link, read: &Read) -> Result<Found, StoreError> {
+    let transaction = link
+        .client
+        .build_transaction()
+        .isolation_level(IsolationLevel::RepeatableRead)
+        .read_only(true)
+        .start()
+        .await
+        .map_err(|source| failed("read", source))?;
+    let mut session = Session {
+        transaction,
+        statements: &mut link.statements,
+        doing: "read",
+    };
+    let found = run::read(&mut session, read).await?;
+    let ended = session.transaction.commit().await;
+    ended.map_err(|source| failed("read", source))?;
+    Ok(found)
 }
 
 /// If the answer to the commit is lost, the next try finds whatever was written.
@@ -257,7 +277,7 @@ impl ToSql for Value {
 
 fn failed(doing: &'static str, source: tokio_postgres::Error) -> StoreError {
     let passing = match source.code() {
-        Some(code) => passes(code),
+        Some(code) => is_passing(code),
         // No answer of the database: the connection.
         None => {
             source.is_closed()
@@ -274,7 +294,7 @@ fn failed(doing: &'static str, source: tokio_postgres::Error) -> StoreError {
 }
 
 /// Others got in the way, or the server is restarting.
-fn passes(code: &SqlState) -> bool {
+fn is_passing(code: &SqlState) -> bool {
     let conflicts = [
         SqlState::T_R_SERIALIZATION_FAILURE,
         SqlState::T_R_DEADLOCK_DETECTED,

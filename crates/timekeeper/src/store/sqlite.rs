@@ -135,10 +135,12 @@ fn serve(mut connection: Connection, mut requests: mpsc::Receiver<(Write, Reply)
             }
             Err(problem) => {
                 error!(error = %problem, "the ledger's changes were not written");
-                // Dropping the replies tells everybody that nothing is certain.
-                drop(replies);
-                if connection.execute_batch("ROLLBACK").is_err() && !connection.is_autocommit() {
+                if !connection.is_autocommit() && connection.execute_batch("ROLLBACK").is_err() {
                     return;
+                }
+                for reply in replies {
+                    let _gone =
+                        reply.send(Err(StoreError::database("write to", problem.to_string())));
                 }
             }
         }

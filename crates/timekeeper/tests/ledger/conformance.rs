@@ -50,6 +50,7 @@ on_both_databases!(
     a_database_of_a_newer_version_is_left_alone,
     what_is_too_old_goes_and_the_balances_stay,
     requests_at_the_same_time_are_all_answered,
+    writers_that_replace_each_other_all_the_time_charge_everything_once,
 );
 
 const ALWAYS: Span = Span {
@@ -566,5 +567,63 @@ async fn requests_at_the_same_time_are_all_answered(database: Database) {
     let answers = futures::future::join_all(requests).await;
     assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 48);
     assert_eq!(writing.balance("leaf").await, (0, 48 * 11 / 2));
+    writing.consistent().await;
+}
+
+async fn writers_that_replace_each_other_all_the_time_charge_everything_once(database: Database) {
+    const ROUNDS: i64 = 15;
+    let rivals = futures::future::join_all((0..3).map(|_| database.open())).await;
+    let together = tokio::sync::Barrier::new(rivals.len());
+    let fight = |ledger: Ledger| {
+        let together = &together;
+        async move {
+            let mut written = 0;
+            for round in 0..ROUNDS {
+                let epoch = ledger.take_over("rival").await.unwrap();
+                together.wait().await;
+                let changes = vec![charge("p", round * 10, round * 10 + 10, &["leaf", "root"])];
+                match ledger
+                    .record(Batch {
+                        epoch,
+                        now: 0,
+                        changes,
+                    })
+                    .await
+                {
+                    Ok(outcomes) => {
+                        assert_eq!(outcomes, [Outcome::Applied]);
+                        written += 1;
+                    }
+                    Err(refused) => {
+                        assert!(matches!(refused, StoreError::Fenced { .. }), "{refused:?}");
+                    }
+                }
+                together.wait().await;
+            }
+            written
+        }
+    };
+    let written = futures::future::join_all(rivals.into_iter().map(fight)).await;
+    assert_eq!(written.into_iter().sum::<i64>(), ROUNDS);
+    let writing = Writing::open(&database).await;
+    assert_eq!(writing.through("p").await, Some(ROUNDS * 10));
+    assert_eq!(writing.balance("leaf").await, (0, ROUNDS * 5));
+    assert_eq!(writing.balance("root").await, (0, ROUNDS * 5));
+    writing.consistent().await;
+}
+
+#[tokio::test]
+async fn a_broken_connection_to_postgresql_is_made_again() {
+    let database = Database::new(Kind::Postgres).await;
+    let writing = Writing::open(&database).await;
+    for second in 0..5 {
+        let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+            WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        database.tamper(cut).await.unwrap();
+        writing
+            .applied(vec![charge("p", second, second + 1, &["leaf"])])
+            .await;
+        assert_eq!(writing.through("p").await, Some(second + 1));
+    }
     writing.consistent().await;
 }
