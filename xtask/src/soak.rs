@@ -1,16 +1,16 @@
-//! `cargo xtask soak`: the races and crashes of the scenarios, for longer than CI has time.
+//! `cargo xtask soak`: races and crashes, for longer than CI has time.
 
 use anyhow::Result;
 use gpushare_rig::{Binaries, host};
 
-use crate::cargo::Products;
+use crate::cargo::{Products, cargo};
 use crate::e2e::{FEATURES, Suite};
 use crate::steps::Steps;
 
-/// Run the race and crash scenarios at full length
+/// Explore orders of events, and run the race and crash scenarios, at full length
 ///
-/// The same tests as in `cargo xtask e2e`, with more rounds and more kills. Run it before you call
-/// anything about bookings or identity done.
+/// The same tests as in `cargo xtask test` and `cargo xtask e2e`, with more orders, rounds and kills. Run
+/// it before you call anything about bookings or identity done.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Rounds of a hundred equal pods
@@ -19,11 +19,20 @@ pub(crate) struct Arguments {
     /// Kills of the extender at each kind of moment; sixty pods allow for 25
     #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=25))]
     kills: u32,
+    /// Orders of events to explore for each way in which extenders live and end, chosen anew each time
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    orders: u32,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     host::check()?;
     let mut steps = Steps::default();
+    steps.run("orders of events", |tests| {
+        let mut explore = cargo();
+        explore.args(["test", "--workspace", "--lib", "explore::books"]);
+        explore.env("GPUSHARE_SOAK_ORDERS", arguments.orders.to_string());
+        tests.run(&mut explore)
+    });
     let binaries = steps.run("cluster programs", |_| Binaries::ensure());
     let products = steps.run("build", |_| Products::build(&FEATURES));
     if let (Some(_), Some(products)) = (binaries, products) {

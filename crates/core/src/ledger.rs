@@ -4,10 +4,10 @@
 //!
 //! ```text
 //! reserve ──► Reserved ──settle──► Settled ──confirm──► Confirmed ──release──► gone
-//!                │  ▲                                      ▲
-//!              doubt reserve (same node)                   │ confirm (seen on the watch)
-//!                ▼  │                                      │
-//!               InDoubt ───────────────────────────────────┘
+//!                │  ▲                 ▲                    ▲
+//!              doubt reserve        learn (by a read)      │ confirm (seen on the watch)
+//!                ▼  │ (same node)     │                    │
+//!               InDoubt ──────────────┴────────────────────┘
 //! ```
 //!
 //! Every state counts against the card. `confirm` and `release` come from the watch, which is the
@@ -40,7 +40,7 @@ pub enum State {
     Reserved,
     /// The bind's outcome is unknown; it may still take effect.
     InDoubt,
-    /// The API server accepted the bind; the watch has not shown it yet.
+    /// The API server accepted the bind, or a read showed it; the watch has not shown it yet.
     Settled,
     /// The watch shows the pod bound with its record.
     Confirmed,
@@ -262,6 +262,16 @@ impl Ledger {
 
     /// The watch shows the pod bound.
     pub fn confirm(&mut self, bound: Bound) {
+        self.take_over(bound, State::Confirmed);
+    }
+
+    /// A single read shows the pod bound. The watch may be behind: a list that does not know of it can
+    /// still come.
+    pub fn learn(&mut self, bound: Bound) {
+        self.take_over(bound, State::Settled);
+    }
+
+    fn take_over(&mut self, bound: Bound, state: State) {
         let Bound {
             pod,
             node,
@@ -272,11 +282,13 @@ impl Ledger {
             && booking.node == node
             && booking.placement == placement
         {
-            booking.state = State::Confirmed;
+            if booking.state != State::Confirmed {
+                booking.state = state;
+            }
             return;
         }
         self.release(&pod);
-        self.insert(&pod, &node, &ask, placement, State::Confirmed);
+        self.insert(&pod, &node, &ask, placement, state);
     }
 
     /// Ends a booking: the bind failed for certain, the containers have ended, or the pod is gone.

@@ -104,7 +104,7 @@ pub async fn bind(client: &Client, dialects: &Dialects, bind: &Bind) -> Outcome 
 
 /// What the answer to the request says by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Answer {
+pub enum Answer {
     /// Turned away before anything was tried.
     Refused(String),
     /// The pod's state forbids it: perhaps because an earlier request of ours took effect.
@@ -168,7 +168,7 @@ impl Bind {
     }
 
     /// What the pod's present state makes of an answer that does not stand by itself.
-    fn judge(&self, answer: Answer, pod: Option<&PodFacts>) -> Outcome {
+    pub fn judge(&self, answer: Answer, pod: Option<&PodFacts>) -> Outcome {
         let Some(pod) = pod.filter(|pod| pod.uid == self.pod) else {
             return Outcome::Overtaken("the pod does not exist any more".to_owned());
         };

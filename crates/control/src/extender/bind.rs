@@ -34,6 +34,15 @@ pub(super) enum BindError {
 }
 
 impl BindError {
+    fn unless_bound(outcome: Outcome) -> Result<(), Self> {
+        match outcome {
+            Outcome::Bound => Ok(()),
+            Outcome::Refused(message) => Err(Self::Refused(message)),
+            Outcome::Overtaken(message) => Err(Self::Overtaken(message)),
+            Outcome::Unknown(message) => Err(Self::Unknown(message)),
+        }
+    }
+
     /// For counting.
     pub(super) fn label(&self) -> &'static str {
         match self {
@@ -92,7 +101,7 @@ impl Extender {
         let reserved = shared
             .state
             .write()
-            .reserve(&args.pod, ask, &args.node, term, unit, now);
+            .reserve(&pod, ask, &args.node, term, unit, now);
         let Reservation {
             placement,
             record,
@@ -102,24 +111,9 @@ impl Extender {
         annotations.insert(names::ALLOCATION.to_owned(), record);
         let outcome = self.post(args, annotations, term).await;
 
-        let (followup, result) = {
-            let mut state = shared.state.write();
-            match outcome {
-                Outcome::Bound => (state.settle(&args.pod), Ok(())),
-                Outcome::Refused(message) => {
-                    (state.refuse(&args.pod), Err(BindError::Refused(message)))
-                }
-                Outcome::Overtaken(message) => {
-                    state.overtaken(&args.pod);
-                    (Followup::Nothing, Err(BindError::Overtaken(message)))
-                }
-                Outcome::Unknown(message) => {
-                    let until = Instant::now() + surely_over(shared.config.bind_timeout);
-                    let followup = state.doubt(&args.pod, until);
-                    (followup, Err(BindError::Unknown(message)))
-                }
-            }
-        };
+        let until = Instant::now() + surely_over(shared.config.bind_timeout);
+        let followup = shared.state.write().conclude(&args.pod, &outcome, until);
+        let result = BindError::unless_bound(outcome);
         let cards: Vec<&str> = placement.cards().iter().map(|card| card.as_str()).collect();
         let (cards, node) = (cards.join(","), &args.node);
         let name = format_args!("{}/{}", args.namespace, args.name);
@@ -137,12 +131,7 @@ impl Extender {
 
     /// A pod that reaches us without asking for a card needs no record.
     async fn bind_plainly(&self, args: &BindingArgs, term: u64) -> Result<(), BindError> {
-        match self.post(args, BTreeMap::new(), term).await {
-            Outcome::Bound => Ok(()),
-            Outcome::Refused(message) => Err(BindError::Refused(message)),
-            Outcome::Overtaken(message) => Err(BindError::Overtaken(message)),
-            Outcome::Unknown(message) => Err(BindError::Unknown(message)),
-        }
+        BindError::unless_bound(self.post(args, BTreeMap::new(), term).await)
     }
 
     async fn post(

@@ -65,6 +65,21 @@ impl KnownPod {
         self.node.is_none() && !self.set_aside
     }
 
+    /// A pod that is to be bound although the watch does not show it, or not any more.
+    fn gone(pod: &PodRef, ask: &PodAsk) -> Self {
+        Self {
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            ask: ask.clone(),
+            host: Host::default(),
+            node: None,
+            priority: 0,
+            created: 0,
+            set_aside: true,
+            standing: Standing::default(),
+        }
+    }
+
     fn waiting(&self, uid: &PodUid) -> WaitingPod {
         WaitingPod {
             pod: PodRef {
@@ -117,6 +132,7 @@ pub(crate) struct State {
     nodes: BTreeSet<NodeName>,
     attempts: HashMap<PodUid, binds::Attempts>,
     reads: HashMap<PodUid, reads::Open>,
+    last_read: u64,
     growth: Growth,
     waiting: Waiting,
     contenders: Contenders,
@@ -138,6 +154,7 @@ impl State {
             nodes: BTreeSet::new(),
             attempts: HashMap::new(),
             reads: HashMap::new(),
+            last_read: 0,
             growth: Growth::new(bells.wake),
             waiting: Waiting::default(),
             contenders: Contenders::default(),
@@ -246,5 +263,7 @@ impl State {
     }
 }
 
+#[cfg(test)]
+mod explore;
 #[cfg(test)]
 mod tests;

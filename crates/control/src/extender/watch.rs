@@ -177,7 +177,7 @@ impl Extender {
                         .state
                         .read()
                         .to_be_cleared(&pod.uid, Instant::now());
-                    if due.is_some() {
+                    if due {
                         extender.read_until_answered(&pod).await;
                     }
                 }
@@ -201,17 +201,16 @@ impl Extender {
     pub(super) async fn read(&self, pod: &PodRef) -> Result<Option<PodFacts>, ReadError> {
         let Self(shared) = self;
         loop {
-            shared.state.write().begin_read(&pod.uid);
-            let sent = Instant::now();
+            let read = shared.state.write().begin_read(&pod.uid, Instant::now());
             let answer =
                 read_pod(&shared.client, &shared.dialects, &pod.namespace, &pod.name).await;
             let mut state = shared.state.write();
-            match answer.map(|facts| state.finish_read(&pod.uid, sent, facts)) {
+            match answer.map(|facts| state.finish_read(&pod.uid, read, facts)) {
                 Ok(Verdict::Stale) => {}
                 Ok(Verdict::Gone) => return Ok(None),
                 Ok(Verdict::Found(facts)) => return Ok(Some(*facts)),
                 Err(error) => {
-                    state.abandon_read(&pod.uid);
+                    state.abandon_read(&pod.uid, read);
                     return Err(error);
                 }
             }

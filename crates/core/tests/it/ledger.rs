@@ -153,6 +153,21 @@ fn a_relist_ends_what_is_gone_and_asks_about_what_it_could_not_know() {
 }
 
 #[test]
+fn what_a_read_showed_outlives_a_list_that_may_be_older() {
+    let mut ledger = ledger(&[("n", &[8])]);
+    ledger.reserve(&pod(0), &node("n"), &ask(5)).unwrap();
+    let seen = bound(&ledger, &pod(0), &ask(5));
+    ledger.doubt(&pod(0));
+    ledger.learn(seen.clone());
+    assert_eq!(ledger.rebuild(vec![]), vec![pod(0)]);
+    assert_eq!(used(&ledger, "n"), [5]);
+    ledger.confirm(seen.clone());
+    ledger.learn(seen);
+    assert_eq!(ledger.rebuild(vec![]), vec![], "the watch has shown it");
+    assert_eq!(used(&ledger, "n"), [0]);
+}
+
+#[test]
 fn two_containers_of_a_pod_are_charged_together() {
     let both = PodAsk {
         containers: ["c", "d"]

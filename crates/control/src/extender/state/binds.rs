@@ -9,8 +9,9 @@ use std::time::Instant;
 use gpushare_core::gpu::{AliyunUnit, env};
 use gpushare_core::ledger::State as Booked;
 use gpushare_core::{CardId, NodeName, Placement, PodAsk, PodUid, Record, Why};
+use gpushare_kube::bind::Outcome;
 
-use super::{PodRef, State};
+use super::{KnownPod, PodRef, State};
 
 /// Binds of one pod, from the first reservation until the outcome of all is known.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,8 +20,9 @@ pub(super) struct Attempts {
     pub(super) term: u64,
     /// Some request may take effect until then, and only a read after it can tell.
     pub(super) doubtful_until: Option<Instant>,
-    /// A list without this booking came while a bind was under way.
-    pub(super) unlisted: bool,
+    /// By the watch the pod was gone when its bind began, or by a list that came meanwhile. That may be
+    /// old or final: only a read can tell.
+    pub(super) missing: bool,
 }
 
 /// A booking just made, and what must be written with the bind.
@@ -47,32 +49,36 @@ impl State {
     /// another leader may have given the room away.
     pub(crate) fn reserve(
         &mut self,
-        pod: &PodUid,
+        pod: &PodRef,
         ask: &PodAsk,
         node: &NodeName,
         term: u64,
         unit: AliyunUnit,
         now_nanos: i128,
     ) -> Result<Reservation, Why> {
-        let earlier = self.attempts.get(pod).filter(|all| all.term != term);
-        if let (Some(_), Some(booking)) = (earlier, self.ledger.booking(pod.as_str())) {
+        let uid = &pod.uid;
+        let earlier = self.attempts.get(uid).filter(|all| all.term != term);
+        if let (Some(_), Some(booking)) = (earlier, self.ledger.booking(uid.as_str())) {
             let node = booking.node.clone();
             return Err(Why::BindInProgress { node });
         }
-        let host = self
-            .pods
-            .get(pod)
-            .map(|known| known.host)
-            .unwrap_or_default();
+        let known = self.pods.get(uid);
+        let host = known.map(|known| known.host).unwrap_or_default();
         let packing = &self.packing;
-        let placement = self.ledger.reserve_with(pod, node, ask, |search, rooms| {
+        let placement = self.ledger.reserve_with(uid, node, ask, |search, rooms| {
             packing.place(ask, host, node, search, rooms)
         })?;
-        self.packing.set_pod(pod, Some((node, host)));
+        self.packing.set_pod(uid, Some((node, host)));
         self.redraw(std::slice::from_ref(node));
-        self.stop_waiting_booked(pod, node);
-        self.attempts.entry(pod.clone()).or_default().term = term;
-        let record = Record::new(pod.clone(), node.clone(), self.ledger.classes(), &placement);
+        self.stop_waiting_booked(uid, node);
+        let attempts = self.attempts.entry(uid.clone()).or_default();
+        attempts.term = term;
+        // As long as it is booked, it must be possible to read it.
+        self.pods.entry(uid.clone()).or_insert_with(|| {
+            attempts.missing = true;
+            KnownPod::gone(pod, ask)
+        });
+        let record = Record::new(uid.clone(), node.clone(), self.ledger.classes(), &placement);
         let view = self.ledger.node(node.as_str());
         let card = |id: &CardId| Some(view?.card(id.as_str())?.card);
         Ok(Reservation {
@@ -82,19 +88,36 @@ impl State {
         })
     }
 
-    /// The API server accepted the bind.
-    pub(crate) fn settle(&mut self, pod: &PodUid) -> Followup {
-        self.ledger.settle(pod);
-        let attempts = self.attempts.remove(pod).unwrap_or_default();
-        if attempts.unlisted && self.booked(pod) == Some(Booked::Settled) {
-            Followup::ReadNow
-        } else {
-            Followup::Nothing
+    /// What a bind's outcome means for its booking. If that is unknown, the bind may take effect until the
+    /// given moment.
+    pub(crate) fn conclude(&mut self, pod: &PodUid, outcome: &Outcome, until: Instant) -> Followup {
+        let missing = self.attempts.get(pod).is_some_and(|all| all.missing);
+        let followup = match outcome {
+            Outcome::Bound => {
+                self.settle(pod);
+                Followup::Nothing
+            }
+            Outcome::Refused(_) => self.refuse(pod),
+            Outcome::Overtaken(_) => {
+                self.overtaken(pod);
+                Followup::Nothing
+            }
+            Outcome::Unknown(_) => self.doubt(pod, until),
+        };
+        match followup {
+            Followup::Nothing if missing => Followup::ReadNow,
+            other => other,
         }
     }
 
+    /// The API server accepted the bind.
+    fn settle(&mut self, pod: &PodUid) {
+        self.ledger.settle(pod);
+        self.attempts.remove(pod);
+    }
+
     /// This bind has not taken effect; an earlier one of the same pod may.
-    pub(crate) fn refuse(&mut self, pod: &PodUid) -> Followup {
+    fn refuse(&mut self, pod: &PodUid) -> Followup {
         if self.booked(pod) != Some(Booked::Reserved) {
             return Followup::Nothing;
         }
@@ -108,14 +131,14 @@ impl State {
     }
 
     /// No bind of ours can take effect on the pod any more.
-    pub(crate) fn overtaken(&mut self, pod: &PodUid) {
+    fn overtaken(&mut self, pod: &PodUid) {
         if self.booked(pod) == Some(Booked::Reserved) {
             self.forget_booking(pod);
         }
     }
 
     /// The bind may take effect until the given moment.
-    pub(crate) fn doubt(&mut self, pod: &PodUid, until: Instant) -> Followup {
+    fn doubt(&mut self, pod: &PodUid, until: Instant) -> Followup {
         if self.booked(pod) != Some(Booked::Reserved) {
             return Followup::Nothing;
         }
@@ -128,11 +151,11 @@ impl State {
         Followup::ReadAfter(until)
     }
 
-    /// The pod, if its booking is in doubt and a read that starts now can end that.
-    pub(crate) fn to_be_cleared(&self, pod: &PodUid, now: Instant) -> Option<PodRef> {
-        let until = self.attempts.get(pod)?.doubtful_until?;
-        let in_doubt = self.booked(pod) == Some(Booked::InDoubt);
-        (in_doubt && until <= now).then(|| self.reference(pod))?
+    /// Whether the pod's booking is in doubt and a read that starts now can end that.
+    pub(crate) fn to_be_cleared(&self, pod: &PodUid, now: Instant) -> bool {
+        let attempts = self.attempts.get(pod);
+        let until = attempts.and_then(|all| all.doubtful_until);
+        self.booked(pod) == Some(Booked::InDoubt) && until.is_some_and(|until| until <= now)
     }
 
     /// The last moment at which a bind in doubt may take effect.

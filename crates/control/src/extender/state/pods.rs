@@ -3,23 +3,28 @@
 use std::collections::HashMap;
 
 use gpushare_core::ledger::{Bound, State as Booked};
-use gpushare_core::{Host, NodeName, PodAsk, PodUid};
+use gpushare_core::{Host, Ledger, NodeName, PodAsk, PodUid};
 use gpushare_kube::convert::PodFacts;
 
 use super::{KnownPod, PodRef, State};
 
 impl State {
-    /// The pod as it is now. Pods that ask for nothing of ours, or for something invalid, are not kept.
-    pub(crate) fn apply_pod(&mut self, mut facts: PodFacts) {
+    /// The pod as the watch shows it. Pods that ask for nothing of ours, or for something invalid, are not
+    /// kept.
+    pub(crate) fn apply_pod(&mut self, facts: PodFacts) {
+        self.take_in(facts, Ledger::confirm);
+    }
+
+    /// `book` says how sure the books may be of a bound pod.
+    pub(super) fn take_in(&mut self, mut facts: PodFacts, book: fn(&mut Ledger, Bound)) {
         self.share_node(&mut facts);
         if facts.ended {
             self.end_pod(&facts.uid);
             return;
         }
         let before = self.booked_node(&facts.uid);
-        let bound = self.believed(&facts);
-        if let Some(bound) = bound {
-            self.ledger.confirm(bound);
+        if let Some(bound) = self.believed(&facts) {
+            book(&mut self.ledger, bound);
             self.attempts.remove(&facts.uid);
         }
         let mut changed = self.occupy(&facts.uid, facts.node.as_ref(), facts.host);
@@ -94,9 +99,7 @@ impl State {
         self.stop_waiting(pod);
         self.forget_preemption(pod);
         self.forget_booking(pod);
-        if let Some(open) = self.reads.get_mut(pod) {
-            open.stale = true;
-        }
+        self.outdate_reads(pod);
         self.ring_for_preemptions();
     }
 
@@ -144,8 +147,8 @@ impl State {
                 pods.entry(uid.clone()).or_insert(pod);
             }
             match self.booked(&uid) {
-                // Its outcome comes with the answer to the bind; only a success needs a look then.
-                Some(Booked::Reserved) => self.attempts.entry(uid).or_default().unlisted = true,
+                // The answer to its bind comes first.
+                Some(Booked::Reserved) => self.attempts.entry(uid).or_default().missing = true,
                 Some(Booked::Settled) => to_read.push(uid),
                 _ => {}
             }
@@ -167,9 +170,7 @@ impl State {
             let booking = ledger.booking(uid.as_str());
             booking.is_some_and(|booking| booking.state != Booked::Confirmed)
         });
-        for open in self.reads.values_mut() {
-            open.stale = true;
-        }
+        self.outdate_all_reads();
         self.pods_listed = true;
         to_read
             .iter()

@@ -5,8 +5,8 @@
 
 use std::time::Instant;
 
-use gpushare_core::PodUid;
 use gpushare_core::ledger::State as Booked;
+use gpushare_core::{Ledger, PodUid};
 use gpushare_kube::convert::PodFacts;
 
 use super::State;
@@ -15,7 +15,16 @@ use super::State;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Open {
     count: u32,
-    pub(super) stale: bool,
+    /// Answers of reads up to this number are stale.
+    stale: u64,
+}
+
+/// A read under way.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub(crate) struct Read {
+    number: u64,
+    sent: Instant,
 }
 
 #[derive(Clone, Debug)]
@@ -28,35 +37,54 @@ pub(crate) enum Verdict {
 }
 
 impl State {
-    pub(crate) fn begin_read(&mut self, pod: &PodUid) {
+    pub(crate) fn begin_read(&mut self, pod: &PodUid, now: Instant) -> Read {
         self.reads.entry(pod.clone()).or_default().count += 1;
+        self.last_read += 1;
+        Read {
+            number: self.last_read,
+            sent: now,
+        }
+    }
+
+    /// Something became known of the pod that answers under way may not contain.
+    pub(super) fn outdate_reads(&mut self, pod: &PodUid) {
+        if let Some(open) = self.reads.get_mut(pod) {
+            open.stale = self.last_read;
+        }
+    }
+
+    pub(super) fn outdate_all_reads(&mut self) {
+        for open in self.reads.values_mut() {
+            open.stale = self.last_read;
+        }
     }
 
     /// A read that could not be answered.
-    pub(crate) fn abandon_read(&mut self, pod: &PodUid) {
-        self.close(pod);
+    pub(crate) fn abandon_read(&mut self, pod: &PodUid, read: Read) {
+        self.close(pod, read);
     }
 
-    /// The answer of a read that was sent at `sent`.
+    /// The answer of a read.
     pub(crate) fn finish_read(
         &mut self,
         pod: &PodUid,
-        sent: Instant,
+        read: Read,
         answer: Option<PodFacts>,
     ) -> Verdict {
-        if self.close(pod) {
+        if self.close(pod, read) {
             return Verdict::Stale;
         }
         let Some(facts) = answer.filter(|facts| facts.uid == *pod && !facts.ended) else {
             self.end_pod(pod);
             return Verdict::Gone;
         };
-        self.apply_pod(facts.clone());
+        // Not yet confirmed: a list that is on its way may be older than this answer.
+        self.take_in(facts.clone(), Ledger::learn);
         let clears = self
             .attempts
             .get(pod)
             .and_then(|attempts| attempts.doubtful_until)
-            .is_some_and(|until| until <= sent);
+            .is_some_and(|until| until <= read.sent);
         if clears && self.booked(pod) == Some(Booked::InDoubt) {
             self.forget_booking(pod);
         }
@@ -64,12 +92,12 @@ impl State {
     }
 
     /// True when the answer is stale.
-    fn close(&mut self, pod: &PodUid) -> bool {
+    fn close(&mut self, pod: &PodUid, read: Read) -> bool {
         let Some(open) = self.reads.get_mut(pod) else {
             return false;
         };
+        let stale = read.number <= open.stale;
         open.count = open.count.saturating_sub(1);
-        let stale = open.stale;
         if open.count == 0 {
             self.reads.remove(pod);
         }

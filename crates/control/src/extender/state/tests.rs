@@ -5,6 +5,7 @@ use gpushare_core::gpu::{self, AliyunUnit, MEMORY};
 use gpushare_core::ledger::State as Booked;
 use gpushare_core::names;
 use gpushare_core::pack::Policy;
+use gpushare_kube::bind::Outcome;
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
 use parking_lot::RwLock;
@@ -77,8 +78,30 @@ pub(super) fn reserve_on(
     let facts = pending(uid, gib);
     let ask = facts.ask.clone().unwrap().unwrap();
     state.apply_pod(facts);
-    let reserved = state.reserve(&uid.into(), &ask, &node.into(), TERM, AliyunUnit::GiB, 1);
+    let reserved = state.reserve(&named(uid), &ask, &node.into(), TERM, AliyunUnit::GiB, 1);
     reserved.map_err(|why| why.to_string())
+}
+
+pub(super) fn named(uid: &str) -> PodRef {
+    PodRef {
+        uid: uid.into(),
+        namespace: "team".to_owned(),
+        name: format!("pod-{uid}"),
+    }
+}
+
+impl State {
+    pub(super) fn bound(&mut self, pod: &PodUid) -> Followup {
+        self.conclude(pod, &Outcome::Bound, Instant::now())
+    }
+
+    fn not_bound(&mut self, pod: &PodUid) -> Followup {
+        self.conclude(pod, &Outcome::Refused(String::new()), Instant::now())
+    }
+
+    fn unknown(&mut self, pod: &PodUid, until: Instant) -> Followup {
+        self.conclude(pod, &Outcome::Unknown(String::new()), until)
+    }
 }
 
 fn used(state: &State, card: &str) -> u64 {
@@ -92,7 +115,7 @@ fn a_bind_is_settled_by_its_answer_confirmed_by_the_watch_and_freed_at_the_end()
     let uid = "u1".into();
     let record = reserve(&mut state, "u1", 3).unwrap().record;
     assert_eq!(used(&state, CARD), 3, "reserved");
-    assert_eq!(state.settle(&uid), Followup::Nothing);
+    assert_eq!(state.bound(&uid), Followup::Nothing);
     assert_eq!(state.booked(&uid), Some(Booked::Settled));
     state.apply_pod(running("u1", 3, &record));
     assert_eq!(state.booked(&uid), Some(Booked::Confirmed));
@@ -123,7 +146,7 @@ fn a_refused_bind_gives_the_room_back() {
     reserve(&mut state, "u1", 8).unwrap();
     let full = reserve(&mut state, "u2", 1).unwrap_err();
     assert!(full.contains("no card has 1024 MiB"), "{full}");
-    assert_eq!(state.refuse(&"u1".into()), Followup::Nothing);
+    assert_eq!(state.not_bound(&"u1".into()), Followup::Nothing);
     assert_eq!(used(&state, CARD), 0);
     reserve(&mut state, "u2", 1).unwrap();
 }
@@ -134,29 +157,29 @@ fn a_doubtful_bind_keeps_its_room_until_a_read_after_the_deadline() {
     let (uid, now) = ("u1".into(), Instant::now());
     let until = now + Duration::from_secs(3);
     reserve(&mut state, "u1", 8).unwrap();
-    assert_eq!(state.doubt(&uid, until), Followup::ReadAfter(until));
-    assert!(state.to_be_cleared(&uid, now).is_none());
+    assert_eq!(state.unknown(&uid, until), Followup::ReadAfter(until));
+    assert!(!state.to_be_cleared(&uid, now));
 
-    state.begin_read(&uid);
-    state.finish_read(&uid, now, Some(pending("u1", 8)));
+    let read = state.begin_read(&uid, now);
+    state.finish_read(&uid, read, Some(pending("u1", 8)));
     assert_eq!(used(&state, CARD), 8, "the request may still take effect");
 
-    assert!(state.to_be_cleared(&uid, until).is_some());
-    state.begin_read(&uid);
-    state.finish_read(&uid, until, Some(pending("u1", 8)));
+    assert!(state.to_be_cleared(&uid, until));
+    let read = state.begin_read(&uid, until);
+    state.finish_read(&uid, read, Some(pending("u1", 8)));
     assert_eq!(used(&state, CARD), 0);
     assert!(state.pod("u1").is_some(), "the pod itself still waits");
 }
 
 #[test]
-fn a_doubtful_bind_that_took_effect_is_confirmed_by_a_read() {
+fn a_doubtful_bind_that_took_effect_is_settled_by_a_read() {
     let mut state = state(&[(CARD, 8)]);
     let (uid, now) = ("u1".into(), Instant::now());
     let record = reserve(&mut state, "u1", 8).unwrap().record;
-    state.doubt(&uid, now);
-    state.begin_read(&uid);
-    state.finish_read(&uid, now, Some(running("u1", 8, &record)));
-    assert_eq!(state.booked(&uid), Some(Booked::Confirmed));
+    state.unknown(&uid, now);
+    let read = state.begin_read(&uid, now);
+    state.finish_read(&uid, read, Some(running("u1", 8, &record)));
+    assert_eq!(state.booked(&uid), Some(Booked::Settled));
 }
 
 #[test]
@@ -164,17 +187,14 @@ fn a_second_bind_refused_does_not_free_what_the_first_may_still_take() {
     let mut state = state(&[(CARD, 8)]);
     let (uid, now) = ("u1".into(), Instant::now());
     let first = reserve(&mut state, "u1", 8).unwrap().record;
-    state.doubt(&uid, now);
+    state.unknown(&uid, now);
     let second = reserve(&mut state, "u1", 8).unwrap().record;
     assert_eq!(
         first, second,
         "whichever takes effect, it is the same booking"
     );
-    assert!(
-        state.to_be_cleared(&uid, now).is_none(),
-        "a bind is under way"
-    );
-    assert_eq!(state.refuse(&uid), Followup::ReadAfter(now));
+    assert!(!state.to_be_cleared(&uid, now), "a bind is under way");
+    assert_eq!(state.not_bound(&uid), Followup::ReadAfter(now));
     assert_eq!(used(&state, CARD), 8);
 }
 
@@ -184,10 +204,10 @@ fn a_later_doubt_prolongs_an_earlier_one() {
     let (uid, now) = ("u1".into(), Instant::now());
     let later = now + Duration::from_secs(3);
     reserve(&mut state, "u1", 8).unwrap();
-    state.doubt(&uid, later);
+    state.unknown(&uid, later);
     reserve(&mut state, "u1", 8).unwrap();
-    assert_eq!(state.doubt(&uid, now), Followup::ReadAfter(later));
-    assert!(state.to_be_cleared(&uid, now).is_none());
+    assert_eq!(state.unknown(&uid, now), Followup::ReadAfter(later));
+    assert!(!state.to_be_cleared(&uid, now));
 }
 
 /// Another leader may have given the room away in between, because the bind had not taken effect.
@@ -197,20 +217,20 @@ fn a_doubtful_bind_of_an_earlier_term_is_not_sent_again_but_looked_up() {
     let (uid, now) = ("u1".into(), Instant::now());
     let ask = pending("u1", 8).ask.unwrap().unwrap();
     reserve(&mut state, "u1", 8).unwrap();
-    state.doubt(&uid, now);
+    state.unknown(&uid, now);
     let mut again = |term| {
         let node = NODE.into();
-        state.reserve(&uid, &ask, &node, term, AliyunUnit::GiB, 1)
+        state.reserve(&named("u1"), &ask, &node, term, AliyunUnit::GiB, 1)
     };
     let refused = again(TERM + 1).unwrap_err().to_string();
     assert_eq!(refused, "the pod is being bound to n1");
     assert!(again(TERM).is_ok(), "in its own term it may be");
 
-    assert_eq!(state.doubt(&uid, now), Followup::ReadAfter(now));
-    state.begin_read(&uid);
-    state.finish_read(&uid, now, Some(pending("u1", 8)));
+    assert_eq!(state.unknown(&uid, now), Followup::ReadAfter(now));
+    let read = state.begin_read(&uid, now);
+    state.finish_read(&uid, read, Some(pending("u1", 8)));
     let node = NODE.into();
-    let reserved = state.reserve(&uid, &ask, &node, TERM + 1, AliyunUnit::GiB, 1);
+    let reserved = state.reserve(&named("u1"), &ask, &node, TERM + 1, AliyunUnit::GiB, 1);
     assert!(reserved.is_ok(), "{reserved:?}");
 }
 
@@ -220,15 +240,16 @@ fn what_the_watch_shows_first_outlives_the_answer_to_the_bind() {
     let uid = "u1".into();
     let record = reserve(&mut state, "u1", 3).unwrap().record;
     state.apply_pod(running("u1", 3, &record));
-    assert_eq!(state.refuse(&uid), Followup::Nothing);
-    assert_eq!(state.doubt(&uid, Instant::now()), Followup::Nothing);
-    state.overtaken(&uid);
+    assert_eq!(state.not_bound(&uid), Followup::Nothing);
+    assert_eq!(state.unknown(&uid, Instant::now()), Followup::Nothing);
+    let overtaken = Outcome::Overtaken(String::new());
+    state.conclude(&uid, &overtaken, Instant::now());
     assert_eq!(state.booked(&uid), Some(Booked::Confirmed));
 
     let uid = "u2".into();
     reserve(&mut state, "u2", 3).unwrap();
     state.end_pod(&uid);
-    assert_eq!(state.settle(&uid), Followup::Nothing);
+    assert_eq!(state.bound(&uid), Followup::Nothing);
     assert_eq!(
         used(&state, CARD),
         3,
@@ -241,19 +262,19 @@ fn an_answer_older_than_the_pods_end_does_not_book_it_again() {
     let mut state = state(&[(CARD, 8)]);
     let (uid, now) = ("u1".into(), Instant::now());
     let record = reserve(&mut state, "u1", 3).unwrap().record;
-    state.begin_read(&uid);
+    let read = state.begin_read(&uid, now);
     state.end_pod(&uid);
-    let verdict = state.finish_read(&uid, now, Some(running("u1", 3, &record)));
+    let verdict = state.finish_read(&uid, read, Some(running("u1", 3, &record)));
     assert!(matches!(verdict, Verdict::Stale), "{verdict:?}");
     assert_eq!(used(&state, CARD), 0);
 
-    state.begin_read(&uid);
+    let read = state.begin_read(&uid, now);
     state.replace_pods(Vec::new(), Vec::new());
-    let verdict = state.finish_read(&uid, now, Some(running("u1", 3, &record)));
+    let verdict = state.finish_read(&uid, read, Some(running("u1", 3, &record)));
     assert!(matches!(verdict, Verdict::Stale), "{verdict:?}");
 
-    state.begin_read(&uid);
-    let verdict = state.finish_read(&uid, now, None);
+    let read = state.begin_read(&uid, now);
+    let verdict = state.finish_read(&uid, read, None);
     assert!(matches!(verdict, Verdict::Gone), "{verdict:?}");
     assert!(state.reads.is_empty());
 }
@@ -262,8 +283,8 @@ fn an_answer_older_than_the_pods_end_does_not_book_it_again() {
 fn a_pod_recreated_under_its_name_is_another_pod() {
     let mut state = state(&[(CARD, 8)]);
     reserve(&mut state, "u1", 3).unwrap();
-    state.begin_read(&"u1".into());
-    state.finish_read(&"u1".into(), Instant::now(), Some(pending("u2", 3)));
+    let read = state.begin_read(&"u1".into(), Instant::now());
+    state.finish_read(&"u1".into(), read, Some(pending("u2", 3)));
     assert_eq!(used(&state, CARD), 0);
 }
 
@@ -275,28 +296,111 @@ fn a_list_ends_what_is_gone_and_asks_about_what_it_cannot_know() {
     let stays = reserve(&mut state, "stays", 2).unwrap().record;
     state.apply_pod(running("stays", 2, &stays));
     reserve(&mut state, "settled", 3).unwrap();
-    state.settle(&"settled".into());
+    state.bound(&"settled".into());
     reserve(&mut state, "under-way", 4).unwrap();
 
     let to_read = state.replace_pods(vec![running("stays", 2, &stays)], Vec::new());
     let to_read: Vec<_> = to_read.iter().map(|pod| pod.uid.as_str()).collect();
     assert_eq!(to_read, ["settled"]);
     assert_eq!(used(&state, CARD), 2 + 3 + 4);
-    assert_eq!(state.settle(&"under-way".into()), Followup::ReadNow);
+    assert_eq!(state.bound(&"under-way".into()), Followup::ReadNow);
     for uid in ["settled", "under-way"] {
         let uid = uid.into();
-        state.begin_read(&uid);
-        state.finish_read(&uid, Instant::now(), None);
+        let read = state.begin_read(&uid, Instant::now());
+        state.finish_read(&uid, read, None);
     }
     assert_eq!(used(&state, CARD), 2);
     assert!(state.attempts.is_empty());
 }
 
 #[test]
+fn a_list_older_than_a_read_does_not_end_what_the_read_showed() {
+    let mut state = state(&[(CARD, 8)]);
+    let (uid, now) = ("u1".into(), Instant::now());
+    let record = reserve(&mut state, "u1", 8).unwrap().record;
+    state.unknown(&uid, now);
+    let older = vec![pending("u1", 8)];
+    let read = state.begin_read(&uid, now);
+    state.finish_read(&uid, read, Some(running("u1", 8, &record)));
+
+    let to_read = state.replace_pods(older, Vec::new());
+    assert_eq!(used(&state, CARD), 8, "it runs");
+    assert_eq!(to_read, [named("u1")], "it may have ended since");
+    state.apply_pod(running("u1", 8, &record));
+    assert_eq!(state.booked(&uid), Some(Booked::Confirmed));
+}
+
+#[test]
+fn a_pod_missing_from_a_list_is_read_after_its_bind_whatever_came_of_that() {
+    for outcome in [
+        Outcome::Bound,
+        Outcome::Refused(String::new()),
+        Outcome::Overtaken(String::new()),
+    ] {
+        let mut state = state(&[(CARD, 8)]);
+        let (uid, now) = ("u1".into(), Instant::now());
+        reserve(&mut state, "u1", 8).unwrap();
+        state.replace_pods(Vec::new(), Vec::new());
+        let followup = state.conclude(&uid, &outcome, now);
+        assert_eq!(followup, Followup::ReadNow, "{outcome:?}");
+        let read = state.begin_read(&uid, now);
+        state.finish_read(&uid, read, None);
+        assert!(state.ledger().is_empty() && state.pods.is_empty());
+    }
+}
+
+#[test]
+fn a_doubt_is_cleared_also_if_the_pod_was_gone_when_its_bind_began() {
+    let mut state = state(&[(CARD, 8)]);
+    let (uid, now) = ("u1".into(), Instant::now());
+    let ask = pending("u1", 8).ask.unwrap().unwrap();
+    let reserved = state.reserve(&named("u1"), &ask, &NODE.into(), TERM, AliyunUnit::GiB, 1);
+    assert!(reserved.is_ok());
+    state.unknown(&uid, now);
+    assert_eq!(
+        state.replace_pods(Vec::new(), Vec::new()),
+        [],
+        "its own read follows"
+    );
+    assert!(state.to_be_cleared(&uid, now));
+    let read = state.begin_read(&uid, now);
+    state.finish_read(&uid, read, None);
+    assert!(state.ledger().is_empty() && state.pods.is_empty());
+}
+
+#[test]
+fn a_pod_that_was_gone_when_its_bind_began_is_read_after_it_and_after_a_list() {
+    let mut state = state(&[(CARD, 8)]);
+    let ask = pending("u1", 8).ask.unwrap().unwrap();
+    let reserved = state.reserve(&named("u1"), &ask, &NODE.into(), TERM, AliyunUnit::GiB, 1);
+    assert!(reserved.is_ok());
+    assert_eq!(state.bound(&"u1".into()), Followup::ReadNow);
+    let to_read = state.replace_pods(Vec::new(), Vec::new());
+    assert_eq!(to_read, [named("u1")]);
+}
+
+#[test]
+fn reads_of_one_pod_at_once_do_not_keep_each_other_from_an_answer() {
+    let mut state = state(&[(CARD, 8)]);
+    let (uid, now) = ("u1".into(), Instant::now());
+    let old = state.begin_read(&uid, now);
+    state.replace_pods(vec![pending("u1", 8)], Vec::new());
+    let newer = state.begin_read(&uid, now);
+    let verdict = state.finish_read(&uid, old, Some(pending("u1", 8)));
+    assert!(matches!(verdict, Verdict::Stale), "{verdict:?}");
+    let again = state.begin_read(&uid, now);
+    for read in [newer, again] {
+        let verdict = state.finish_read(&uid, read, Some(pending("u1", 8)));
+        assert!(matches!(verdict, Verdict::Found(_)), "{verdict:?}");
+    }
+    assert!(state.reads.is_empty());
+}
+
+#[test]
 fn a_record_changed_after_the_bind_moves_nothing() {
     let mut state = state(&[("GPU-big", 16), (CARD, 8)]);
     let record = reserve(&mut state, "u1", 3).unwrap().record;
-    state.settle(&"u1".into());
+    state.bound(&"u1".into());
     let forged = record.replace(CARD, "GPU-big");
     for changed in [
         running("u1", 3, &forged),
@@ -315,7 +419,7 @@ fn a_bound_pod_without_a_believable_record_is_not_booked() {
     state.apply_pod(pod("u1", 3, Some(NODE), None, "Pending"));
     state.apply_pod(running("u2", 3, "{}"));
     let foreign = reserve(&mut state, "u3", 3).unwrap().record;
-    state.refuse(&"u3".into());
+    state.not_bound(&"u3".into());
     state.apply_pod(running("u4", 3, &foreign));
     assert_eq!(used(&state, CARD), 0);
 }
@@ -367,9 +471,9 @@ fn many_threads_never_book_past_the_card() {
                     };
                     assert!(used(&shared.read(), CARD) <= 8);
                     match round % 3 {
-                        0 => drop(shared.write().refuse(&uid)),
+                        0 => drop(shared.write().not_bound(&uid)),
                         1 => {
-                            shared.write().settle(&uid);
+                            shared.write().bound(&uid);
                             shared
                                 .write()
                                 .apply_pod(running(&name, gib, &reserved.record));
@@ -377,11 +481,11 @@ fn many_threads_never_book_past_the_card() {
                         }
                         _ => {
                             let now = Instant::now();
-                            shared.write().doubt(&uid, now);
-                            shared.write().begin_read(&uid);
+                            shared.write().unknown(&uid, now);
+                            let read = shared.write().begin_read(&uid, now);
                             shared
                                 .write()
-                                .finish_read(&uid, now, Some(pending(&name, gib)));
+                                .finish_read(&uid, read, Some(pending(&name, gib)));
                         }
                     }
                     assert!(used(&shared.read(), CARD) <= 8);

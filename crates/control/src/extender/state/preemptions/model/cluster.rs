@@ -2,6 +2,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use gpushare_kube::bind;
+
+use super::super::super::Followup;
+use super::super::super::tests::named;
 use super::super::steps::Outcome;
 use super::super::tests::{CARD_GIB, Pod, SECOND, START, contend, empty};
 use super::super::*;
@@ -201,19 +205,25 @@ impl Model {
     fn bind(&mut self, uid: &str) {
         let Some(pod) = self.pod(uid) else { return };
         let (ask, free) = (pod.facts().ask.unwrap().unwrap(), pod.record.is_none());
-        let (pod, term) = (uid.into(), u64::try_from(self.leader).unwrap());
+        let (pod, term) = (named(uid), u64::try_from(self.leader).unwrap());
         let (unit, node) = (gpushare_core::gpu::AliyunUnit::GiB, "n1".into());
         let Ok(reserved) = self.leads().reserve(&pod, &ask, &node, term, unit, 0) else {
             return;
         };
-        if free {
+        let outcome = if free {
             self.change(uid, |pod| {
                 pod.record = Some(reserved.record);
                 pod.nominated = false;
             });
-            self.leads().settle(&pod);
+            bind::Outcome::Bound
         } else {
-            self.leads().overtaken(&pod);
+            bind::Outcome::Overtaken(String::new())
+        };
+        let now = Instant::now();
+        if self.leads().conclude(&pod.uid, &outcome, now) == Followup::ReadNow {
+            let answer = self.pod(uid).map(|pod| pod.facts());
+            let read = self.leads().begin_read(&pod.uid, now);
+            self.leads().finish_read(&pod.uid, read, answer);
         }
     }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::super::steps::Outcome;
 use super::super::*;
-use crate::extender::state::tests::{NODE, state};
+use crate::extender::state::tests::{NODE, named, state};
 use crate::extender::state::{Refused, Terms};
 
 pub(in crate::extender::state::preemptions) const CARD_GIB: u64 = 8;
@@ -127,9 +127,9 @@ impl World {
         let (unit, node) = (AliyunUnit::GiB, NODE.into());
         let reserved = self
             .state
-            .reserve(&uid.into(), &ask, &node, 1, unit, 0)
+            .reserve(&named(uid), &ask, &node, 1, unit, 0)
             .map_err(|why| why.to_string())?;
-        self.state.settle(&uid.into());
+        self.state.bound(&uid.into());
         self.change(uid, |pod| pod.record = Some(reserved.record));
         Ok(())
     }

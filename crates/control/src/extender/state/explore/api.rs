@@ -1,0 +1,387 @@
+//! The API server of the model: the truth about pods, its history, and the time.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use gpushare_core::dialect::Dialects;
+use gpushare_core::gpu::{self, AliyunUnit};
+use gpushare_core::{PodUid, names};
+use gpushare_kube::bind::{Answer, Bind};
+use gpushare_kube::convert::PodFacts;
+use gpushare_kube::slim;
+use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+
+use super::instance::{Instance, chance, delay};
+
+/// Every node has one card of this size.
+pub(super) const CARD_GIB: u64 = 8;
+/// What a bind asks the API server to give it up after.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a request may be on its way before the API server's own deadline begins.
+const TRANSIT: Duration = Duration::from_millis(500);
+
+/// A pod as one answer or event shows it.
+#[derive(Clone)]
+pub(super) struct Seen {
+    pub(super) facts: PodFacts,
+    pub(super) deleting: bool,
+}
+
+impl fmt::Debug for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { facts, deleting } = self;
+        let (uid, node, ended) = (&facts.uid, &facts.node, facts.ended);
+        write!(f, "{uid} on {node:?}, ended {ended}, deleting {deleting}")
+    }
+}
+
+/// What the watch of an extender hears of.
+pub(super) enum Next {
+    Event(Box<Event>),
+    /// The extender begins to lead.
+    Term(u64),
+    Over,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Event {
+    Apply(Seen),
+    Delete(Seen),
+}
+
+#[derive(Clone, Debug)]
+struct Pod {
+    uid: String,
+    gib: u64,
+    node: Option<String>,
+    record: Option<String>,
+    phase: &'static str,
+    deleting: bool,
+}
+
+pub(super) struct Api {
+    truth: Mutex<Truth>,
+    changed: Condvar,
+    pub(super) story: Story,
+    /// Those whose books are held against the truth.
+    pub(super) extenders: Arc<Mutex<Vec<Weak<Instance>>>>,
+}
+
+/// What happened, for people. Nobody waits for its lock, so it is no matter of order.
+#[derive(Clone, Default)]
+pub(super) struct Story(std::sync::Arc<std::sync::Mutex<Vec<String>>>);
+
+impl Story {
+    fn events(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn tell(&self, what: String) {
+        self.events().push(what);
+    }
+
+    /// Something happened that must not.
+    pub(super) fn broken(&self, what: &str) -> ! {
+        let events = self.events().join("\n");
+        panic!("BROKEN: {what}\n{events}")
+    }
+}
+
+/// When one thread has failed, the others shall not hide it by failing too.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn wait<'a, T>(change: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    change.wait(guard).unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) struct Truth {
+    story: Story,
+    dialects: Dialects,
+    began: Instant,
+    now: Duration,
+    pods: BTreeMap<String, Pod>,
+    history: Vec<Event>,
+    /// Which extender may act, and its term.
+    leader: Option<(usize, u64)>,
+    /// In which term each extender has opened binds.
+    open: BTreeMap<usize, u64>,
+    /// Nothing happens any more.
+    over: bool,
+}
+
+impl Api {
+    pub(super) fn new() -> Self {
+        let story = Story::default();
+        let truth = Truth {
+            story: story.clone(),
+            dialects: gpu::dialects(AliyunUnit::GiB),
+            began: Instant::now(),
+            now: Duration::ZERO,
+            pods: BTreeMap::new(),
+            history: Vec::new(),
+            leader: None,
+            open: BTreeMap::new(),
+            over: false,
+        };
+        Self {
+            truth: Mutex::new(truth),
+            changed: Condvar::new(),
+            story,
+            extenders: Arc::default(),
+        }
+    }
+
+    pub(super) fn truth(&self) -> MutexGuard<'_, Truth> {
+        lock(&self.truth)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Truth) -> T) -> T {
+        let changed = change(&mut self.truth());
+        self.changed.notify_all();
+        changed
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        let truth = self.truth();
+        truth.began + truth.now
+    }
+
+    /// Time passes until then, at least. Much else may happen before.
+    pub(super) fn sleep_until(&self, moment: Instant) {
+        delay(60);
+        let mut truth = self.truth();
+        truth.now = truth.now.max(moment - truth.began);
+    }
+
+    pub(super) fn create(&self, name: &str, uid: &str, gib: u64) {
+        self.change(|truth| {
+            let pod = Pod {
+                uid: uid.to_owned(),
+                gib,
+                node: None,
+                record: None,
+                phase: "Pending",
+                deleting: false,
+            };
+            truth.pods.insert(name.to_owned(), pod);
+            truth.record(name);
+        });
+    }
+
+    /// The containers of a bound pod run, or end.
+    pub(super) fn set_phase(&self, name: &str, phase: &'static str) {
+        self.change(|truth| {
+            if let Some(pod) = truth.pods.get_mut(name).filter(|pod| pod.node.is_some()) {
+                pod.phase = phase;
+                truth.record(name);
+            }
+        });
+    }
+
+    /// Deletion begins: the containers of the pod still run.
+    pub(super) fn begin_deletion(&self, name: &str) {
+        self.change(|truth| {
+            if let Some(pod) = truth.pods.get_mut(name) {
+                pod.deleting = true;
+                truth.record(name);
+            }
+        });
+    }
+
+    /// The pod is gone.
+    pub(super) fn delete(&self, name: &str) {
+        self.change(|truth| {
+            if let Some(last) = truth.see(name) {
+                truth.pods.remove(name);
+                truth.story.tell(format!("api: {} is gone", last.facts.uid));
+                truth.history.push(Event::Delete(last));
+            }
+        });
+    }
+
+    /// When a bind sent now can take effect at the latest; nothing if its term is over and that matters.
+    ///
+    /// One assumption of the product is in here: a request that is sent because a term goes on reaches
+    /// the API server soon after, or not at all.
+    pub(super) fn send(&self, extender: usize, term: u64, regardless: bool) -> Option<Instant> {
+        let truth = self.truth();
+        let leads = truth.term_of(extender) == Some(term);
+        (leads || regardless).then(|| truth.began + truth.now + TRANSIT + TIMEOUT)
+    }
+
+    /// A bind arrives. Nothing when it is too late: it was given up.
+    pub(super) fn bind(&self, bind: &Bind, latest: Instant) -> Option<Result<(), Answer>> {
+        self.change(|truth| {
+            if truth.began + truth.now > latest {
+                return None;
+            }
+            let Some(pod) = truth.pods.get_mut(&bind.name) else {
+                return Some(Err(Answer::Conflict("not found".to_owned())));
+            };
+            if pod.uid != bind.pod.as_str() || pod.node.is_some() || pod.deleting {
+                return Some(Err(Answer::Conflict("conflict".to_owned())));
+            }
+            pod.node = Some(bind.node.to_string());
+            pod.record = bind.annotations.get(names::ALLOCATION).cloned();
+            truth.record(&bind.name);
+            truth.check_cards();
+            Some(Ok(()))
+        })
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<Seen> {
+        self.truth().see(name)
+    }
+
+    /// All pods, and where a watch goes on from there.
+    pub(super) fn list(&self) -> (Vec<Seen>, usize) {
+        let truth = self.truth();
+        let pods = truth.pods.keys().filter_map(|name| truth.see(name));
+        (pods.collect(), truth.history.len())
+    }
+
+    /// What the watch of an extender hears of next, waited for.
+    pub(super) fn next(&self, extender: usize, at: usize, listed: u64) -> Next {
+        let mut truth = self.truth();
+        loop {
+            let term = truth.term_of(extender).filter(|term| *term > listed);
+            let event = truth.history.get(at).cloned().map(Box::new);
+            match (term, event) {
+                (Some(_), Some(event)) if chance(3) => return Next::Event(event),
+                (Some(term), _) => return Next::Term(term),
+                (None, Some(event)) => return Next::Event(event),
+                (None, None) if truth.over => return Next::Over,
+                (None, None) => truth = wait(&self.changed, truth),
+            }
+        }
+    }
+
+    /// Nobody leads from now on.
+    pub(super) fn end_term(&self) {
+        self.change(|truth| truth.leader = None);
+        self.story.tell("nobody leads".to_owned());
+    }
+
+    /// Who leads; waited for if nobody does.
+    pub(super) fn some_leader(&self) -> usize {
+        let mut truth = self.truth();
+        loop {
+            match truth.leader {
+                Some((extender, _)) => return extender,
+                None => truth = wait(&self.changed, truth),
+            }
+        }
+    }
+
+    pub(super) fn begin_term(&self, extender: usize, term: u64) {
+        self.change(|truth| truth.leader = Some((extender, term)));
+        self.story.tell(format!("extender {extender} leads"));
+    }
+
+    pub(super) fn open_binds(&self, extender: usize, term: u64) {
+        self.change(|truth| truth.open.insert(extender, term));
+        self.story.tell(format!("extender {extender} opens binds"));
+    }
+
+    /// The extender's term when binds are open in it, waited for; nothing when it does not lead.
+    pub(super) fn open_term(&self, extender: usize) -> Option<u64> {
+        let mut truth = self.truth();
+        let term = truth.term_of(extender)?;
+        while truth.open.get(&extender) != Some(&term) {
+            if truth.term_of(extender) != Some(term) || truth.over {
+                return None;
+            }
+            truth = wait(&self.changed, truth);
+        }
+        Some(term)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.truth().over
+    }
+
+    pub(super) fn end_of_history(&self) {
+        self.change(|truth| truth.over = true);
+    }
+}
+
+impl Truth {
+    pub(super) fn term_of(&self, extender: usize) -> Option<u64> {
+        let (leader, term) = self.leader?;
+        (leader == extender).then_some(term)
+    }
+
+    /// Whether the extender leads and has opened binds.
+    pub(super) fn may_bind(&self, extender: usize) -> bool {
+        let term = self.term_of(extender);
+        term.is_some_and(|term| self.open.get(&extender) == Some(&term))
+    }
+
+    /// The pods whose containers hold their card: bound, and not ended.
+    pub(super) fn holders(&self) -> impl Iterator<Item = (PodUid, &str, u64)> {
+        self.pods.values().filter_map(|pod| {
+            let node = pod.node.as_deref()?;
+            (pod.phase != "Succeeded").then(|| (PodUid::new(&pod.uid), node, pod.gib))
+        })
+    }
+
+    pub(super) fn is_waiting(&self, uid: &str) -> bool {
+        let mut pods = self.pods.values();
+        pods.any(|pod| pod.uid == uid && pod.node.is_none() && !pod.deleting)
+    }
+
+    fn check_cards(&self) {
+        let mut held: BTreeMap<&str, u64> = BTreeMap::new();
+        for (_, node, gib) in self.holders() {
+            *held.entry(node).or_default() += gib;
+        }
+        for (node, gib) in held {
+            if gib > CARD_GIB {
+                let what = format!("{gib} of {CARD_GIB} GiB are given away on {node}");
+                self.story.broken(&what);
+            }
+        }
+    }
+
+    fn record(&mut self, name: &str) {
+        let seen = self.see(name);
+        if let Some(pod) = self.pods.get(name) {
+            let (node, phase) = (pod.node.as_deref().unwrap_or("no node"), pod.phase);
+            let deleting = if pod.deleting { ", being deleted" } else { "" };
+            let uid = &pod.uid;
+            self.story
+                .tell(format!("api: {uid} on {node}, {phase}{deleting}"));
+        }
+        self.history.extend(seen.map(Event::Apply));
+    }
+
+    fn see(&self, name: &str) -> Option<Seen> {
+        let pod = self.pods.get(name)?;
+        let mut slim = slim::Pod::default();
+        slim.metadata.name = Some(name.to_owned());
+        slim.metadata.namespace = Some("team".to_owned());
+        slim.metadata.uid = Some(pod.uid.clone());
+        slim.metadata.annotations = pod
+            .record
+            .clone()
+            .map(|record| BTreeMap::from([(names::ALLOCATION.to_owned(), record)]));
+        slim.spec.node_name.clone_from(&pod.node);
+        slim.status.phase = Some(pod.phase.to_owned());
+        let mut container = slim::Container {
+            name: "main".to_owned(),
+            ..slim::Container::default()
+        };
+        let limit = slim::QuantityText(pod.gib.to_string());
+        let resource = names::ALIYUN_GPU_MEM.to_owned();
+        container.resources.limits.insert(resource, limit);
+        slim.spec.containers.push(container);
+        Some(Seen {
+            facts: PodFacts::new(&slim, &self.dialects),
+            deleting: pod.deleting,
+        })
+    }
+}

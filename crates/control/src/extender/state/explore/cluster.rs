@@ -1,0 +1,258 @@
+//! A small cluster that lives: a scheduler and a user for each pod, and extenders that succeed each other.
+
+use gpushare_core::card::Card;
+use gpushare_core::pack::Policy;
+use gpushare_core::{Amounts, Host, NodeName, gpu};
+use gpushare_kube::bind::surely_over;
+use shuttle::rand::Rng;
+use shuttle::sync::Arc;
+use shuttle::thread::{self, JoinHandle};
+
+use super::super::{Bells, NodeFacts, PodRef, State};
+use super::api::{Api, CARD_GIB, TIMEOUT};
+use super::instance::{Fault, Instance, chance, delay};
+
+const NODES: [&str; 2] = ["n1", "n2"];
+/// Two of them do not fit on one card.
+const PODS: [u64; 3] = [5, 5, 4];
+/// How often the scheduler tries a pod, and how often it finds at most that no node will do.
+const ATTEMPTS: usize = 6;
+const VAIN_ATTEMPTS: usize = 20;
+
+pub(super) const FIRST_TERM: u64 = 1;
+
+/// What happens beside pods that come and go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub(super) nodes: usize,
+    pub(super) pods: usize,
+    pub(super) succession: Succession,
+    pub(super) nodes_change: bool,
+    /// How long pods run at most.
+    pub(super) life: u32,
+    pub(super) network: Network,
+    pub(super) fault: Option<Fault>,
+}
+
+/// How much goes wrong: each happens once in so many times.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Network {
+    pub(super) request_lost: u32,
+    pub(super) answer_lost: u32,
+    pub(super) read_answered: u32,
+    pub(super) watch_breaks: u32,
+    /// How long a list takes at most.
+    pub(super) list_steps: u32,
+    /// Why a leader is deposed: no bind of the first one arrives any more, and while it does not lead its
+    /// reads are not answered.
+    pub(super) deposed_is_cut_off: bool,
+}
+
+impl Network {
+    pub(super) const CALM: Self = Self {
+        request_lost: 8,
+        answer_lost: 4,
+        read_answered: 2,
+        watch_breaks: 12,
+        list_steps: 20,
+        deposed_is_cut_off: false,
+    };
+    pub(super) const ROUGH: Self = Self {
+        request_lost: 2,
+        answer_lost: 2,
+        read_answered: 4,
+        watch_breaks: 3,
+        list_steps: 60,
+        deposed_is_cut_off: true,
+    };
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Succession {
+    None,
+    /// The extender is killed and another one started; requests under way are still carried out.
+    Crash,
+    /// Of two extenders first one leads, then the other, then the first again.
+    Election,
+}
+
+impl Plan {
+    pub(super) fn is_cut_off_when_deposed(&self) -> bool {
+        self.succession == Succession::Election && self.network.deposed_is_cut_off
+    }
+}
+
+/// One life of the cluster, from the first pod to the last.
+pub(super) fn live(plan: Plan) {
+    let api = Arc::new(Api::new());
+    let extenders = [0, 1].map(|number| Instance::new(number, api.clone(), state(plan), plan));
+    let [first, second] = extenders.clone();
+    api.begin_term(0, FIRST_TERM);
+    let mut watches = vec![follow(&first)];
+    let mut work: Vec<JoinHandle<()>> = Vec::new();
+    for (number, gib) in PODS.into_iter().take(plan.pods).enumerate() {
+        let (api, extenders) = (api.clone(), extenders.clone());
+        work.push(thread::spawn(move || {
+            live_pod(&api, &extenders, &format!("p{number}"), gib, plan.life);
+        }));
+    }
+    if plan.nodes_change {
+        let first = first.clone();
+        work.push(thread::spawn(move || change_nodes(&first)));
+    }
+    match plan.succession {
+        Succession::None => {}
+        Succession::Crash => {
+            end_term_of(&api, 0);
+            watches.push(follow(&second));
+            succeed(&api, plan, 1, 2);
+        }
+        Succession::Election => {
+            watches.push(follow(&second));
+            for (successor, term) in [(1, 2), (0, 3)] {
+                end_term_of(&api, 1 - successor);
+                succeed(&api, plan, successor, term);
+            }
+        }
+    }
+    for thread in work {
+        thread.join().unwrap();
+    }
+    api.end_of_history();
+    for watch in watches {
+        watch.join().unwrap();
+    }
+    for extender in &extenders {
+        extender.finish();
+    }
+    // Nobody asks what a killed extender knew last.
+    if plan.succession != Succession::Crash {
+        first.check_empty();
+    }
+    second.check_empty();
+}
+
+fn follow(extender: &Arc<Instance>) -> JoinHandle<()> {
+    let extender = extender.clone();
+    thread::spawn(move || extender.follow())
+}
+
+/// A term ends, mostly when binds were open for a while.
+fn end_term_of(api: &Api, extender: usize) {
+    if !chance(4) {
+        api.open_term(extender);
+    }
+    delay(80);
+    api.end_term();
+}
+
+/// The next leader, which waits until requests of the last one are surely over.
+fn succeed(api: &Api, plan: Plan, extender: usize, term: u64) {
+    if plan.fault != Some(Fault::BeginsAtOnce) {
+        api.sleep_until(api.now() + surely_over(TIMEOUT));
+    }
+    api.begin_term(extender, term);
+}
+
+/// A pod is created, scheduled, runs, and goes, in one of several ways; perhaps another one takes its name.
+fn live_pod(api: &Arc<Api>, extenders: &[Arc<Instance>], name: &str, gib: u64, life: u32) {
+    for generation in 0..2 {
+        let uid = format!("{name}-{generation}");
+        api.create(name, &uid, gib);
+        let pod = PodRef {
+            uid: uid.as_str().into(),
+            namespace: "team".to_owned(),
+            name: name.to_owned(),
+        };
+        let scheduler = {
+            let (api, extenders) = (api.clone(), extenders.to_vec());
+            thread::spawn(move || schedule(&api, &extenders, &pod))
+        };
+        if chance(2) {
+            scheduler.join().unwrap();
+            delay(life);
+            end(api, name);
+        } else {
+            end(api, name);
+            scheduler.join().unwrap();
+        }
+        if chance(2) {
+            break;
+        }
+    }
+}
+
+fn end(api: &Api, name: &str) {
+    if chance(2) {
+        api.set_phase(name, "Running");
+    }
+    if chance(2) {
+        api.set_phase(name, "Succeeded");
+    } else {
+        api.begin_deletion(name);
+        thread::yield_now();
+    }
+    api.delete(name);
+}
+
+fn schedule(api: &Api, extenders: &[Arc<Instance>], pod: &PodRef) {
+    let (mut attempts, mut in_vain) = (0, 0);
+    while attempts < ATTEMPTS && in_vain < VAIN_ATTEMPTS {
+        if !api.truth().is_waiting(pod.uid.as_str()) {
+            return;
+        }
+        let leader = api.some_leader();
+        // A request may still reach the one that led before.
+        let number = if chance(4) { 1 - leader } else { leader };
+        let Some(extender) = extenders.get(number) else {
+            return;
+        };
+        let turn = shuttle::rand::thread_rng().gen_range(0..NODES.len());
+        let mut nodes = NODES.iter().cycle().skip(turn).take(NODES.len());
+        let mut node = nodes.find(|node| extender.fits(&pod.uid, node)).copied();
+        // What was offered may be taken by the time of the bind.
+        if node.is_none() && chance(8) {
+            node = NODES.first().copied();
+        }
+        if let Some(node) = node {
+            attempts += 1;
+            if extender.bind(pod, &NodeName::new(node)) {
+                return;
+            }
+        } else {
+            in_vain += 1;
+        }
+        delay(30);
+    }
+}
+
+fn change_nodes(extender: &Arc<Instance>) {
+    for name in NODES {
+        extender.lose_node(name);
+        thread::yield_now();
+        extender.set_node(node(name, false));
+        extender.set_node(node(name, true));
+    }
+}
+
+fn state(plan: Plan) -> State {
+    let mut state = State::new(gpu::classes(), Policy::default(), Bells::default());
+    let nodes = NODES.iter().take(plan.nodes);
+    state.replace_nodes(nodes.map(|name| node(name, true)).collect());
+    state
+}
+
+fn node(name: &str, healthy: bool) -> NodeFacts {
+    NodeFacts {
+        name: name.into(),
+        cards: vec![Card {
+            id: format!("GPU-{name}").as_str().into(),
+            class: gpu::CLASS.into(),
+            index: 0,
+            model: "Test".into(),
+            capacity: Amounts::of(gpu::MEMORY, CARD_GIB * 1024),
+            healthy,
+        }],
+        allocatable: Host::default(),
+    }
+}

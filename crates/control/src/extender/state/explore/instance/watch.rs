@@ -1,0 +1,152 @@
+//! Watch, lists and reads of the model's extender: as `watch.rs`.
+
+use gpushare_core::PodUid;
+use gpushare_core::ledger::State as Booked;
+use shuttle::sync::Arc;
+
+use super::super::super::{Followup, NodeFacts, PodRef, Verdict};
+use super::super::api::{Event, Next, Seen};
+use super::{Fault, Instance, chance, delay};
+
+impl Instance {
+    /// As `Extender::follow_pods`: lists anew for each term, then opens binds in it.
+    pub(in super::super) fn follow(self: &Arc<Self>) {
+        let (mut at, mut listed) = (self.list(), 0);
+        loop {
+            match self.api.next(self.number, at, listed) {
+                Next::Over => return,
+                Next::Term(term) => {
+                    if !self.has(Fault::OpensWithoutList) {
+                        at = self.list();
+                    }
+                    self.api.open_binds(self.number, term);
+                    self.check();
+                    listed = term;
+                }
+                // The watch broke, and is taken up with a new list.
+                Next::Event(_) if chance(self.plan.network.watch_breaks) => at = self.list(),
+                Next::Event(event) => {
+                    self.take_in(*event);
+                    at += 1;
+                }
+            }
+        }
+    }
+
+    fn list(self: &Arc<Self>) -> usize {
+        let (pods, at) = self.api.list();
+        delay(self.plan.network.list_steps);
+        let facts = pods.into_iter().map(|seen| seen.facts).collect();
+        let to_read = self.change("takes in a list", |state| {
+            if self.has(Fault::ListEndsUnconfirmed) {
+                let confirmed = |booking: Booked| booking == Booked::Confirmed;
+                let all: Vec<PodUid> = state
+                    .ledger
+                    .bookings()
+                    .map(|(uid, _)| uid.clone())
+                    .collect();
+                for uid in all {
+                    if !state.booked(&uid).is_some_and(confirmed) {
+                        state.forget_booking(&uid);
+                    }
+                }
+            }
+            state.replace_pods(facts, Vec::new())
+        });
+        for pod in to_read {
+            self.follow_up(pod, Followup::ReadNow);
+        }
+        at
+    }
+
+    fn take_in(&self, event: Event) {
+        let what = format!("sees {event:?}");
+        self.change(what, |state| match event {
+            Event::Apply(seen) if seen.deleting && self.has(Fault::FreesOnDeletion) => {
+                state.end_pod(&seen.facts.uid);
+            }
+            Event::Apply(seen) => state.apply_pod(seen.facts),
+            Event::Delete(seen) => state.end_pod(&seen.facts.uid),
+        });
+    }
+
+    pub(in super::super) fn set_node(&self, facts: NodeFacts) {
+        self.change("sees a node", |state| state.apply_node(facts));
+    }
+
+    pub(in super::super) fn lose_node(&self, name: &str) {
+        self.change("loses a node", |state| state.delete_node(name));
+    }
+
+    /// As `Extender::follow_up`.
+    pub(super) fn follow_up(self: &Arc<Self>, pod: PodRef, followup: Followup) {
+        match followup {
+            Followup::Nothing => {}
+            Followup::ReadNow if self.has(Fault::SkipsReads) => {}
+            Followup::ReadNow => self.in_background(move |own| own.read_until_answered(&pod)),
+            Followup::ReadAfter(moment) => self.in_background(move |own| {
+                own.api.sleep_until(moment);
+                let now = own.api.now();
+                let due = own.state().to_be_cleared(&pod.uid, now);
+                if due {
+                    own.read_until_answered(&pod);
+                }
+            }),
+        }
+    }
+
+    fn read_until_answered(&self, pod: &PodRef) {
+        while self.read(pod).is_err() {
+            delay(10);
+        }
+    }
+
+    fn is_answered(&self) -> bool {
+        let leads = self.api.truth().term_of(self.number).is_some();
+        // In the end everybody is.
+        let reachable = leads || !self.plan.is_cut_off_when_deposed() || self.api.is_over();
+        reachable && chance(self.plan.network.read_answered)
+    }
+
+    /// As `Extender::read`; an error when there is no answer.
+    pub(super) fn read(&self, pod: &PodRef) -> Result<Option<Seen>, ()> {
+        loop {
+            let begin = |now| {
+                self.change(format_args!("reads {}", pod.uid), |state| {
+                    state.begin_read(&pod.uid, now)
+                })
+            };
+            let mut read = begin(self.api.now());
+            let answer = self.api.get(&pod.name);
+            delay(5);
+            if self.has(Fault::TrustsStaleReads) {
+                self.change(format_args!("gets no answer about {}", pod.uid), |state| {
+                    state.abandon_read(&pod.uid, read);
+                });
+                read = begin(self.api.now());
+            }
+            if !self.is_answered() {
+                self.change(format_args!("gets no answer about {}", pod.uid), |state| {
+                    state.abandon_read(&pod.uid, read);
+                });
+                return Err(());
+            }
+            let facts = answer.clone().map(|seen| seen.facts);
+            let verdict = self.change(format_args!("has read {answer:?}"), |state| {
+                let verdict = state.finish_read(&pod.uid, read, facts);
+                match &verdict {
+                    Verdict::Found(facts) if self.has(Fault::ConfirmsByRead) => {
+                        state.apply_pod((**facts).clone());
+                    }
+                    _ => {}
+                }
+                verdict
+            });
+            match verdict {
+                Verdict::Stale => {}
+                Verdict::Gone => return Ok(None),
+                Verdict::Found(_) => return Ok(answer),
+            }
+        }
+    }
+}
