@@ -127,6 +127,10 @@ impl Extender {
     /// Makes the scheduler try the pod again.
     pub(super) async fn wake(&self, pod: PodRef) {
         let Self(shared) = self;
+        // A round takes a while, and whoever leads by now looks at everybody who waits.
+        if !self.may_wake() {
+            return;
+        }
         let PodRef {
             uid,
             namespace,

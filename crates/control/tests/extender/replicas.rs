@@ -1,9 +1,9 @@
 //! Several extenders of one cluster, each with its own line to the API server.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use axum::http::Request;
+use axum::http::{Method, Request};
 use gpushare_apiserver::{On, Verb};
 use gpushare_control::extender::Extender;
 use gpushare_control::leader::election::Election;
@@ -34,7 +34,14 @@ pub(crate) fn leases(verb: Verb) -> On {
 
 /// A client that can be cut off from its server.
 #[derive(Clone, Default)]
-pub(crate) struct Line(Arc<AtomicBool>);
+pub(crate) struct Line(Arc<Wires>);
+
+#[derive(Default)]
+struct Wires {
+    cut: AtomicBool,
+    leases_cut: AtomicBool,
+    patches: AtomicUsize,
+}
 
 impl Line {
     fn through(&self, client: Client) -> Client {
@@ -42,22 +49,43 @@ impl Line {
         let send = tower::service_fn(move |request: Request<kube::client::Body>| {
             let (line, client) = (line.clone(), client.clone());
             async move {
-                if line.0.load(Ordering::SeqCst) {
-                    return Err(std::io::Error::other("the line is cut"));
-                }
+                line.check(&request)?;
                 client.send(request).await.map_err(std::io::Error::other)
             }
         });
         Client::new(send, "default")
     }
 
+    fn check(&self, request: &Request<kube::client::Body>) -> std::io::Result<()> {
+        let Self(wires) = self;
+        let of_lease = request.uri().path().contains("/leases");
+        let leases_cut = of_lease && wires.leases_cut.load(Ordering::SeqCst);
+        if leases_cut || wires.cut.load(Ordering::SeqCst) {
+            return Err(std::io::Error::other("the line is cut"));
+        }
+        if request.method() == Method::PATCH {
+            wires.patches.fetch_add(1, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
     /// Requests fail from now on; those under way go on.
     pub(crate) fn cut(&self) {
-        self.0.store(true, Ordering::SeqCst);
+        self.0.cut.store(true, Ordering::SeqCst);
+    }
+
+    /// Nothing but the lease is out of reach.
+    pub(crate) fn cut_leases(&self) {
+        self.0.leases_cut.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn mend(&self) {
-        self.0.store(false, Ordering::SeqCst);
+        self.0.cut.store(false, Ordering::SeqCst);
+    }
+
+    /// How many patches went through.
+    pub(crate) fn patches(&self) -> usize {
+        self.0.patches.load(Ordering::SeqCst)
     }
 }
 

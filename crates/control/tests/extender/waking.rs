@@ -8,7 +8,9 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::api::{Following, until};
-use crate::cluster::{get, node};
+use crate::cluster::{call, get, node};
+use crate::kubernetes::ExtenderFilterResult;
+use crate::replicas::{Replica, TIMING};
 
 fn pod_patches() -> On {
     On::any().verb(Verb::Patch).resource("pods")
@@ -200,4 +202,85 @@ async fn a_pod_that_has_taken_the_name_of_another_is_not_touched() {
     })
     .await;
     assert!(!is_woken(&cluster.read("waits").await));
+}
+
+impl Replica {
+    /// Creates pods, each of which fills a card, and asks about them while there is no room.
+    async fn keep_waiting(&self, cluster: &Following, names: &[String], node: &str) {
+        for name in names {
+            let pod = cluster.create(name, 8).await;
+            let body = json!({"Pod": pod, "NodeNames": [node]});
+            let result: ExtenderFilterResult = call(&self.extender, "filter", &body).await;
+            assert_eq!(result.refused().len(), 1);
+        }
+        let all = u64::try_from(names.len()).unwrap();
+        until("all are known to wait", async || {
+            self.metric("waiting_pods").await == all
+        })
+        .await;
+    }
+
+    async fn bookings(&self) -> usize {
+        let (_, metrics) = get(&self.extender, "/metrics").await;
+        let states = metrics
+            .lines()
+            .filter(|line| line.starts_with("gpushare_extender_bookings{"));
+        let counts = states.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok());
+        counts.sum()
+    }
+}
+
+#[tokio::test]
+async fn only_the_leader_wakes_pods() {
+    let cluster = Following::prepare(&[node("n1", &[8])]).await;
+    let first = Replica::leader(&cluster, "a").await;
+    let second = Replica::start(&cluster, "b", TIMING);
+    let holder = cluster.create("holder", 8).await;
+    assert_eq!(first.bind(&holder, "n1").await, "");
+    let waits = ["waits".to_owned()];
+    first.keep_waiting(&cluster, &waits, "n1").await;
+
+    // It still sees room appear, but leads no more.
+    first.line.cut_leases();
+    first.until_not_ready().await;
+    cluster.delete("holder").await;
+    until("the first knows of the room", async || {
+        first.bookings().await == 0
+    })
+    .await;
+    // The other can lead only long after the first would have acted.
+    second.until_ready().await;
+    cluster.until_woken(&["waits"]).await;
+    assert_eq!(first.line.patches(), 0);
+    assert_eq!(second.line.patches(), 1);
+}
+
+#[tokio::test]
+async fn a_leader_deposed_while_it_wakes_pods_leaves_the_rest_to_the_next() {
+    // So many are woken at the same time.
+    const AT_ONCE: usize = 8;
+    let cards = [8; 12];
+    let cluster = Following::prepare(&[node("n1", &[4])]).await;
+    let first = Replica::leader(&cluster, "a").await;
+    let names: Vec<String> = (0..cards.len()).map(|n| format!("waits-{n:02}")).collect();
+    first.keep_waiting(&cluster, &names, "n1").await;
+
+    let gate = cluster.server.faults().hold_before(pod_patches());
+    let nodes: Api<Node> = Api::all(cluster.client.clone());
+    let grown = node("n1", &cards);
+    let patch =
+        Patch::Merge(json!({"metadata": {"annotations": grown["metadata"]["annotations"]}}));
+    nodes
+        .patch("n1", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    gate.reached(AT_ONCE).await;
+    first.line.cut_leases();
+    first.until_not_ready().await;
+    gate.release();
+    let second = Replica::start(&cluster, "b", TIMING);
+    second.until_ready().await;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    cluster.until_woken(&names).await;
+    assert_eq!(first.line.patches(), AT_ONCE);
 }
