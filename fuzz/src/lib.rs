@@ -49,6 +49,10 @@ pub const TARGETS: &[Target] = &[
     target("slot", targets::slot::check),
     target("trace", targets::trace::check),
     target("budget", targets::budget::check),
+    target("explain", targets::explain::check),
+    target("devices", targets::devices::check),
+    target("lease", targets::lease::check),
+    target("manifest", targets::manifest::check),
 ];
 
 const fn target(name: &'static str, check: fn(&[u8]) -> Verdict) -> Target {

@@ -8,10 +8,9 @@ use gpushare_core::NodeName;
 use gpushare_core::dialect::Dialects;
 use gpushare_core::gpu::{self, AliyunUnit, Reading};
 use gpushare_kube::convert::{self, PodFacts};
-use gpushare_kube::slim;
+use gpushare_kube::{manifest, slim};
 use gpushare_sim::cli::{Args as Simulate, Output};
 use gpushare_sim::more::{More, Now};
-use serde_json::Value;
 
 use crate::connection::{self, Connection, NODES, Only, PODS};
 
@@ -84,21 +83,8 @@ async fn read(args: &Simulate, cluster: &Cluster, dialects: &Dialects) -> Result
     Ok(now)
 }
 
-/// The pod of a manifest, or of the template in it.
 fn pod_of(file: &Path) -> Result<slim::Pod> {
     let text =
         std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let manifest: Value = serde_saphyr::from_str(&text)
-        .with_context(|| format!("{} is no YAML manifest", file.display()))?;
-    let templates = ["/spec/jobTemplate/spec/template", "/spec/template"];
-    let template = templates.iter().find_map(|path| manifest.pointer(path));
-    let pod = template.unwrap_or(&manifest);
-    if pod.pointer("/spec/containers").is_none() {
-        bail!(
-            "{} has no containers; give the manifest of a pod, deployment or job",
-            file.display()
-        );
-    }
-    serde_json::from_value(pod.clone())
-        .with_context(|| format!("{} is no valid pod", file.display()))
+    manifest::pod(&text).with_context(|| format!("cannot use {}", file.display()))
 }

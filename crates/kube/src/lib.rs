@@ -13,6 +13,7 @@ pub mod gpu_budget;
 pub mod kinds;
 pub mod labels;
 pub mod lease;
+pub mod manifest;
 pub mod notice;
 pub mod slim;
 pub mod trust;

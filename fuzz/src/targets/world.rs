@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{Request, StatusCode};
+use axum::http::{Request, Response, StatusCode};
 use gpushare_control::config::{Config, Offer};
 use gpushare_control::extender::Extender;
 use gpushare_core::card::Card;
@@ -25,6 +25,14 @@ thread_local! {
 
 pub(super) fn block_on<T>(work: impl Future<Output = T>) -> T {
     RUNTIME.with(|runtime| runtime.block_on(work))
+}
+
+/// For what must be answered from memory.
+pub(super) fn no_api_server() -> Client {
+    let refuse = tower::service_fn(|_request: Request<kube::client::Body>| async {
+        Err::<Response<Body>, _>(std::io::Error::other("not to be called"))
+    });
+    Client::new(refuse, "default")
 }
 
 /// The routes of an extender that knows two nodes and one waiting pod. Call it within [`block_on`].
@@ -98,7 +106,11 @@ fn parse<T: DeserializeOwned>(value: Value) -> T {
 
 /// Sends one request of the scheduler.
 pub(super) async fn post(extender: Router, verb: &str, body: &[u8]) -> (StatusCode, Vec<u8>) {
-    let request = Request::post(format!("/gpushare-scheduler/{verb}"))
+    post_to(extender, &format!("/gpushare-scheduler/{verb}"), body).await
+}
+
+pub(super) async fn post_to(extender: Router, path: &str, body: &[u8]) -> (StatusCode, Vec<u8>) {
+    let request = Request::post(path)
         .body(Body::from(body.to_vec()))
         .expect("a request");
     let Ok(response) = extender.oneshot(request).await;
