@@ -14,6 +14,7 @@ mod answer;
 mod bind;
 mod explain;
 mod filter;
+mod hashing;
 mod inspect;
 mod leading;
 mod metrics;

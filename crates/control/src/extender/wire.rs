@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::hash::BuildHasher;
 
 use gpushare_core::{NodeName, PodUid};
 use gpushare_kube::slim;
@@ -13,8 +14,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-/// Looking through all names so often costs less than making a set of them.
-const SCANS: usize = 12;
+use super::hashing::ByName;
+
+/// Looking through all names so often costs less than hashing them.
+const SCANS: usize = 2;
+/// Looking through all hashes so often costs less than making a set of them.
+const HASH_SCANS: usize = 60;
 
 /// The arguments of filter and prioritize.
 #[derive(Debug)]
@@ -53,15 +58,27 @@ impl<'a> Candidates<'a> {
         self.whole.as_deref()
     }
 
-    /// Tells of a name whether it is among them: by looking through them for the first few names, which
-    /// is all that most callers ask about, then by a set.
+    /// Tells of a name whether it is among them, each time as fast as it pays: most callers ask about few.
     pub(crate) fn membership(&self) -> impl FnMut(&str) -> bool {
-        let mut scans = 0;
-        let mut all: Option<HashSet<&str>> = None;
+        let by_name = ByName::default();
+        let mut asked = 0;
+        let mut hashes: Vec<u64> = Vec::new();
+        let mut all: Option<HashSet<&str, ByName>> = None;
         move |wanted| {
-            scans += 1;
-            if scans <= SCANS {
+            asked += 1;
+            if asked <= SCANS {
                 return self.names().any(|name| name == wanted);
+            }
+            if asked <= HASH_SCANS {
+                if hashes.is_empty() {
+                    hashes.extend(self.names().map(|name| by_name.hash_one(name)));
+                }
+                let hash = by_name.hash_one(wanted);
+                let mut alike = self
+                    .names()
+                    .zip(&hashes)
+                    .filter(|(_, other)| **other == hash);
+                return alike.any(|(name, _)| name == wanted);
             }
             all.get_or_insert_with(|| self.names().collect())
                 .contains(wanted)
@@ -258,7 +275,7 @@ mod tests {
         let body = r#"{"Pod":{"metadata":{"uid":"u"}},"NodeNames":["a","b\u0063"]}"#;
         let args = Args::parse(body.as_bytes()).unwrap();
         let mut is_candidate = args.candidates.membership();
-        for _ in 0..SCANS {
+        for _ in 0..HASH_SCANS {
             assert!(is_candidate("a") && is_candidate("bc"));
             assert!(!is_candidate("b") && !is_candidate(""));
         }

@@ -9,13 +9,15 @@ use std::sync::Arc;
 use gpushare_core::NodeName;
 use tokio::sync::Notify;
 
+use crate::extender::hashing::ByName;
+
 /// Larger is later.
 pub(crate) type Moment = u64;
 
 #[derive(Debug)]
 pub(super) struct Growth {
     now: Moment,
-    nodes: HashMap<NodeName, Grown>,
+    nodes: HashMap<NodeName, Grown, ByName>,
     /// Every node that has grown, by the last time it did.
     latest: BTreeMap<Moment, NodeName>,
     free_numbers: Vec<u32>,
@@ -41,7 +43,7 @@ impl Growth {
     pub(super) fn new(bell: Arc<Notify>) -> Self {
         Self {
             now: 0,
-            nodes: HashMap::new(),
+            nodes: HashMap::default(),
             latest: BTreeMap::new(),
             free_numbers: Vec::new(),
             bell,

@@ -9,6 +9,7 @@ use gpushare_core::ledger::Bookmark;
 use gpushare_core::{NodeName, PodAsk, Why};
 
 use super::State;
+use crate::extender::hashing::ByName;
 use crate::extender::reasons::Reasons;
 
 /// Requests for which verdicts are kept, about half a megabyte each in a cluster of 5,000 nodes.
@@ -31,7 +32,7 @@ struct Sheet {
     read: Bookmark,
     /// In the order in which they were first asked about, which seldom changes.
     nodes: Vec<Line>,
-    places: HashMap<NodeName, usize>,
+    places: HashMap<NodeName, usize, ByName>,
     reasons: Reasons,
 }
 
@@ -84,7 +85,7 @@ impl Sheet {
             ask: ask.clone(),
             read: state.ledger.bookmark(),
             nodes: Vec::new(),
-            places: HashMap::new(),
+            places: HashMap::default(),
             reasons: Reasons::default(),
         }
     }
