@@ -19,12 +19,13 @@ mod claims;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::amounts::{Amounts, Classes};
 use crate::card::Card;
 use crate::ids::{NodeName, PodUid};
 use crate::journal::Journal;
-use crate::placement::{Charges, Placement};
+use crate::placement::{Charges, Hold, Placement};
 use crate::request::PodAsk;
 use crate::room::CardRoom;
 use crate::search::Search;
@@ -65,7 +66,8 @@ pub struct Bound {
 
 #[derive(Clone, Debug, Default)]
 struct Node {
-    cards: Vec<CardRoom>,
+    /// Shared with whoever looks at them for a while; copied at a change if somebody does.
+    cards: Arc<Vec<CardRoom>>,
     pods: BTreeSet<PodUid>,
     claims: BTreeSet<PodUid>,
 }
@@ -98,15 +100,15 @@ impl Ledger {
     /// Takes over a node's inventory; what is booked there stays booked.
     pub fn set_node(&mut self, name: &NodeName, cards: Vec<Card>) {
         let node = self.nodes.entry(name.clone()).or_default();
-        node.cards = cards.into_iter().map(CardRoom::new).collect();
-        node.cards
-            .sort_by(|a, b| (a.card.index, &a.card.id).cmp(&(b.card.index, &b.card.id)));
+        let mut rooms: Vec<CardRoom> = cards.into_iter().map(CardRoom::new).collect();
+        rooms.sort_by(|a, b| (a.card.index, &a.card.id).cmp(&(b.card.index, &b.card.id)));
         let booked = node.pods.iter().filter_map(|pod| self.bookings.get(pod));
         for (id, hold) in booked.flat_map(|booking| &booking.charges) {
-            if let Some(room) = node.cards.iter_mut().find(|room| room.card.id == *id) {
+            if let Some(room) = rooms.iter_mut().find(|room| room.card.id == *id) {
                 room.take(hold);
             }
         }
+        node.cards = Arc::new(rooms);
         self.count_claims(name);
         self.journal.enter(name.clone());
     }
@@ -116,7 +118,7 @@ impl Ledger {
         let Some(node) = self.nodes.get_mut(name) else {
             return;
         };
-        node.cards.clear();
+        node.cards = Arc::default();
         if node.is_forgotten() {
             self.nodes.remove(name);
         }
@@ -308,11 +310,7 @@ impl Ledger {
             return true;
         };
         node.pods.remove(pod);
-        for (id, hold) in &booking.charges {
-            if let Some(room) = node.cards.iter_mut().find(|room| room.card.id == *id) {
-                room.give(hold);
-            }
-        }
+        each_room(&mut node.cards, &booking.charges, CardRoom::give);
         if node.is_forgotten() {
             self.nodes.remove(&booking.node);
         }
@@ -370,11 +368,7 @@ impl Ledger {
         placement.share_ids(&node.cards.iter().map(|room| &room.card.id));
         let charges = placement.charges(ask);
         node.pods.insert(pod.clone());
-        for (id, hold) in &charges {
-            if let Some(room) = node.cards.iter_mut().find(|room| room.card.id == *id) {
-                room.take(hold);
-            }
-        }
+        each_room(&mut node.cards, &charges, CardRoom::take);
         self.journal.enter(name.clone());
         let booking = Booking {
             node: name,
@@ -383,6 +377,16 @@ impl Ledger {
             charges,
         };
         self.bookings.insert(pod.clone(), booking);
+    }
+}
+
+/// Changes the rooms of the cards that are charged.
+fn each_room(rooms: &mut Arc<Vec<CardRoom>>, charges: &Charges, change: fn(&mut CardRoom, &Hold)) {
+    for (id, hold) in charges {
+        let place = rooms.iter().position(|room| room.card.id == *id);
+        if let Some(room) = place.and_then(|at| Arc::make_mut(rooms).get_mut(at)) {
+            change(room, hold);
+        }
     }
 }
 

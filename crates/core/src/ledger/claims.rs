@@ -5,7 +5,9 @@
 //! while they can take it. While the pod is booked on the claim's node, the booking counts instead;
 //! if that booking ends, the claim counts again.
 
-use super::{Ledger, Node};
+use std::sync::Arc;
+
+use super::{Ledger, Node, each_room};
 use crate::ids::{NodeName, PodUid};
 use crate::placement::{Charges, Hold, Placement};
 use crate::request::PodAsk;
@@ -70,7 +72,7 @@ impl Ledger {
         for claim in ending.filter_map(|pod| self.counting_claim(pod)) {
             each_room(&mut rooms, &claim.charges, CardRoom::unclaim);
         }
-        rooms
+        Arc::unwrap_or_clone(rooms)
     }
 
     /// The pod's claim on this node, unless its booking counts instead.
@@ -129,13 +131,5 @@ impl Node {
     /// Nothing is known of it any more.
     pub(super) fn is_forgotten(&self) -> bool {
         self.cards.is_empty() && self.pods.is_empty() && self.claims.is_empty()
-    }
-}
-
-fn each_room(rooms: &mut [CardRoom], charges: &Charges, change: fn(&mut CardRoom, &Hold)) {
-    for (id, hold) in charges {
-        if let Some(room) = rooms.iter_mut().find(|room| room.card.id == *id) {
-            change(room, hold);
-        }
     }
 }

@@ -1,5 +1,7 @@
 //! Reading the ledger: what inspection, metrics and tests see of it.
 
+use std::sync::Arc;
+
 use super::{Booking, Ledger, Node};
 use crate::amounts::Amounts;
 use crate::card::Card;
@@ -75,6 +77,11 @@ impl<'a> NodeView<'a> {
     /// The rooms of all cards, for a search.
     pub fn rooms(self) -> &'a [CardRoom] {
         &self.node.cards
+    }
+
+    /// As [`Self::rooms`], as they are now, for as long as one likes.
+    pub fn shared_rooms(self) -> Arc<Vec<CardRoom>> {
+        self.node.cards.clone()
     }
 
     pub fn card(self, id: &str) -> Option<CardView<'a>> {

@@ -49,7 +49,7 @@ struct Kept {
 struct GrownNode {
     name: NodeName,
     grown: Grown,
-    rooms: Vec<CardRoom>,
+    rooms: Arc<Vec<CardRoom>>,
 }
 
 /// Whom to wake, and who need not be looked at again for what is known now.
@@ -123,7 +123,7 @@ impl State {
                 Some(GrownNode {
                     name: name.clone(),
                     grown: *grown,
-                    rooms: self.ledger.node(name.as_str())?.rooms().to_vec(),
+                    rooms: self.ledger.node(name.as_str())?.shared_rooms(),
                 })
             })
             .collect();
@@ -199,7 +199,7 @@ impl State {
 
 impl GrownNode {
     fn take(&mut self, charges: &Charges) {
-        for room in &mut self.rooms {
+        for room in Arc::make_mut(&mut self.rooms) {
             if let Some(hold) = charges.get(&room.card.id) {
                 room.take(hold);
             }
@@ -209,7 +209,7 @@ impl GrownNode {
 
 impl GrownNode {
     fn without(&self, kept: &Kept) -> Vec<CardRoom> {
-        let mut rooms = self.rooms.clone();
+        let mut rooms = self.rooms.to_vec();
         for room in &mut rooms {
             if let Some(hold) = kept.charges.get(&room.card.id) {
                 room.unclaim(hold);
@@ -312,7 +312,7 @@ impl Outlook {
             };
             let charges = placement.charges(ask);
             if let Some(kept) = hopeful.kept.as_ref().filter(|kept| kept.node == node.name) {
-                node.rooms = node.without(kept);
+                node.rooms = Arc::new(node.without(kept));
             }
             node.take(&charges);
             plan.wakes.push(Wake {
