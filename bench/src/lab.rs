@@ -73,6 +73,7 @@ impl Cluster {
         let floor = Server::start(&["serve-floor"])?;
         extender.ready()?;
         extender.binds_open()?;
+        extender.settled()?;
         Ok(Self {
             extender: extender.address()?,
             floor: floor.address,

@@ -169,6 +169,24 @@ impl Extender {
         })
     }
 
+    /// Waits until nobody waits for room any more: pods that were pending at the start are made known
+    /// to the scheduler once, some at a time, and that is not what is measured.
+    pub(crate) fn settled(&mut self) -> Result<()> {
+        let mut connection = Connection::open(self.address()?)?;
+        let ask = Request::get("/metrics");
+        loop {
+            let metrics = String::from_utf8_lossy(connection.send(&ask)?).into_owned();
+            let mut lines = metrics.lines();
+            let waiting =
+                lines.find_map(|line| line.split_once("waiting_pods ")?.1.parse::<u64>().ok());
+            if waiting.context("the extender does not say how many pods wait")? == 0 {
+                return Ok(());
+            }
+            self.give_up_late()?;
+            thread::sleep(Duration::from_millis(200));
+        }
+    }
+
     pub(crate) fn resident_megabytes(&self) -> Result<f64> {
         self.process.megabytes("VmRSS:")
     }
