@@ -71,9 +71,9 @@ mod tests {
 
     #[test]
     fn names_that_differ_in_a_digit_are_told_apart_in_all_bits() {
-        let hasher = ByName::default();
+        let by_name = ByName::default();
         let names = (0..10_000).map(|number| format!("gpu-{number:05}.pool-a.example"));
-        let hashes: Vec<u64> = names.map(|name| hasher.hash_one(name.as_str())).collect();
+        let hashes: Vec<u64> = names.map(|name| by_name.hash_one(name.as_str())).collect();
         for part in [|hash: u64| hash >> 40, |hash: u64| hash & 0xff_ffff] {
             let distinct: HashSet<u64> = hashes.iter().map(|hash| part(*hash)).collect();
             assert!(distinct.len() > 9_900, "{}", distinct.len());
