@@ -37,6 +37,7 @@ pub const TARGETS: &[Target] = &[
     target("record", targets::record::check),
     target("inventory", targets::inventory::check),
     target("pod", targets::pod::check),
+    target("admission", targets::admission::check),
     target("node", targets::node::check),
     target("filter", targets::extender::filter),
     target("prioritize", targets::extender::prioritize),

@@ -1,5 +1,6 @@
 //! The targets, one module for each format, and what several of them need.
 
+pub(crate) mod admission;
 pub(crate) mod bind;
 pub(crate) mod budget;
 pub(crate) mod checkpoint;

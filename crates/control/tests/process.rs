@@ -69,22 +69,27 @@ fn without_an_api_server_to_talk_to_it_says_what_to_give() {
     assert!(error.contains("/nonexistent/config"), "{error}");
 }
 
-/// A running extender and where it listens.
-struct Extender {
+/// A running program of ours and where it listens.
+struct Process {
     running: Running,
     address: String,
     logs: std::thread::JoinHandle<usize>,
 }
 
-impl Extender {
+impl Process {
     fn start(flags: &[&str]) -> Self {
         let common = ["--listen", "127.0.0.1:0", "--log-format", "json"];
-        let mut running = Running(extender(&[&common[..], flags].concat()).spawn().unwrap());
+        Self::of(extender(&[&common[..], flags].concat()), "listen")
+    }
+
+    /// A process that logs where it listens in plain HTTP under this name.
+    fn of(mut command: Command, listen: &str) -> Self {
+        let mut running = Running(command.spawn().unwrap());
         let mut logs = BufReader::new(running.0.stderr.take().unwrap()).lines();
         let address = logs
             .by_ref()
             .map(|line| serde_json::from_str::<serde_json::Value>(&line.unwrap()).unwrap())
-            .find_map(|line| line.get("listen")?.as_str().map(str::to_owned))
+            .find_map(|line| line.get(listen)?.as_str().map(str::to_owned))
             .unwrap();
         // Read on, or the process would wait for a full pipe.
         let logs = std::thread::spawn(move || logs.map_while(Result::ok).count());
@@ -146,7 +151,7 @@ async fn on_an_api_server(test: impl FnOnce(&str) + Send + 'static) {
 async fn it_becomes_ready_and_ends_with_success_on_sigterm() {
     on_an_api_server(|kubeconfig| {
         let flags = ["--kubeconfig", kubeconfig, "--leader-elect=false"];
-        let extender = Extender::start(&flags);
+        let extender = Process::start(&flags);
         extender.until_ready();
         assert!(extender.is("/healthz", 200));
         extender.terminate();
@@ -166,9 +171,9 @@ async fn of_two_replicas_one_is_ready_and_the_other_takes_over_when_it_ends() {
             ["--bind-timeout", "100ms"],
         ]
         .concat();
-        let first = Extender::start(&flags);
+        let first = Process::start(&flags);
         first.until_ready();
-        let second = Extender::start(&flags);
+        let second = Process::start(&flags);
         assert!(second.is("/healthz", 200));
         assert!(second.is("/readyz", 503));
         // A scheduler that keeps its connection to the wrong replica is made to connect anew.
@@ -178,6 +183,66 @@ async fn of_two_replicas_one_is_ready_and_the_other_takes_over_when_it_ends() {
         first.terminate();
         second.until_ready();
         second.terminate();
+    })
+    .await;
+}
+
+fn webhook(flags: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command
+        .env_clear()
+        .arg("webhook")
+        .args(flags)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn a_webhook_that_cannot_work_says_so_at_once() {
+    for (flags, expected) in [
+        (
+            vec!["--kubeconfig", "/nonexistent/config"],
+            "/nonexistent/config",
+        ),
+        (vec!["--ca-overlap", "300h"], "--certificate-validity"),
+        (
+            vec!["--priority-min", "7", "--priority-max", "6"],
+            "--priority-max",
+        ),
+    ] {
+        let output = webhook(&flags).output().unwrap();
+        assert!(!output.status.success());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains(expected), "{flags:?}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_with_mounted_certificates_becomes_ready_and_ends_with_success_on_sigterm() {
+    on_an_api_server(|kubeconfig| {
+        let directory = tempfile::tempdir().unwrap();
+        let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let (cert, key) = (
+            directory.path().join("c.pem"),
+            directory.path().join("k.pem"),
+        );
+        std::fs::write(&cert, issued.cert.pem()).unwrap();
+        std::fs::write(&key, issued.signing_key.serialize_pem()).unwrap();
+        let flags = [
+            ["--listen", "127.0.0.1:0"],
+            ["--admin-listen", "127.0.0.1:0"],
+            ["--log-format", "json"],
+            ["--kubeconfig", kubeconfig],
+            ["--tls-cert", cert.to_str().unwrap()],
+            ["--tls-key", key.to_str().unwrap()],
+        ];
+        let webhook = Process::of(webhook(&flags.concat()), "admin_listen");
+        webhook.until_ready();
+        assert!(webhook.is("/healthz", 200));
+        assert!(webhook.is("/validate", 404));
+        webhook.terminate();
     })
     .await;
 }

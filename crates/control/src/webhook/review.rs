@@ -2,8 +2,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use gpushare_kube::admission::manifest::{Manifest, Workload};
-use gpushare_kube::admission::{Answer, Refusal, Request};
+use gpushare_kube::admission::manifest::{Manifest, Pod, Workload};
+use gpushare_kube::admission::{Answer, Refusal, Request, Review, ReviewError};
 use serde::de::DeserializeOwned;
 
 use super::Webhook;
@@ -41,6 +41,11 @@ impl Outcome {
 }
 
 impl Webhook {
+    /// Answers a body by what is known now, without waiting for more.
+    pub fn answer(&self, body: &[u8]) -> Result<Review, ReviewError> {
+        Ok(self.review(Request::parse(body)?).0.into())
+    }
+
     /// Answers one request, from memory.
     pub(super) fn review(&self, request: Request) -> (Answer, Outcome) {
         let kind = (request.kind.group.as_str(), request.kind.kind.as_str());
@@ -58,8 +63,8 @@ impl Webhook {
     }
 
     fn review_pod(&self, request: &Request) -> Verdict {
-        let pod: Manifest = match read(request) {
-            Ok(pod) => pod,
+        let pod: Manifest = match read::<Pod>(request) {
+            Ok(pod) => pod.into(),
             Err(verdict) => return verdict,
         };
         let verdict = self.known(request, |known| decide::pod(&self.0.rules, known, &pod));
@@ -173,7 +178,7 @@ fn audit(request: &Request, pod: &Manifest, reason: Reason, message: &str) {
         user = request.user_info.username,
         dry_run = request.dry_run.unwrap_or(false),
         reason = reason.label(),
-        message,
+        refusal = message,
         "pod denied"
     );
 }

@@ -150,6 +150,22 @@ impl Placed<'_> {
     }
 }
 
+/// A pod as it is to be created. Unlike in a template, nothing of its frame can be left out.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Pod {
+    metadata: Metadata,
+    spec: Spec,
+}
+
+impl From<Pod> for Manifest {
+    fn from(pod: Pod) -> Self {
+        Self {
+            metadata: pod.metadata,
+            spec: pod.spec,
+        }
+    }
+}
+
 /// An object that pods are made from: its own name and owners, and its template.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Workload {

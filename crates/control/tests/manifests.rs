@@ -1,0 +1,177 @@
+//! The files of `deploy/` agree with the program: names, resources, rights.
+
+use clap::Parser;
+use gpushare_control::webhook::config::{Certificates, Config, RawConfig};
+use gpushare_core::names;
+use serde_json::Value;
+
+const WEBHOOK: &str = include_str!("../../../deploy/webhook.yaml");
+const ADMISSION: &str = include_str!("../../../deploy/admission.yaml");
+const RBAC: &str = include_str!("../../../deploy/rbac.yaml");
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    raw: RawConfig,
+}
+
+fn defaults() -> Config {
+    Cli::try_parse_from(["test"])
+        .unwrap()
+        .raw
+        .try_into()
+        .unwrap()
+}
+
+fn objects(text: &str) -> Vec<Value> {
+    let documents = text.split("\n---\n");
+    documents
+        .map(|document| serde_saphyr::from_str(document).unwrap())
+        .collect()
+}
+
+fn find(text: &str, kind: &str, name: &str) -> Value {
+    let mut all = objects(text).into_iter();
+    all.find(|object| object["kind"] == kind && object["metadata"]["name"] == name)
+        .unwrap_or_else(|| panic!("no {kind} {name}"))
+}
+
+/// The beginnings of resource names in a CEL list such as `['gpushare.io/', 'aliyun.com/gpu-']`.
+fn prefixes(expression: &str) -> Vec<Vec<String>> {
+    let lists = expression.split("['").skip(1);
+    lists
+        .map(|list| {
+            let list = list.split("']").next().unwrap();
+            list.split("', '").map(str::to_owned).collect()
+        })
+        .collect()
+}
+
+#[test]
+fn every_resource_of_ours_is_sent_to_the_webhook_and_nobody_elses_is() {
+    let mutating = find(WEBHOOK, "MutatingWebhookConfiguration", "gpushare");
+    let validating = find(WEBHOOK, "ValidatingWebhookConfiguration", "gpushare");
+    let policy = find(
+        ADMISSION,
+        "ValidatingAdmissionPolicy",
+        "gpushare-priority-classes",
+    );
+    let mut lists = Vec::new();
+    for webhook in [&mutating["webhooks"][0], &validating["webhooks"][0]] {
+        let mut conditions = webhook["matchConditions"].as_array().unwrap().iter();
+        let devices = conditions.find(|condition| condition["name"] == "asks-for-our-devices");
+        lists.extend(prefixes(devices.unwrap()["expression"].as_str().unwrap()));
+    }
+    assert_eq!(lists.len(), 4, "limits and requests of both");
+    let ours = policy["spec"]["variables"][0]["expression"]
+        .as_str()
+        .unwrap();
+    lists.extend(prefixes(ours));
+    let dialects = defaults().dialects;
+    for list in lists {
+        for resource in dialects.resources() {
+            let sent = list.iter().any(|prefix| resource.starts_with(prefix));
+            assert!(sent, "{resource} is not in {list:?}");
+        }
+        for other in [
+            "nvidia.com/gpu",
+            "aliyun.com/other",
+            "tencent.com/other",
+            "cpu",
+        ] {
+            assert!(
+                !list.iter().any(|prefix| other.starts_with(prefix)),
+                "{other}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_configurations_call_the_webhook_briefly_and_never_for_its_own_namespace() {
+    for (kind, policy) in [
+        ("MutatingWebhookConfiguration", "Fail"),
+        ("ValidatingWebhookConfiguration", "Ignore"),
+    ] {
+        let configuration = find(WEBHOOK, kind, "gpushare");
+        let webhook = &configuration["webhooks"][0];
+        assert_eq!(webhook["timeoutSeconds"], 2);
+        assert_eq!(webhook["sideEffects"], "None");
+        assert_eq!(webhook["failurePolicy"], policy);
+        let excluded = &webhook["namespaceSelector"]["matchExpressions"][0];
+        assert_eq!(excluded["key"], "kubernetes.io/metadata.name");
+        assert_eq!(excluded["operator"], "NotIn");
+        let system = find(RBAC, "Namespace", "gpushare-system");
+        let excluded = excluded["values"].as_array().unwrap();
+        assert!(excluded.contains(&system["metadata"]["name"]));
+        for rule in webhook["rules"].as_array().unwrap() {
+            let pods = rule["resources"]
+                .as_array()
+                .unwrap()
+                .contains(&Value::from("pods"));
+            let update = rule["operations"]
+                .as_array()
+                .unwrap()
+                .contains(&Value::from("UPDATE"));
+            assert!(!(pods && update), "a pod that exists is never touched");
+        }
+    }
+}
+
+#[test]
+fn rights_names_and_addresses_are_the_programs_defaults() {
+    let Certificates::Own { settings, .. } = defaults().certificates else {
+        panic!("own certificates are the default")
+    };
+    let cluster = find(WEBHOOK, "ClusterRole", "gpushare-webhook");
+    let rules = cluster["rules"].as_array().unwrap();
+    let writing: Vec<&Value> = rules
+        .iter()
+        .filter(|rule| {
+            rule["verbs"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|verb| verb == "patch")
+        })
+        .collect();
+    assert_eq!(
+        writing.len(),
+        1,
+        "it writes one kind of thing in the cluster"
+    );
+    assert_eq!(writing[0]["resourceNames"][0], *settings.configuration);
+    let role = find(WEBHOOK, "Role", "gpushare-webhook");
+    assert_eq!(role["metadata"]["namespace"], *settings.namespace);
+    assert_eq!(role["rules"][1]["resourceNames"][0], *settings.secret);
+    let service = find(WEBHOOK, "Service", "gpushare-webhook");
+    let name = |field: &str| service["metadata"][field].as_str().unwrap();
+    let address = format!("{}.{}.svc", name("name"), name("namespace"));
+    assert_eq!(settings.names, [address]);
+    let deployment = find(WEBHOOK, "Deployment", "gpushare-webhook");
+    assert_eq!(deployment["spec"]["replicas"], 2);
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let flags = container["args"].as_array().unwrap().iter().skip(1);
+    let flags = flags.map(|flag| flag.as_str().unwrap());
+    let parsed = Cli::try_parse_from(std::iter::once("test").chain(flags)).unwrap();
+    let config = Config::try_from(parsed.raw).unwrap();
+    let ports = &container["ports"];
+    assert_eq!(ports[0]["containerPort"], config.listen.port());
+    assert_eq!(
+        ports[1]["containerPort"],
+        config.admin_listen.unwrap().port()
+    );
+}
+
+#[test]
+fn pods_over_budget_rank_below_ordinary_ones_and_make_nobody_go() {
+    let within = find(WEBHOOK, "PriorityClass", names::IN_BUDGET);
+    assert_eq!(within["value"], 0);
+    assert_eq!(within.get("globalDefault"), None);
+    let over = find(WEBHOOK, "PriorityClass", names::OVER_BUDGET);
+    assert!(over["value"].as_i64().unwrap() < 0);
+    assert_eq!(over["preemptionPolicy"], "Never");
+    for class in [names::IN_BUDGET, names::OVER_BUDGET] {
+        assert!(class.starts_with(names::OUR_CLASSES));
+    }
+}
