@@ -1,5 +1,12 @@
 //! The files of `deploy/` agree with the program: names, resources, rights.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "helpers of tests stop at the first surprise, as tests do"
+)]
+
 use clap::Parser;
 use gpushare_control::webhook::config::{Certificates, Config, RawConfig};
 use gpushare_core::names;

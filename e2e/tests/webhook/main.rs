@@ -11,6 +11,7 @@ mod attacks;
 mod failures;
 mod holes;
 mod rotation;
+mod settings;
 
 use std::sync::LazyLock;
 

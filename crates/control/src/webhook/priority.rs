@@ -90,8 +90,9 @@ pub(super) fn replacement(
             };
         }
         Standing::Free | Standing::Unknown => return Ok(None),
-        Standing::Within => IN_BUDGET,
-        Standing::Over(_) => OVER_BUDGET,
+        // What waits runs only when there is budget again.
+        Standing::Within | Standing::Over(AtTheEnd::Wait) => IN_BUDGET,
+        Standing::Over(AtTheEnd::Demote) => OVER_BUDGET,
     };
     if !chosen {
         return Ok(Some(wanted));
@@ -111,7 +112,7 @@ pub(super) fn replacement(
         });
     }
     let stays = match standing {
-        Standing::Over(_) => {
+        Standing::Over(AtTheEnd::Demote) => {
             let lowest = classes.get(OVER_BUDGET).map(|class| class.value);
             let preempts = spec.preemption_policy.as_deref() != Some("Never");
             lowest.is_some_and(|lowest| value <= lowest) && !preempts

@@ -222,6 +222,9 @@ fn a_budget_that_lets_new_pods_wait_closes_a_gate() {
     let stored = admitted(Standing::Over(AtTheEnd::Wait), &pod);
     let gates = json!([{"name": "other"}, {"name": names::BUDGET_GATE}]);
     assert_eq!(stored["spec"]["schedulingGates"], gates);
+    assert_eq!(stored["spec"]["priorityClassName"], names::IN_BUDGET);
+    let own = class(Standing::Over(AtTheEnd::Wait), "research");
+    assert_eq!(own.as_deref(), Some("research"));
 }
 
 #[test]
