@@ -8,6 +8,9 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, Request, Response, StatusCode, Uri};
+use gpushare_core::gpu::{self, AliyunUnit, Reading};
+use gpushare_kube::convert::PodFacts;
+use gpushare_kube::slim;
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -92,7 +95,8 @@ fn check_answer(asked: &Asked, answered: &BTreeMap<String, Vec<String>>) {
 
 /// What the body asks, read independently of the extender.
 struct Asked {
-    /// The pod is the one that the world knows; for others the scheduler's word is taken.
+    /// The pod is the one that the world knows, and asks for cards; for others the scheduler's word is
+    /// taken.
     is_of_world: bool,
     nodes: BTreeMap<String, Vec<String>>,
 }
@@ -109,8 +113,19 @@ fn asked(body: &[u8]) -> Option<Asked> {
     ];
     let nodes = nodes.iter().find_map(|field| victims(&body, field))?;
     Some(Asked {
-        is_of_world: pod.pointer("/metadata/uid")? == "uid-a",
+        is_of_world: pod.pointer("/metadata/uid")? == "uid-a" && asks_for_cards(pod),
         nodes,
+    })
+}
+
+fn asks_for_cards(pod: &Value) -> bool {
+    let pod: Result<slim::Pod, _> = serde_json::from_value(pod.clone());
+    pod.is_ok_and(|pod| {
+        let dialects = gpu::read(Reading {
+            aliyun: AliyunUnit::GiB,
+            hami: true,
+        });
+        matches!(PodFacts::new(&pod, &dialects).ask, Ok(Some(_)))
     })
 }
 
