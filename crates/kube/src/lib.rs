@@ -14,6 +14,7 @@ pub mod kinds;
 pub mod labels;
 pub mod lease;
 pub mod manifest;
+pub mod metering;
 pub mod notice;
 pub mod slim;
 pub mod trust;

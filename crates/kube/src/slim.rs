@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::Resource;
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -166,12 +165,15 @@ struct Metadata {
     resource_version: Option<String>,
     creation_timestamp: Option<Time>,
     deletion_timestamp: Option<Time>,
+    deletion_grace_period_seconds: Option<i64>,
+    #[serde(default)]
+    finalizers: Option<Vec<String>>,
     labels: Option<BTreeMap<String, String>>,
     #[serde(default, deserialize_with = "our_annotations")]
     annotations: Option<BTreeMap<String, String>>,
 }
 
-fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+pub(crate) fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     let kept = Option::<Metadata>::deserialize(deserializer)?.unwrap_or_default();
     Ok(ObjectMeta {
         name: kept.name,
@@ -180,6 +182,8 @@ fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D:
         resource_version: kept.resource_version,
         creation_timestamp: kept.creation_timestamp,
         deletion_timestamp: kept.deletion_timestamp,
+        deletion_grace_period_seconds: kept.deletion_grace_period_seconds,
+        finalizers: kept.finalizers,
         labels: kept.labels,
         annotations: kept.annotations,
         ..ObjectMeta::default()
@@ -230,36 +234,38 @@ fn our_annotations<'de, D: Deserializer<'de>>(
 
 macro_rules! resource {
     ($type:ty, $kind:literal, $plural:literal, $scope:ty) => {
-        impl Resource for $type {
+        impl kube::Resource for $type {
             type DynamicType = ();
             type Scope = $scope;
 
-            fn kind((): &()) -> Cow<'_, str> {
+            fn kind((): &()) -> std::borrow::Cow<'_, str> {
                 $kind.into()
             }
 
-            fn group((): &()) -> Cow<'_, str> {
+            fn group((): &()) -> std::borrow::Cow<'_, str> {
                 "".into()
             }
 
-            fn version((): &()) -> Cow<'_, str> {
+            fn version((): &()) -> std::borrow::Cow<'_, str> {
                 "v1".into()
             }
 
-            fn plural((): &()) -> Cow<'_, str> {
+            fn plural((): &()) -> std::borrow::Cow<'_, str> {
                 $plural.into()
             }
 
-            fn meta(&self) -> &ObjectMeta {
+            fn meta(&self) -> &kube::core::ObjectMeta {
                 &self.metadata
             }
 
-            fn meta_mut(&mut self) -> &mut ObjectMeta {
+            fn meta_mut(&mut self) -> &mut kube::core::ObjectMeta {
                 &mut self.metadata
             }
         }
     };
 }
+
+pub(crate) use resource;
 
 resource!(Pod, "Pod", "pods", NamespaceResourceScope);
 resource!(Node, "Node", "nodes", ClusterResourceScope);

@@ -9,11 +9,14 @@
 //! whoever computes them and when.
 
 mod end;
+mod pod;
 
-use gpushare_core::PodUid;
+use gpushare_core::record::RecordError;
+use gpushare_core::{CardId, PodUid};
 use thiserror::Error;
 
 pub use self::end::{Times, end};
+pub use self::pod::{Terms, booking, times};
 use crate::Seconds;
 use crate::journal::Leg;
 use crate::money::{Amount, MoneyError, Rate};
@@ -78,6 +81,12 @@ pub enum MeterError {
     Money(#[from] MoneyError),
     #[error(transparent)]
     Period(#[from] PeriodError),
+    #[error("the allocation record of pod {pod} cannot be believed: {source}")]
+    Record { pod: PodUid, source: RecordError },
+    #[error(
+        "pod {pod} holds card {card}, which its node does not show, so its model and size are not known"
+    )]
+    UnknownCard { pod: PodUid, card: CardId },
 }
 
 /// What is still to be charged. `through` is up to where the ledger has charged this pod already.

@@ -1,0 +1,101 @@
+//! Pods as the meter reads them: what the others read, and the times that tell when something was held.
+//!
+//! A type of its own, because the extender's watch of tens of thousands of pods has no use for container statuses.
+
+use gpushare_core::dialect::Dialects;
+use gpushare_core::names;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::ResourceExt;
+use serde::Deserialize;
+
+use crate::convert::PodFacts;
+use crate::slim;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Pod {
+    #[serde(default, deserialize_with = "slim::metadata")]
+    pub metadata: ObjectMeta,
+    #[serde(default, deserialize_with = "slim::or_default")]
+    pub spec: slim::PodSpec,
+    #[serde(default, deserialize_with = "slim::or_default")]
+    pub status: Status,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    #[serde(default)]
+    pub phase: Option<String>,
+    #[serde(default)]
+    pub start_time: Option<Time>,
+    #[serde(default, deserialize_with = "slim::or_default")]
+    pub conditions: Vec<Condition>,
+    #[serde(default, deserialize_with = "slim::or_default")]
+    pub init_container_statuses: Vec<Container>,
+    #[serde(default, deserialize_with = "slim::or_default")]
+    pub container_statuses: Vec<Container>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    #[serde(default, rename = "type")]
+    pub kind: String,
+    #[serde(default)]
+    pub status: String,
+    #[serde(default)]
+    pub last_transition_time: Option<Time>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Container {
+    #[serde(default, deserialize_with = "slim::or_default")]
+    pub state: State,
+    #[serde(default, deserialize_with = "slim::or_default")]
+    pub last_state: State,
+}
+
+/// Waiting is neither.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct State {
+    #[serde(default)]
+    pub running: Option<Running>,
+    #[serde(default)]
+    pub terminated: Option<Terminated>,
+}
+
+/// That it is there says enough.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Running {}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Terminated {
+    #[serde(default)]
+    pub finished_at: Option<Time>,
+}
+
+impl Pod {
+    pub fn facts(&self, dialects: &Dialects) -> PodFacts {
+        let pod = slim::Pod {
+            metadata: self.metadata.clone(),
+            spec: self.spec.clone(),
+            status: slim::PodStatus {
+                phase: self.status.phase.clone(),
+                start_time: self.status.start_time.clone(),
+                nominated_node_name: None,
+            },
+        };
+        PodFacts::new(&pod, dialects)
+    }
+
+    /// Its object waits for its last charge.
+    pub fn awaits_metering(&self) -> bool {
+        self.finalizers()
+            .iter()
+            .any(|finalizer| finalizer == names::METERING)
+    }
+}
+
+slim::resource!(Pod, "Pod", "pods", kube::core::NamespaceResourceScope);

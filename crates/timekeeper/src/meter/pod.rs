@@ -1,0 +1,109 @@
+//! A pod of the API server as a booking.
+
+use gpushare_core::card::Card;
+use gpushare_core::{Classes, PodUid};
+use gpushare_kube::convert::PodFacts;
+use gpushare_kube::metering::{Container, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+
+use super::end::{Times, end};
+use super::{Booking, MeterError};
+use crate::Seconds;
+use crate::price::{Formula, Holding, Prices, rate};
+
+/// By what a booking is priced.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms<'a> {
+    pub prices: &'a Prices,
+    pub formula: Formula,
+}
+
+/// The times that stand on a pod.
+pub fn times(pod: &Pod) -> Times {
+    let status = &pod.status;
+    let conditions = || status.conditions.iter();
+    let scheduled = conditions()
+        .filter(|condition| condition.kind == "PodScheduled" && condition.status == "True")
+        .find_map(|condition| condition.last_transition_time.as_ref());
+    // The kubelet notes no bind where no scheduler was asked.
+    let bound = scheduled
+        .or(status.start_time.as_ref())
+        .or(pod.metadata.creation_timestamp.as_ref());
+    let containers = status
+        .init_container_statuses
+        .iter()
+        .chain(&status.container_statuses);
+    let no_grace = pod.metadata.deletion_grace_period_seconds == Some(0);
+    let deleted = pod.metadata.deletion_timestamp.as_ref();
+    Times {
+        bound: bound.map_or(0, seconds),
+        ended: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
+        finished: containers.filter_map(finished).collect(),
+        conditions: conditions()
+            .filter_map(|condition| condition.last_transition_time.as_ref().map(seconds))
+            .collect(),
+        released: deleted.filter(|_| no_grace).map(seconds),
+        vanished: None,
+    }
+}
+
+/// When a container finished, or nothing if that is not known; nothing at all for one that never started. One that
+/// waits for its next start has finished for now.
+fn finished(container: &Container) -> Option<Option<Seconds>> {
+    if container.state.running.is_some() {
+        return Some(None);
+    }
+    let terminated = container
+        .state
+        .terminated
+        .as_ref()
+        .or(container.last_state.terminated.as_ref());
+    // A kubelet that lost track of a container writes the beginning of time.
+    let told = |time: &Time| Some(seconds(time)).filter(|seconds| *seconds > 0);
+    terminated.map(|terminated| terminated.finished_at.as_ref().and_then(told))
+}
+
+/// What is booked for a pod and until when. Nothing for pods that hold nothing.
+pub fn booking(
+    pod: &Pod,
+    facts: &PodFacts,
+    classes: &Classes,
+    cards: &[Card],
+    terms: Terms<'_>,
+) -> Result<Option<Booking>, MeterError> {
+    let uid = &facts.uid;
+    let Some(bound) = facts.bound(classes) else {
+        return Ok(None);
+    };
+    let bound = bound.map_err(|source| MeterError::Record {
+        pod: uid.clone(),
+        source,
+    })?;
+    let mut holdings = Vec::new();
+    for (id, hold) in bound.placement.charges(&bound.ask) {
+        let card = cards.iter().find(|card| card.id == id);
+        let card = card.ok_or_else(|| MeterError::UnknownCard {
+            pod: uid.clone(),
+            card: id,
+        })?;
+        holdings.extend(Holding::new(card, &hold));
+    }
+    let times = times(pod);
+    Ok(Some(Booking {
+        pod: PodUid::new(uid.as_str()),
+        namespace: facts.namespace.clone(),
+        name: pod.name_any(),
+        begin: times.bound,
+        end: end(&times),
+        rate: rate(&holdings, terms.prices, terms.formula)?,
+        formula: terms.formula.to_string(),
+    }))
+}
+
+fn seconds(time: &Time) -> Seconds {
+    time.0.as_second()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+use gpushare_core::dialect::Dialects;
+use gpushare_core::gpu::{self, AliyunUnit};
+use gpushare_core::record::Record;
+use gpushare_core::{Amounts, CardId, NodeName, Placement};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Times on the pod, in seconds of a minute.
+fn at(second: u32) -> String {
+    format!("2026-11-16T10:00:{second:02}Z")
+}
+
+fn second(seconds: Seconds) -> Seconds {
+    let base: jiff::Timestamp = "2026-11-16T10:00:00Z".parse().unwrap();
+    seconds - base.as_second()
+}
+
+fn read(status: &Value) -> Pod {
+    let mut status = status.clone();
+    status["conditions"] = json!([
+        {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(5)},
+        {"type": "Ready", "status": "False", "lastTransitionTime": at(40)},
+    ]);
+    serde_json::from_value(json!({
+        "metadata": {"name": "p", "namespace": "a", "uid": "u", "creationTimestamp": at(1)},
+        "status": status,
+    }))
+    .unwrap()
+}
+
+fn running() -> Value {
+    json!({"state": {"running": {"startedAt": at(10)}}, "lastState": {}})
+}
+
+fn finished_at(second: u32) -> Value {
+    json!({"state": {"terminated": {"exitCode": 0, "startedAt": at(10), "finishedAt": at(second)}}})
+}
+
+fn ends(status: &Value) -> Option<Seconds> {
+    end(&times(&read(status))).map(second)
+}
+
+#[test]
+fn a_pod_holds_from_its_bind_until_all_its_containers_have_finished() {
+    let alive = json!({"phase": "Running", "containerStatuses": [finished_at(20), running()]});
+    assert_eq!(second(times(&read(&alive)).bound), 5);
+    assert_eq!(ends(&alive), None);
+    let ended = json!({"phase": "Succeeded",
+        "initContainerStatuses": [finished_at(35)], "containerStatuses": [finished_at(20), finished_at(30)]});
+    assert_eq!(ends(&ended), Some(35));
+}
+
+#[test]
+fn a_crash_loop_holds_on_and_ends_with_its_last_crash() {
+    let crashed = json!({"state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": {"terminated": {"exitCode": 1, "finishedAt": at(22)}}, "restartCount": 7});
+    assert_eq!(
+        ends(&json!({"phase": "Running", "containerStatuses": [crashed]})),
+        None
+    );
+    assert_eq!(
+        ends(&json!({"phase": "Failed", "containerStatuses": [crashed]})),
+        Some(22)
+    );
+}
+
+#[test]
+fn a_pod_whose_kubelet_told_no_finish_ends_with_the_last_word_about_it() {
+    let unknown = json!({"state": {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown",
+        "startedAt": null, "finishedAt": null}}});
+    assert_eq!(
+        ends(&json!({"phase": "Failed", "containerStatuses": [unknown]})),
+        Some(40)
+    );
+    assert_eq!(
+        ends(&json!({"phase": "Failed", "containerStatuses": [running()]})),
+        Some(40)
+    );
+    assert_eq!(
+        ends(&json!({"phase": "Failed", "containerStatuses": null})),
+        Some(40)
+    );
+}
+
+#[test]
+fn a_pod_that_only_the_finalizer_keeps_has_ended() {
+    let mut pod = read(&json!({"phase": "Running", "containerStatuses": [running()]}));
+    pod.metadata.finalizers = Some(vec!["gpushare.io/metering".to_owned()]);
+    assert!(pod.awaits_metering());
+    pod.metadata.deletion_timestamp = Some(Time(at(50).parse().unwrap()));
+    pod.metadata.deletion_grace_period_seconds = Some(30);
+    assert_eq!(end(&times(&pod)), None);
+    pod.metadata.deletion_grace_period_seconds = Some(0);
+    assert_eq!(end(&times(&pod)).map(second), Some(50));
+}
+
+const CARD: &str = "GPU-1";
+
+fn card(model: &str) -> Card {
+    Card {
+        id: CardId::new(CARD),
+        class: gpu::CLASS.into(),
+        index: 0,
+        model: model.into(),
+        capacity: Amounts::of(gpu::MEMORY, 16_384).with(gpu::CORE, 100),
+        healthy: true,
+    }
+}
+
+/// A pod with an init container of 8 GiB and a container of 4 GiB on one card, bound and running.
+fn bound(dialects: &Dialects, record_uid: &str) -> Pod {
+    let container = |name: &str, mib: u32| json!({"name": name, "resources": {"limits": {"gpushare.io/gpu": "1", "gpushare.io/gpu-mem": mib.to_string()}}});
+    let mut pod = json!({
+        "metadata": {"name": "p", "namespace": "a", "uid": "u", "annotations": {}},
+        "spec": {"nodeName": "n", "initContainers": [container("i", 8_192)], "containers": [container("c", 4_096)]},
+        "status": {"phase": "Running", "startTime": at(7), "containerStatuses": [running()]},
+    });
+    let asking: Pod = serde_json::from_value(pod.clone()).unwrap();
+    let ask = asking.facts(dialects).ask.unwrap().unwrap();
+    let placement = Placement::on_one_card(&ask, &CardId::new(CARD));
+    let record = Record::new(
+        PodUid::new(record_uid),
+        NodeName::new("n"),
+        &gpu::classes(),
+        &placement,
+    );
+    pod["metadata"]["annotations"]["gpushare.io/allocation"] = json!(record.encode());
+    serde_json::from_value(pod).unwrap()
+}
+
+fn book(pod: &Pod, cards: &[Card]) -> Result<Option<Booking>, MeterError> {
+    let dialects = gpu::dialects(AliyunUnit::GiB);
+    let prices = Prices::new([("T4", crate::money::Rate::parse_price("3").unwrap())]);
+    let terms = Terms {
+        prices: &prices,
+        formula: Formula::Max,
+    };
+    booking(pod, &pod.facts(&dialects), &gpu::classes(), cards, terms)
+}
+
+#[test]
+fn a_pod_pays_for_its_peak_on_each_card_at_the_price_of_the_model() {
+    let pod = bound(&gpu::dialects(AliyunUnit::GiB), "u");
+    let booking = book(&pod, &[card("T4")]).unwrap().unwrap();
+    assert_eq!(booking.rate.micros(), 1_500_000);
+    assert_eq!(second(booking.begin), 7);
+    assert_eq!(booking.end, None);
+    assert_eq!(
+        (booking.namespace.as_str(), booking.name.as_str()),
+        ("a", "p")
+    );
+    assert_eq!(
+        book(&pod, &[card("A10")]).unwrap().unwrap().rate.micros(),
+        500_000
+    );
+}
+
+#[test]
+fn what_cannot_be_believed_or_priced_is_said_and_not_guessed() {
+    let dialects = gpu::dialects(AliyunUnit::GiB);
+    let forged = book(&bound(&dialects, "another"), &[card("T4")]).unwrap_err();
+    assert!(matches!(forged, MeterError::Record { .. }), "{forged}");
+    let gone = book(&bound(&dialects, "u"), &[]).unwrap_err();
+    assert!(matches!(gone, MeterError::UnknownCard { .. }), "{gone}");
+}
+
+#[test]
+fn a_pod_without_a_booking_pays_nothing() {
+    let mut pod = bound(&gpu::dialects(AliyunUnit::GiB), "u");
+    pod.metadata.annotations = None;
+    assert_eq!(book(&pod, &[card("T4")]), Ok(None));
+}
