@@ -8,6 +8,7 @@ pub mod forecast;
 pub mod journal;
 pub mod meter;
 pub mod money;
+pub mod opening;
 pub mod period;
 pub mod policy;
 pub mod price;

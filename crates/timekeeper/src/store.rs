@@ -127,6 +127,7 @@ pub enum Read {
     Balance { budget: String, counted: Span },
     Statement { namespace: String, span: Span },
     Grants { budget: String },
+    Opened { budget: String },
     Audit,
 }
 
@@ -136,6 +137,7 @@ pub enum Found {
     Balance(Balance),
     Statement(Vec<Line>),
     Grants(Vec<(Seconds, Grant)>),
+    Opened(Option<Seconds>),
     Audit(Vec<String>),
 }
 
@@ -246,6 +248,15 @@ impl Ledger {
         let budget = budget.to_owned();
         match self.0.read(Read::Grants { budget }).await? {
             Found::Grants(grants) => Ok(grants),
+            other => Err(StoreError::answer(&other)),
+        }
+    }
+
+    /// Where the latest period begins for which a budget got its amount.
+    pub async fn opened(&self, budget: &str) -> Result<Option<Seconds>, StoreError> {
+        let budget = budget.to_owned();
+        match self.0.read(Read::Opened { budget }).await? {
+            Found::Opened(slot) => Ok(slot),
             other => Err(StoreError::answer(&other)),
         }
     }

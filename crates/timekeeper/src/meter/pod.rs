@@ -3,7 +3,7 @@
 use gpushare_core::card::Card;
 use gpushare_core::{Classes, PodUid};
 use gpushare_kube::convert::PodFacts;
-use gpushare_kube::metering::{Container, Pod};
+use gpushare_kube::metering::{Container, Pod, Terminated};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
@@ -39,7 +39,10 @@ pub fn times(pod: &Pod) -> Times {
     Times {
         bound: bound.map_or(0, seconds),
         ended: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
-        finished: containers.filter_map(finished).collect(),
+        finished: containers
+            .filter(|container| started(container))
+            .map(finished)
+            .collect(),
         conditions: conditions()
             .filter_map(|condition| condition.last_transition_time.as_ref().map(seconds))
             .collect(),
@@ -48,20 +51,27 @@ pub fn times(pod: &Pod) -> Times {
     }
 }
 
-/// When a container finished, or nothing if that is not known; nothing at all for one that never started. One that
-/// waits for its next start has finished for now.
-fn finished(container: &Container) -> Option<Option<Seconds>> {
+fn started(container: &Container) -> bool {
+    container.state.running.is_some() || terminated(container).is_some()
+}
+
+/// One that waits for its next start has ended for now.
+fn terminated(container: &Container) -> Option<&Terminated> {
+    let (now, before) = (
+        &container.state.terminated,
+        &container.last_state.terminated,
+    );
+    now.as_ref().or(before.as_ref())
+}
+
+/// When a container finished; nothing if it has not, or if that is not known.
+fn finished(container: &Container) -> Option<Seconds> {
     if container.state.running.is_some() {
-        return Some(None);
+        return None;
     }
-    let terminated = container
-        .state
-        .terminated
-        .as_ref()
-        .or(container.last_state.terminated.as_ref());
+    let at = terminated(container)?.finished_at.as_ref()?;
     // A kubelet that lost track of a container writes the beginning of time.
-    let told = |time: &Time| Some(seconds(time)).filter(|seconds| *seconds > 0);
-    terminated.map(|terminated| terminated.finished_at.as_ref().and_then(told))
+    Some(seconds(at)).filter(|seconds| *seconds > 0)
 }
 
 /// What is booked for a pod and until when. Nothing for pods that hold nothing.

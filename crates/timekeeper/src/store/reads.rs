@@ -121,3 +121,15 @@ pub(super) async fn grants<T: Transaction>(
     };
     rows.iter().map(grant).collect()
 }
+
+/// Where the latest slot begins that got its budget's amount.
+pub(super) async fn opened<T: Transaction>(
+    tx: &mut T,
+    budget: &str,
+) -> Result<Option<Seconds>, StoreError> {
+    let sql = "SELECT MAX(slot.slot_s) FROM accounts source \
+        JOIN transfers t ON t.from_account = source.id JOIN accounts slot ON slot.id = t.to_account \
+        WHERE source.kind = 'amounts' AND source.name = $1";
+    let rows = tx.query(sql, &[budget.into()]).await?;
+    rows.first().map_or(Ok(None), |row| optional_int(row, 0))
+}

@@ -76,6 +76,7 @@ pub(super) async fn read<T: Transaction>(tx: &mut T, read: &Read) -> Result<Foun
             .await
             .map(Found::Statement),
         Read::Grants { budget } => reads::grants(tx, budget).await.map(Found::Grants),
+        Read::Opened { budget } => reads::opened(tx, budget).await.map(Found::Opened),
         Read::Audit => audit::audit(tx).await.map(Found::Audit),
     }
 }

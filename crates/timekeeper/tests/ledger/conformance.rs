@@ -5,7 +5,10 @@ use gpushare_timekeeper::Seconds;
 use gpushare_timekeeper::journal::Leg;
 use gpushare_timekeeper::meter::Charge;
 use gpushare_timekeeper::money::{Amount, Rate};
-use gpushare_timekeeper::period::Span;
+use gpushare_timekeeper::opening;
+use gpushare_timekeeper::period::{Calendar, Schedule, Span};
+use gpushare_timekeeper::policy::{Exhaustion, Policy};
+use gpushare_timekeeper::price::{Formula, Prices};
 use gpushare_timekeeper::store::{
     Balance, Batch, Change, Epoch, Grant, Ledger, Outcome, Settlement, StoreError,
 };
@@ -44,6 +47,7 @@ on_both_databases!(
     an_amount_is_issued_once_and_follows_its_budget,
     a_grant_is_given_once_and_has_an_author_and_a_reason,
     what_is_left_is_carried_over_once_up_to_the_cap,
+    periods_open_alike_after_an_outage_and_step_by_step,
     a_statement_is_exact_to_the_second_for_any_time,
     namespaces_without_a_budget_are_metered_too,
     everything_is_there_after_opening_again,
@@ -413,6 +417,37 @@ async fn what_is_left_is_carried_over_once_up_to_the_cap(database: Database) {
         writing.record(vec![carry(0, 1)]).await,
         Err(StoreError::Refused(_))
     ));
+    writing.consistent().await;
+}
+
+async fn periods_open_alike_after_an_outage_and_step_by_step(database: Database) {
+    const DAY: Seconds = 86_400;
+    let writing = Writing::open(&database).await;
+    let policy = Policy {
+        amount: amount(100),
+        schedule: Schedule::calendar(Calendar::Day, "UTC").unwrap(),
+        rollover_cap: amount(150),
+        prices: Prices::default(),
+        formula: Formula::Max,
+        when_exhausted: Exhaustion::Demote,
+    };
+    let open = async |budget: &str, now: Seconds| {
+        let opened = writing.ledger.opened(budget).await.unwrap();
+        let steps = opening::open(budget, &policy, opened, now).unwrap();
+        writing.record(steps).await.unwrap()
+    };
+    open("outage", 0).await;
+    open("outage", 4 * DAY).await;
+    for hour in 0..=4 * 24 {
+        open("steady", hour * 3_600).await;
+    }
+    for budget in ["outage", "steady"] {
+        let today = policy.schedule.slot(4 * DAY).unwrap();
+        let balance = writing.ledger.balance(budget, today).await.unwrap();
+        assert_eq!(balance.supplied, amount(250), "{budget}");
+        let again = open(budget, 4 * DAY).await;
+        assert_eq!(again, [Outcome::AlreadyThere], "{budget}");
+    }
     writing.consistent().await;
 }
 
