@@ -9,8 +9,8 @@ use super::*;
 use crate::webhook::decide::Rules;
 
 /// As a real API server sends them: a pod by name, and one of a ReplicaSet, which has only the beginning of one.
-const NAMED: &str = include_str!("../../../tests/samples/admission/named.json");
-const GENERATED: &str = include_str!("../../../tests/samples/admission/generated.json");
+const NAMED: &str = include_str!("../../../tests/reviews/named.json");
+const GENERATED: &str = include_str!("../../../tests/reviews/generated.json");
 
 fn webhook() -> Webhook {
     let rules = Rules {
