@@ -27,19 +27,17 @@ const TIMING: Timing = Timing {
 type Written = Arc<Mutex<Option<Value>>>;
 
 pub(crate) fn check(data: &[u8]) -> Verdict {
-    let written = Written::default();
-    let lease = LeaseObject::new(
-        api_server(data.to_vec(), written.clone()),
-        "kube-system",
-        "extender",
-        Duration::from_secs(5),
-    );
-    let Ok(Some(seen)) = block_on(lease.read()) else {
-        return Verdict::Refused;
-    };
-    check_candidate(&seen);
-    check_write(&lease, &seen, data, &written);
-    Verdict::Accepted
+    block_on(async {
+        let written = Written::default();
+        let client = api_server(data.to_vec(), written.clone());
+        let lease = LeaseObject::new(client, "kube-system", "extender", Duration::from_secs(5));
+        let Ok(Some(seen)) = lease.read().await else {
+            return Verdict::Refused;
+        };
+        check_candidate(&seen);
+        check_write(&lease, &seen, data, &written).await;
+        Verdict::Accepted
+    })
 }
 
 /// An API server with this lease, which answers a write with what was written.
@@ -79,13 +77,13 @@ fn check_candidate(seen: &Seen) {
     }
 }
 
-fn check_write(lease: &LeaseObject, seen: &Seen, read: &[u8], written: &Written) {
+async fn check_write(lease: &LeaseObject, seen: &Seen, read: &[u8], written: &Written) {
     let claim = Claim {
         identity: ME,
         transitions: seen.lease.transitions.saturating_add(1),
         duration: TIMING.duration,
     };
-    let answer = block_on(lease.take(seen, claim, Timestamp::UNIX_EPOCH));
+    let answer = lease.take(seen, claim, Timestamp::UNIX_EPOCH).await;
     let renewed = answer.expect("the write is answered");
     assert!(
         renewed.is_none(),
