@@ -16,6 +16,7 @@ mod end;
 mod failover;
 mod packing;
 mod preemption;
+mod quota;
 mod race;
 mod restarts;
 mod shapes;
