@@ -49,6 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let suite = Suite {
             filters: arguments.filter.iter().map(String::as_str).collect(),
             env: Vec::new(),
+            show_output: false,
             threads: arguments.test_threads,
             logs: arguments.log_directory()?,
             products,
@@ -80,6 +81,8 @@ pub(crate) struct Suite<'a> {
     /// Only tests whose name contains one of these; all when there is none.
     pub(crate) filters: Vec<&'a str>,
     pub(crate) env: Vec<(&'a str, String)>,
+    /// Also what successful tests print.
+    pub(crate) show_output: bool,
     pub(crate) threads: u32,
     pub(crate) logs: Option<PathBuf>,
     pub(crate) products: Products,
@@ -121,6 +124,7 @@ impl Suite<'_> {
         for mut command in self.products.tests_of(package, start)? {
             command.arg(format!("--test-threads={}", self.threads));
             command.args(&self.filters);
+            command.args(self.show_output.then_some("--show-output"));
             command.envs(self.env.iter().map(|(name, value)| (name, value)));
             if let Some(logs) = &self.logs {
                 command.env("GPUSHARE_RIG_LOGS", logs);

@@ -1,52 +1,108 @@
-//! `cargo xtask soak`: races and crashes, for longer than CI has time.
+//! `cargo xtask soak`: races, crashes and changes of the leader, for longer than CI has time.
 
 use anyhow::Result;
 use gpushare_rig::{Binaries, host};
 
 use crate::cargo::{Products, cargo};
 use crate::e2e::{FEATURES, Suite};
+use crate::fuzz;
 use crate::steps::Steps;
 
-/// Explore orders of events, and run the race and crash scenarios, at full length
+/// Explore orders of events, run property tests, fuzzing, races, crashes and failovers at full length
 ///
-/// The same tests as in `cargo xtask test` and `cargo xtask e2e`, with more orders, rounds and kills. Run
-/// it before you call anything about bookings or identity done.
+/// The same tests as in `cargo xtask test` and `cargo xtask e2e`, with more orders, cases, seconds, rounds
+/// and kills, chosen anew each time; each prints what it went through. Run it before you call anything
+/// about bookings or identity done. A number of 0 leaves a part out.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
+    /// Orders of events to explore for each way in which extenders live and end
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    orders: u32,
+    /// Cases of each property that does not set its own number
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    cases: u32,
+    /// Seconds of fuzzing for each parser
+    #[arg(long, value_name = "N", default_value_t = 120)]
+    seconds: u32,
     /// Rounds of a hundred equal pods
     #[arg(long, value_name = "N", default_value_t = 20)]
     rounds: u32,
     /// Kills of the extender at each kind of moment; sixty pods allow for 25
-    #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=25))]
+    #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u32).range(0..=25))]
     kills: u32,
-    /// Orders of events to explore for each way in which extenders live and end, chosen anew each time
-    #[arg(long, value_name = "N", default_value_t = 20_000)]
-    orders: u32,
+    /// How often the leader of two extenders is killed, ended and frozen under load
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    failovers: u32,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     host::check()?;
     let mut steps = Steps::default();
-    steps.run("orders of events", |tests| {
-        let mut explore = cargo();
-        explore.args(["test", "--workspace", "--lib", "explore::books"]);
-        explore.env("GPUSHARE_SOAK_ORDERS", arguments.orders.to_string());
-        tests.run(&mut explore)
-    });
+    if arguments.orders > 0 {
+        steps.run("orders of events", |tests| {
+            let mut explore = cargo();
+            explore.args(["test", "--workspace", "--lib", "explore::books"]);
+            explore.args(["--", "--show-output"]);
+            explore.env("GPUSHARE_SOAK_ORDERS", arguments.orders.to_string());
+            tests.run(&mut explore)
+        });
+    }
+    if arguments.cases > 0 {
+        println!("{} cases of each property", arguments.cases);
+        steps.run("properties", |tests| {
+            let mut properties = cargo();
+            properties.args(["test", "--lib", "--test", "it"]);
+            properties.args(["-p", "gpushare-core", "-p", "gpushare-control"]);
+            properties.args(["--", "--skip", "explore::"]);
+            properties.env("PROPTEST_CASES", arguments.cases.to_string());
+            tests.run(&mut properties)
+        });
+    }
+    if arguments.seconds > 0 {
+        steps.run("fuzzing", |_| fuzz::search_all(arguments.seconds));
+    }
+    if arguments.scenarios() {
+        on_clusters(arguments, &mut steps);
+    }
+    steps.finish(None)
+}
+
+impl Arguments {
+    fn scenarios(&self) -> bool {
+        self.rounds + self.kills + self.failovers > 0
+    }
+}
+
+fn on_clusters(arguments: &Arguments, steps: &mut Steps) {
     let binaries = steps.run("cluster programs", |_| Binaries::ensure());
     let products = steps.run("build", |_| Products::build(&FEATURES));
-    if let (Some(_), Some(products)) = (binaries, products) {
-        let suite = Suite {
-            filters: vec!["race::", "crash::"],
-            env: vec![
-                ("GPUSHARE_SOAK_ROUNDS", arguments.rounds.to_string()),
-                ("GPUSHARE_SOAK_KILLS", arguments.kills.to_string()),
-            ],
-            threads: 1,
-            logs: None,
-            products,
-        };
-        steps.run("scenarios", |tests| suite.run(tests, "e2e"));
+    let (Some(_), Some(products)) = (binaries, products) else {
+        return;
+    };
+    let mut suite = Suite {
+        filters: Vec::new(),
+        env: vec![
+            ("GPUSHARE_SOAK_ROUNDS", arguments.rounds.to_string()),
+            ("GPUSHARE_SOAK_KILLS", arguments.kills.to_string()),
+        ],
+        show_output: true,
+        threads: 1,
+        logs: None,
+        products,
+    };
+    let parts = [
+        ("races", "race::", arguments.rounds.min(1)),
+        ("crashes", "crash::", arguments.kills.min(1)),
+        ("failovers", "failover::", arguments.failovers),
+    ];
+    for (name, filter, times) in parts {
+        suite.filters = vec![filter];
+        for time in 1..=times {
+            let name = match times {
+                1 => name.to_owned(),
+                _ => format!("{name} {time} of {times}"),
+            };
+            steps.run(&name, |tests| suite.run(tests, "e2e"));
+        }
     }
-    steps.finish(Some("race or crash"))
 }

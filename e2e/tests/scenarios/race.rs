@@ -17,7 +17,8 @@ const BINDS_AT_ONCE: usize = 16;
 #[test]
 fn a_hundred_equal_pods_bound_in_any_order_each_see_the_card_of_their_record() {
     let world = World::start(&[13 * 1024; 8]);
-    for round in 0..e2e::setting("GPUSHARE_SOAK_ROUNDS", ROUNDS) {
+    let rounds = e2e::setting("GPUSHARE_SOAK_ROUNDS", ROUNDS);
+    for round in 0..rounds {
         let history = History::record(&world);
         create(&world, round);
         bind_shuffled(&world, round);
@@ -39,6 +40,7 @@ fn a_hundred_equal_pods_bound_in_any_order_each_see_the_card_of_their_record() {
         });
         history.assert_never_over(&world.card_sizes());
     }
+    println!("{rounds} rounds of {PODS} equal pods: each saw its own card");
 }
 
 /// Pods that no scheduler serves: the test binds them itself.
