@@ -135,7 +135,10 @@ impl Known {
             return Some(Err("the room is being claimed; try again".to_owned()));
         }
         let offer = nodes.get(claim.node().as_str());
-        let Some(offer) = offer.filter(|offer| offer.violations == 0) else {
+        let sensible = |offer: &&Offer| {
+            offer.violations == 0 && !self.knows_elsewhere(&offer.victims, claim.node())
+        };
+        let Some(offer) = offer.filter(sensible) else {
             return Some(Ok(PreemptionResult::default()));
         };
         let left = claim.victims.iter().filter(|victim| {
@@ -182,6 +185,9 @@ impl Known {
         budgets: &Budgets,
         steps: &mut Steps,
     ) -> Option<(Cost, Correction)> {
+        if self.knows_elsewhere(&offer.victims, node) {
+            return None;
+        }
         let on_cards = |pod: &&PodUid| {
             let booking = self.ledger().booking(pod.as_str());
             booking.is_some_and(|booking| booking.node == *node)
@@ -224,6 +230,14 @@ impl Known {
         let priority = |pod: &PodUid| self.pod(pod.as_str()).map(|known| known.priority);
         victims.sort_by_key(|pod| std::cmp::Reverse(priority(pod)));
         Some((cost, Correction { proposal, victims }))
+    }
+
+    /// Whether one of these is booked on another node: then their going would not help on this one.
+    fn knows_elsewhere(&self, victims: &[PodUid], node: &NodeName) -> bool {
+        victims.iter().any(|victim| {
+            let booking = self.ledger().booking(victim.as_str());
+            booking.is_some_and(|booking| booking.node != *node)
+        })
     }
 
     /// Whether every one of these that we know has a lower priority.
