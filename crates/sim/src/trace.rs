@@ -206,11 +206,10 @@ pub fn read_arrivals(
         let mut sorted = nodes_in_order.clone();
         sorted.sort_unstable();
         sorted.dedup();
-        if sorted.len() != nodes {
-            let problem = format!(
-                "{} distinct node rows: expected each of {nodes} once",
-                sorted.len()
-            );
+        if sorted.len() != nodes || nodes_in_order.len() != nodes {
+            let (found, distinct) = (nodes_in_order.len(), sorted.len());
+            let problem =
+                format!("{found} node rows, {distinct} distinct: expected each of {nodes} once");
             return Err(source.problem(line, problem));
         }
         return Ok(Arrivals {

@@ -113,11 +113,15 @@ fn bad_arrivals_are_refused_with_place_and_expectation() {
         ),
         (
             "1\t0\t0\n",
-            "file:1: 1 distinct node rows: expected each of 2 once",
+            "file:1: 1 node rows, 1 distinct: expected each of 2 once",
         ),
         (
             "1\t0\t0,0\n",
-            "file:1: 1 distinct node rows: expected each of 2 once",
+            "file:1: 2 node rows, 1 distinct: expected each of 2 once",
+        ),
+        (
+            "1\t0\t1,1,0\n",
+            "file:1: 3 node rows, 2 distinct: expected each of 2 once",
         ),
         (
             "5\t0\t0,1\n6\t0\t0,1\n",
