@@ -97,7 +97,21 @@ fn wait_all_running(world: &World) -> Vec<Value> {
         let ready = |pod: &&Value| pod["status"]["containerStatuses"][0]["ready"] == json!(true);
         match pods.iter().filter(ready).count() {
             PODS => Ok(pods),
-            some => Err(format!("{some} of {PODS}")),
+            some => {
+                let waiting = pods.iter().find(|pod| !ready(pod)).map(state_of);
+                Err(format!("{some} of {PODS}, and not {waiting:?}"))
+            }
         }
     })
+}
+
+/// What the kubelet says of a pod that does not run.
+fn state_of(pod: &Value) -> String {
+    let (name, status) = (&pod["metadata"]["name"], &pod["status"]);
+    let container = &status["containerStatuses"][0];
+    let restarts = &container["restartCount"];
+    format!(
+        "{name}: {} {} {}, {restarts} restarts, before that {}",
+        status["phase"], status["reason"], container["state"], container["lastState"]
+    )
 }
