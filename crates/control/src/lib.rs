@@ -7,4 +7,5 @@ mod client;
 pub mod config;
 pub mod extender;
 pub mod leader;
+pub mod start;
 pub mod webhook;

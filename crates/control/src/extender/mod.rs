@@ -55,7 +55,7 @@ use sharing::Asks;
 use state::{Bells, Refused, State};
 use watch::{Nodes, Pods};
 
-pub use start::{StartError, start};
+pub use start::start;
 
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 const LARGE_BODIES: &str = "; set nodeCacheCapable: true so that the scheduler sends names only";

@@ -1,26 +1,14 @@
 //! Starting the extender: client, watches, servers.
 
 use gpushare_daemon::Tasks;
-use gpushare_daemon::serve::{self, Connections, ListenError};
-use gpushare_daemon::tls::{Tls, TlsError};
-use thiserror::Error;
+use gpushare_daemon::serve::{self, Connections};
+use gpushare_daemon::tls::Tls;
 
 use super::Extender;
-use crate::client::{self, ClientError};
+use crate::client;
 use crate::config::Config;
 use crate::leader::election::Election;
-
-#[derive(Debug, Error)]
-pub enum StartError {
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    #[error("cannot serve: {0}")]
-    Serve(#[from] std::io::Error),
-}
+use crate::start::StartError;
 
 /// Starts everything as services of the process.
 pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {

@@ -38,7 +38,7 @@ use pki::Keeper;
 use view::View;
 
 pub use pki::{Lifetimes, Settings};
-pub use start::{StartError, start};
+pub use start::start;
 
 /// The API server itself waits no longer.
 const BODY_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,28 +1,16 @@
 //! Starting the webhook: client, watches, certificates, servers.
 
 use gpushare_daemon::Tasks;
-use gpushare_daemon::serve::{self, Connections, ListenError};
+use gpushare_daemon::serve::{self, Connections};
 use gpushare_daemon::tls::{Slot, Tls, TlsError};
 use kube::Client;
-use thiserror::Error;
 
 use super::Webhook;
 use super::config::{Certificates, Config};
 use super::decide::Rules;
 use super::pki::Keeper;
-use crate::client::{self, ClientError};
-
-#[derive(Debug, Error)]
-pub enum StartError {
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    #[error("cannot serve: {0}")]
-    Serve(#[from] std::io::Error),
-}
+use crate::client;
+use crate::start::StartError;
 
 /// Starts everything as services of the process.
 pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {
