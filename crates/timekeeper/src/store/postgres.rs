@@ -66,11 +66,8 @@ impl Store for Postgres {
                     Err(problem) => Err(problem),
                 };
                 tries += 1;
-                match outcome {
-                    Err(problem) if passes(&problem) && tries < TRIES => {
-                        pause(&problem, tries).await;
-                    }
-                    other => return other,
+                if let Some(outcome) = settled(outcome, tries).await {
+                    return outcome;
                 }
             }
         })
@@ -86,24 +83,24 @@ impl Store for Postgres {
                     Err(problem) => Err(problem),
                 };
                 tries += 1;
-                match outcome {
-                    Err(problem) if passes(&problem) && tries < TRIES => {
-                        pause(&problem, tries).await;
-                    }
-                    other => return other,
+                if let Some(outcome) = settled(outcome, tries).await {
+                    return outcome;
                 }
             }
         })
     }
 }
 
-fn passes(problem: &StoreError) -> bool {
-    matches!(problem, StoreError::Database { passing: true, .. })
-}
-
-async fn pause(problem: &StoreError, tries: u32) {
-    debug!(error = %problem, tries, "trying the ledger's transaction again");
-    tokio::time::sleep(PAUSE * tries).await;
+/// The outcome, if it is to stand. Nothing, after a while, if what went wrong may pass.
+async fn settled<T>(outcome: Result<T, StoreError>, tries: u32) -> Option<Result<T, StoreError>> {
+    match outcome {
+        Err(problem @ StoreError::Database { passing: true, .. }) if tries < TRIES => {
+            debug!(error = %problem, tries, "trying the ledger's transaction again");
+            tokio::time::sleep(PAUSE * tries).await;
+            None
+        }
+        outcome => Some(outcome),
+    }
 }
 
 async fn read_once(link: &mut Link, read: &Read) -> Result<Found, StoreError> {
