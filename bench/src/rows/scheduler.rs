@@ -28,7 +28,7 @@ use crate::process::{Extender, program};
 use crate::report::{Limit, PROFILE, Row, Unit};
 
 const TURNS: usize = 3;
-const PODS: usize = 400;
+const PODS: usize = 1_000;
 /// Requests at once when objects are made or removed.
 const AT_ONCE: usize = 32;
 const PATIENCE: Duration = Duration::from_mins(2);
