@@ -1,6 +1,8 @@
 //! `cargo xtask soak`: races, crashes and changes of the leader, for longer than CI has time.
 
-use anyhow::Result;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
 use gpushare_rig::{Binaries, host};
 
 use crate::cargo::{Products, cargo};
@@ -12,7 +14,8 @@ use crate::steps::Steps;
 ///
 /// The same tests as in `cargo xtask test` and `cargo xtask e2e`, with more orders, cases, seconds, rounds
 /// and kills, chosen anew each time; each prints what it went through. Run it before you call anything
-/// about bookings or identity done. A number of 0 leaves a part out.
+/// about bookings or identity done. It takes an hour and a half on two idle cores; a number of 0 leaves a
+/// part out, so that it can be run in parts.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Orders of events to explore for each way in which extenders live and end
@@ -22,7 +25,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     cases: u32,
     /// Seconds of fuzzing for each parser
-    #[arg(long, value_name = "N", default_value_t = 120)]
+    #[arg(long, value_name = "N", default_value_t = 30)]
     seconds: u32,
     /// Rounds of a hundred equal pods
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -31,12 +34,18 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u32).range(0..=25))]
     kills: u32,
     /// How often the leader of two extenders is killed, ended and frozen under load
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 5)]
     failovers: u32,
+    /// Where the clusters' logs are kept: a failure that takes hours to come must not be lost
+    #[arg(long, value_name = "DIR", default_value = "target/soak-logs")]
+    keep_logs: PathBuf,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     host::check()?;
+    // Absolute, because the tests run in other directories.
+    let logs = std::path::absolute(&arguments.keep_logs)
+        .with_context(|| format!("no path: {}", arguments.keep_logs.display()))?;
     let mut steps = Steps::default();
     if arguments.orders > 0 {
         steps.run("orders of events", |tests| {
@@ -62,7 +71,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         steps.run("fuzzing", |_| fuzz::search_all(arguments.seconds));
     }
     if arguments.scenarios() {
-        on_clusters(arguments, &mut steps);
+        println!("the clusters' logs go to {}", logs.display());
+        on_clusters(arguments, logs, &mut steps);
     }
     steps.finish(None)
 }
@@ -73,7 +83,7 @@ impl Arguments {
     }
 }
 
-fn on_clusters(arguments: &Arguments, steps: &mut Steps) {
+fn on_clusters(arguments: &Arguments, logs: PathBuf, steps: &mut Steps) {
     let binaries = steps.run("cluster programs", |_| Binaries::ensure());
     let products = steps.run("build", |_| Products::build(&FEATURES));
     let (Some(_), Some(products)) = (binaries, products) else {
@@ -87,7 +97,7 @@ fn on_clusters(arguments: &Arguments, steps: &mut Steps) {
         ],
         show_output: true,
         threads: 1,
-        logs: None,
+        logs: Some(logs),
         products,
     };
     let parts = [
