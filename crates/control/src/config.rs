@@ -1,5 +1,6 @@
 //! Configuration: flags and environment as typed, resolved once into what the program uses.
 
+mod leasing;
 mod reading;
 
 use std::net::SocketAddr;
@@ -9,17 +10,15 @@ use std::time::Duration;
 use clap::{ArgAction, Args, ValueEnum};
 use gpushare_core::dialect::Dialects;
 use gpushare_core::gpu::{self, AliyunUnit};
-use gpushare_core::lease::{Timing, TimingError};
 use gpushare_core::pack::Policy;
 use gpushare_daemon::logging;
 use gpushare_daemon::tls::TlsFiles;
 use gpushare_kube::bind::surely_over;
-use rustix::system::uname;
 use thiserror::Error;
-use uuid::Uuid;
 
 use crate::leader::election::Election;
 
+pub use leasing::{LeaseArgs, LeaseArgsError};
 pub use reading::{ReadingArgs, ReadingError};
 
 const MIB: usize = 1024 * 1024;
@@ -27,10 +26,6 @@ const LONGEST_BIND_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The flags as given; every one has an environment variable.
 #[derive(Args, Clone, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a flag that a user turns on or off by itself"
-)]
 pub struct RawConfig {
     /// Address to serve kube-scheduler on
     #[arg(long, env = "GPUSHARE_LISTEN", default_value = "127.0.0.1:12345")]
@@ -78,40 +73,12 @@ pub struct RawConfig {
     #[arg(long, env = "GPUSHARE_BIND_TIMEOUT", default_value = "2s", value_parser = duration)]
     pub bind_timeout: Duration,
 
-    /// Act only while this replica holds the lease; give =false only if no other extender can run
-    #[arg(
-        long, env = "GPUSHARE_LEADER_ELECT", default_value_t = true, action = ArgAction::Set,
-        num_args = 0..=1, require_equals = true, default_missing_value = "true"
-    )]
-    pub leader_elect: bool,
-
-    /// Namespace of the lease
-    #[arg(
-        long,
-        env = "GPUSHARE_LEASE_NAMESPACE",
-        default_value = "gpushare-system"
-    )]
-    pub lease_namespace: String,
+    #[command(flatten)]
+    pub lease: LeaseArgs,
 
     /// Name of the lease; the same for all replicas of one extender
     #[arg(long, env = "GPUSHARE_LEASE_NAME", default_value = "gpushare-extender")]
     pub lease_name: String,
-
-    /// How long a lease that is not renewed keeps the other replicas away, in whole seconds
-    #[arg(long, env = "GPUSHARE_LEASE_DURATION", default_value = "15s", value_parser = duration)]
-    pub lease_duration: Duration,
-
-    /// How long after its last renewal a leader goes on to act
-    #[arg(long, env = "GPUSHARE_LEASE_RENEW_DEADLINE", default_value = "10s", value_parser = duration)]
-    pub lease_renew_deadline: Duration,
-
-    /// Pause between two attempts to take or to renew the lease
-    #[arg(long, env = "GPUSHARE_LEASE_RETRY", default_value = "2s", value_parser = duration)]
-    pub lease_retry: Duration,
-
-    /// What this replica is called in the lease, before a random part; without it the host's name
-    #[arg(long, env = "POD_NAME")]
-    pub replica_name: Option<String>,
 
     /// Wake pods that were refused when they would fit; without it they wait until kube-scheduler tries
     /// them by itself
@@ -183,9 +150,7 @@ pub enum ConfigError {
     #[error(
         "--lease-duration, --lease-renew-deadline, --lease-retry and --bind-timeout do not go together: {0}"
     )]
-    Lease(#[from] TimingError),
-    #[error("--lease-namespace and --lease-name must not be empty")]
-    LeaseName,
+    Lease(LeaseArgsError),
     #[error(transparent)]
     Reading(#[from] ReadingError),
     #[error("--max-body-mib {0} is not between 1 and 1024")]
@@ -205,7 +170,9 @@ impl TryFrom<RawConfig> for Config {
             return Err(ConfigError::BindTimeout(raw.bind_timeout));
         }
         let dialects = raw.reading.dialects()?;
-        let election = raw.leader_elect.then(|| raw.election()).transpose()?;
+        let longest = surely_over(raw.bind_timeout);
+        let election = raw.lease.election(&raw.lease_name, longest);
+        let election = election.map_err(ConfigError::Lease)?;
         if !(1..=1024).contains(&raw.max_body_mib) {
             return Err(ConfigError::MaxBody(raw.max_body_mib));
         }
@@ -260,27 +227,6 @@ impl RawConfig {
             client_ca: self.client_ca.clone(),
         })
     }
-
-    fn election(&self) -> Result<Election, ConfigError> {
-        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let timing = Timing {
-            duration: millis(self.lease_duration),
-            renew_deadline: millis(self.lease_renew_deadline),
-            retry: millis(self.lease_retry),
-        };
-        timing.check(millis(surely_over(self.bind_timeout)))?;
-        if self.lease_namespace.is_empty() || self.lease_name.is_empty() {
-            return Err(ConfigError::LeaseName);
-        }
-        let host = || uname().nodename().to_string_lossy().into_owned();
-        let name = self.replica_name.clone().unwrap_or_else(host);
-        Ok(Election {
-            namespace: self.lease_namespace.clone(),
-            name: self.lease_name.clone(),
-            identity: format!("{name}_{}", Uuid::new_v4().simple()),
-            timing,
-        })
-    }
 }
 
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -292,6 +238,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use gpushare_core::lease::Timing;
 
     use super::*;
 

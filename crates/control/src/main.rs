@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
-use gpushare_control::{config, extender, webhook};
+use gpushare_control::{config, extender, timekeeper, webhook};
 use gpushare_daemon::{Tasks, logging};
 
 /// Longer than an open request may take to drain, shorter than a pod's usual grace period.
@@ -28,6 +28,8 @@ enum Role {
     Extender(Box<config::RawConfig>),
     /// Serve the API server: check, complete and rank pods that ask for GPUs before they exist
     Webhook(Box<webhook::config::RawConfig>),
+    /// Keep the ledger: charge what pods hold to budgets, and say how budgets stand
+    Timekeeper(Box<timekeeper::config::RawConfig>),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +53,11 @@ fn run(role: Role) -> anyhow::Result<()> {
             let config = webhook::config::Config::try_from(*raw)?;
             logging::init(config.log_format, &config.log_filter)?;
             until_the_end(async |tasks| Ok(webhook::start(config, tasks).await?))
+        }
+        Role::Timekeeper(raw) => {
+            let config = timekeeper::config::Config::try_from(*raw)?;
+            logging::init(config.log_format, &config.log_filter)?;
+            until_the_end(async |tasks| Ok(timekeeper::start(config, tasks).await?))
         }
     }
 }

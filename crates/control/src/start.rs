@@ -2,6 +2,7 @@
 
 use gpushare_daemon::serve::ListenError;
 use gpushare_daemon::tls::TlsError;
+use gpushare_timekeeper::store::{StoreError, with_causes};
 use thiserror::Error;
 
 use crate::client::ClientError;
@@ -14,6 +15,8 @@ pub enum StartError {
     Tls(#[from] TlsError),
     #[error(transparent)]
     Listen(#[from] ListenError),
+    #[error("{}", with_causes(.0))]
+    Store(#[from] StoreError),
     #[error("cannot serve: {0}")]
     Serve(#[from] std::io::Error),
 }

@@ -8,6 +8,7 @@
     reason = "KubeSchema repeats each struct inside a function"
 )]
 
+pub mod publish;
 mod schema;
 pub mod select;
 
@@ -269,6 +270,11 @@ pub mod condition {
     pub const PARENT_CYCLE: &str = "ParentCycle";
     pub const INVALID: &str = "InvalidSpec";
     pub const CHARGED: &str = "Charged";
+    /// Nothing remains. Its transition is since when, by the timekeeper's clock.
+    pub const EXHAUSTED: &str = "Exhausted";
+    pub const NOTHING_REMAINS: &str = "NothingRemains";
+    pub const ANCESTOR_EXHAUSTED: &str = "AncestorExhausted";
+    pub const WITHIN_BUDGET: &str = "WithinBudget";
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ pub mod claim;
 pub mod convert;
 pub mod document;
 pub mod evict;
+pub mod finalizer;
 pub mod gpu_budget;
 pub mod kinds;
 pub mod labels;

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use thiserror::Error;
 
@@ -59,37 +59,47 @@ impl Severity {
 }
 
 impl Notice {
-    fn event_name(&self) -> String {
-        format!("{}.{}", self.reason.to_ascii_lowercase(), self.pod)
-    }
-
     fn event(&self, now: Timestamp) -> Event {
-        Event {
-            metadata: ObjectMeta {
-                name: Some(self.event_name()),
-                namespace: Some(self.namespace.clone()),
-                ..ObjectMeta::default()
-            },
-            involved_object: ObjectReference {
-                api_version: Some("v1".to_owned()),
-                kind: Some("Pod".to_owned()),
-                name: Some(self.name.clone()),
-                namespace: Some(self.namespace.clone()),
-                uid: Some(self.pod.to_string()),
-                ..ObjectReference::default()
-            },
-            reason: Some(self.reason.to_owned()),
-            type_: Some(self.severity.name().to_owned()),
-            message: Some(shorten(&self.message)),
-            first_timestamp: Some(Time(now)),
-            last_timestamp: Some(Time(now)),
-            count: Some(1),
-            source: Some(EventSource {
-                component: Some(CONTROLLER.to_owned()),
-                ..EventSource::default()
-            }),
-            ..Event::default()
-        }
+        let about = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Pod".to_owned()),
+            name: Some(self.name.clone()),
+            namespace: Some(self.namespace.clone()),
+            uid: Some(self.pod.to_string()),
+            ..ObjectReference::default()
+        };
+        let said = (self.reason, self.severity, self.message.as_str());
+        event(CONTROLLER, &self.namespace, about, said, now)
+    }
+}
+
+/// The Event of an object and a reason, first said now.
+pub(crate) fn event(
+    controller: &str,
+    namespace: &str,
+    about: ObjectReference,
+    (reason, severity, message): (&str, Severity, &str),
+    now: Timestamp,
+) -> Event {
+    let uid = about.uid.as_deref().unwrap_or_default();
+    Event {
+        metadata: ObjectMeta {
+            name: Some(format!("{}.{uid}", reason.to_ascii_lowercase())),
+            namespace: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        },
+        reason: Some(reason.to_owned()),
+        type_: Some(severity.name().to_owned()),
+        message: Some(shorten(message)),
+        first_timestamp: Some(Time(now)),
+        last_timestamp: Some(Time(now)),
+        count: Some(1),
+        source: Some(EventSource {
+            component: Some(controller.to_owned()),
+            ..EventSource::default()
+        }),
+        involved_object: about,
+        ..Event::default()
     }
 }
 
@@ -102,7 +112,7 @@ pub async fn post(
     now: Timestamp,
 ) -> Result<(), NoticeError> {
     let (namespace, name) = (notice.namespace.clone(), notice.name.clone());
-    match tokio::time::timeout(TIMEOUT, write(client, notice, times, now)).await {
+    match tokio::time::timeout(TIMEOUT, write(client, &notice.event(now), times, now)).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(source)) => Err(NoticeError::Api {
             namespace,
@@ -113,26 +123,28 @@ pub async fn post(
     }
 }
 
-async fn write(
+/// Writes the Event, or brings the one of its name up to date.
+pub(crate) async fn write(
     client: &Client,
-    notice: &Notice,
+    event: &Event,
     times: u32,
     now: Timestamp,
 ) -> Result<(), kube::Error> {
-    let events: Api<Event> = Api::namespaced(client.clone(), &notice.namespace);
+    let events: Api<Event> =
+        Api::namespaced(client.clone(), &event.namespace().unwrap_or_default());
     let params = PostParams::default();
-    match events.create(&params, &notice.event(now)).await {
+    match events.create(&params, event).await {
         Err(kube::Error::Api(status)) if status.code == 409 => {}
         answer => return answer.map(|_event| ()),
     }
     let changed = Patch::Merge(json!({
-        "message": shorten(&notice.message),
+        "message": event.message,
         "lastTimestamp": Time(now),
         "count": times,
     }));
     let params = PatchParams::default();
     events
-        .patch(&notice.event_name(), &params, &changed)
+        .patch(&event.name_any(), &params, &changed)
         .await
         .map(|_event| ())
 }

@@ -99,6 +99,14 @@ where
     watcher(api, config).default_backoff()
 }
 
+/// Whether the API server does not know the kind at all.
+pub fn not_served(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status)) => status.code == 404,
+        _ => false,
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
     Listed,

@@ -7,7 +7,9 @@
 mod accounts;
 mod audit;
 mod charges;
+pub mod database;
 mod error;
+mod inventories;
 pub mod postgres;
 mod reads;
 mod retain;
@@ -23,7 +25,7 @@ use std::sync::Arc;
 
 use gpushare_core::PodUid;
 
-pub use self::error::StoreError;
+pub use self::error::{StoreError, with_causes};
 use crate::Seconds;
 use crate::journal::Leg;
 use crate::meter::Charge;
@@ -92,6 +94,11 @@ pub enum Change {
         cap: Amount,
     },
     Grant(Grant),
+    /// The cards of a node, for pods that outlive it; nothing forgets them.
+    Remember {
+        node: String,
+        cards: Option<String>,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -128,6 +135,7 @@ pub enum Read {
     Statement { namespace: String, span: Span },
     Grants { budget: String },
     Opened { budget: String },
+    Inventories,
     Audit,
 }
 
@@ -138,6 +146,7 @@ pub enum Found {
     Statement(Vec<Line>),
     Grants(Vec<(Seconds, Grant)>),
     Opened(Option<Seconds>),
+    Inventories(Vec<(String, String)>),
     Audit(Vec<String>),
 }
 
@@ -257,6 +266,14 @@ impl Ledger {
         let budget = budget.to_owned();
         match self.0.read(Read::Opened { budget }).await? {
             Found::Opened(slot) => Ok(slot),
+            other => Err(StoreError::answer(&other)),
+        }
+    }
+
+    /// The cards of nodes that were remembered, as their inventories were written.
+    pub async fn inventories(&self) -> Result<Vec<(String, String)>, StoreError> {
+        match self.0.read(Read::Inventories).await? {
+            Found::Inventories(inventories) => Ok(inventories),
             other => Err(StoreError::answer(&other)),
         }
     }

@@ -7,7 +7,7 @@ use gpushare_daemon::Tasks;
 use gpushare_kube::gpu_budget::GpuBudget;
 use gpushare_kube::kinds::{Namespace, PriorityClass};
 use gpushare_kube::labels::Labels;
-use gpushare_kube::watch::{Index, Which, follow};
+use gpushare_kube::watch::{Index, Which, follow, not_served};
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
 
@@ -152,12 +152,5 @@ impl<K: Followed> Index<K> for Following<'_> {
             return;
         }
         tracing::warn!(%error, kind = K::PLURAL, "a watch was interrupted; taking it up again");
-    }
-}
-
-fn not_served(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status)) => status.code == 404,
-        _ => false,
     }
 }

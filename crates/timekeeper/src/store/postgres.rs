@@ -18,7 +18,10 @@ use super::schema::{self, Files};
 use super::sql::{Row, Transaction, Value};
 use super::{Answer, Found, Read, Store, StoreError, Write, Written, run};
 
-const FILES: Files = &[include_str!("postgres/001.sql")];
+const FILES: Files = &[
+    include_str!("postgres/001.sql"),
+    include_str!("postgres/002.sql"),
+];
 /// Held while the schema is brought up to date, so that two replicas do not do it at once.
 const MIGRATION_LOCK: i64 = 0x6770_7573_6861_7265;
 /// So often is a transaction tried that others got in the way of.

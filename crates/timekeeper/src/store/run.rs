@@ -3,8 +3,8 @@
 
 use super::sql::{Transaction, number};
 use super::{
-    Batch, Change, Epoch, Found, Outcome, Read, StoreError, Write, Written, audit, charges, reads,
-    retain, supply,
+    Batch, Change, Epoch, Found, Outcome, Read, StoreError, Write, Written, audit, charges,
+    inventories, reads, retain, supply,
 };
 
 pub(super) async fn write<T: Transaction>(
@@ -62,6 +62,7 @@ async fn apply<T: Transaction>(
             cap,
         } => supply::rollover(tx, batch, budget, (*old, *new), *cap).await,
         Change::Grant(grant) => supply::grant(tx, batch, grant).await,
+        Change::Remember { node, cards } => inventories::remember(tx, node, cards.as_deref()).await,
     }
 }
 
@@ -77,6 +78,7 @@ pub(super) async fn read<T: Transaction>(tx: &mut T, read: &Read) -> Result<Foun
             .map(Found::Statement),
         Read::Grants { budget } => reads::grants(tx, budget).await.map(Found::Grants),
         Read::Opened { budget } => reads::opened(tx, budget).await.map(Found::Opened),
+        Read::Inventories => inventories::all(tx).await.map(Found::Inventories),
         Read::Audit => audit::audit(tx).await.map(Found::Audit),
     }
 }

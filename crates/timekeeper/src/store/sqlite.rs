@@ -18,7 +18,10 @@ use super::schema::{self, Files};
 use super::sql::{Row, Transaction, Value};
 use super::{Answer, Found, Read, Store, StoreError, Write, Written, run};
 
-const FILES: Files = &[include_str!("sqlite/001.sql")];
+const FILES: Files = &[
+    include_str!("sqlite/001.sql"),
+    include_str!("sqlite/002.sql"),
+];
 /// Requests that wait beyond this make the next ones wait.
 const QUEUE: usize = 1024;
 /// Requests that share one wait for the disk.

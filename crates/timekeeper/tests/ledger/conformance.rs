@@ -37,6 +37,7 @@ macro_rules! on_both_databases {
 pub(crate) use on_both_databases;
 
 on_both_databases!(
+    cards_are_remembered_until_they_are_forgotten,
     a_charge_is_written_once_however_often_it_is_sent,
     a_charge_that_does_not_join_is_refused_with_its_whole_batch,
     a_charge_is_paid_by_its_budget_and_counted_by_every_ancestor,
@@ -645,6 +646,22 @@ async fn writers_that_replace_each_other_all_the_time_charge_everything_once(dat
     assert_eq!(writing.balance("leaf").await, (0, ROUNDS * 5));
     assert_eq!(writing.balance("root").await, (0, ROUNDS * 5));
     writing.consistent().await;
+}
+
+async fn cards_are_remembered_until_they_are_forgotten(database: Database) {
+    let writing = Writing::open(&database).await;
+    let remember = |node: &str, cards: Option<&str>| Change::Remember {
+        node: node.to_owned(),
+        cards: cards.map(str::to_owned),
+    };
+    let first = vec![remember("m", Some("one")), remember("n", Some("two"))];
+    writing.applied(first).await;
+    let then = vec![remember("n", Some("three")), remember("m", None)];
+    writing.applied(then).await;
+    let known = database.open().await.inventories().await.unwrap();
+    assert_eq!(known, [("n".to_owned(), "three".to_owned())]);
+    let again = writing.record(vec![remember("m", None)]).await.unwrap();
+    assert_eq!(again, [Outcome::AlreadyThere]);
 }
 
 #[tokio::test]

@@ -1,0 +1,142 @@
+//! What the leader knows in a term beside the view: how far pods are charged, what was issued, what stands in the
+//! ledger. All of it can be read from the ledger again, and is, when something does not fit.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use gpushare_core::{Classes, PodUid};
+use gpushare_timekeeper::Seconds;
+use gpushare_timekeeper::money::Amount;
+use gpushare_timekeeper::period::Span;
+use gpushare_timekeeper::store::{Balance, Ledger, Metered, StoreError};
+
+use super::cards::Memory;
+use super::due::{Charged, Progress};
+use super::payers::Payers;
+use super::view::SeenPod;
+
+#[derive(Debug)]
+pub(super) struct Books {
+    /// Nothing for pods of which the ledger knows nothing.
+    pods: BTreeMap<PodUid, Option<Metered>>,
+    pub(super) cards: Memory,
+    pub(super) payers: Arc<Payers>,
+    /// Which version of the view's terms the payers are of.
+    pub(super) terms: Option<u64>,
+    /// Pods whose object is gone and whose end is not charged yet, with when that was noticed.
+    pub(super) gone: Vec<(Arc<SeenPod>, Seconds)>,
+    /// For each budget the period that got its amount, and how much that was.
+    pub(super) issued: BTreeMap<String, (Seconds, Amount)>,
+    balances: BTreeMap<String, (Span, Balance)>,
+    pub(super) retained: Option<Seconds>,
+}
+
+impl Books {
+    pub(super) async fn read(ledger: &Ledger, classes: &Classes) -> Result<Self, StoreError> {
+        let unsettled = ledger.unsettled().await?;
+        let inventories = ledger.inventories().await?;
+        Ok(Self {
+            pods: unsettled
+                .into_iter()
+                .map(|pod| (pod.pod.clone(), Some(pod)))
+                .collect(),
+            cards: Memory::read(classes, &inventories),
+            payers: Arc::default(),
+            terms: None,
+            gone: Vec::new(),
+            issued: BTreeMap::new(),
+            balances: BTreeMap::new(),
+            retained: None,
+        })
+    }
+
+    pub(super) fn progress(&self, pod: &PodUid) -> Option<Progress> {
+        let known = self.pods.get(pod)?.as_ref()?;
+        Some(Progress {
+            through: known.through,
+            settled: known.settled,
+        })
+    }
+
+    /// Asks the ledger about pods of which nothing is known here.
+    pub(super) async fn look_up(
+        &mut self,
+        ledger: &Ledger,
+        pods: Vec<PodUid>,
+    ) -> Result<(), StoreError> {
+        for pod in pods {
+            if let Entry::Vacant(unknown) = self.pods.entry(pod) {
+                let known = ledger.pod(unknown.key()).await?;
+                unknown.insert(known);
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes what was written.
+    pub(super) fn note(&mut self, charged: &Charged) {
+        let Some(Progress { through, settled }) = charged.progress() else {
+            return;
+        };
+        let booking = &charged.booking;
+        let before = self.pods.get(&booking.pod).cloned().flatten();
+        let known = Metered {
+            pod: booking.pod.clone(),
+            namespace: booking.namespace.clone(),
+            name: booking.name.clone(),
+            begin: before.map_or(booking.begin, |before| before.begin),
+            through,
+            settled,
+        };
+        self.pods.insert(booking.pod.clone(), Some(known));
+        self.written();
+    }
+
+    pub(super) fn settled(&mut self, pod: &PodUid) {
+        self.pods.remove(pod);
+        self.written();
+    }
+
+    /// The ledger has to be asked again.
+    pub(super) fn doubt(&mut self, pod: &PodUid) {
+        self.pods.remove(pod);
+    }
+
+    /// Something was written: balances have to be read again.
+    pub(super) fn written(&mut self) {
+        self.balances.clear();
+    }
+
+    /// Pods that the ledger expects an end of and that are not among these.
+    pub(super) fn lost(&self, shown: &BTreeMap<PodUid, Arc<SeenPod>>) -> Vec<Metered> {
+        let unsettled = self.pods.values().flatten().filter(|pod| !pod.settled);
+        let lost = unsettled.filter(|pod| !shown.contains_key(&pod.pod));
+        lost.cloned().collect()
+    }
+
+    /// Pods whose object is gone and whose end is charged need no memory.
+    pub(super) fn forget_all_but(&mut self, shown: &BTreeMap<PodUid, Arc<SeenPod>>) {
+        let gone: BTreeSet<&PodUid> = self.gone.iter().map(|(pod, _)| &pod.facts.uid).collect();
+        self.pods.retain(|pod, known| {
+            let unsettled = known.as_ref().is_some_and(|known| !known.settled);
+            unsettled || shown.contains_key(pod) || gone.contains(pod)
+        });
+    }
+
+    pub(super) async fn balance(
+        &mut self,
+        ledger: &Ledger,
+        budget: &str,
+        counted: Span,
+    ) -> Result<Balance, StoreError> {
+        match self.balances.get(budget) {
+            Some((span, balance)) if *span == counted => Ok(*balance),
+            _ => {
+                let balance = ledger.balance(budget, counted).await?;
+                self.balances.insert(budget.to_owned(), (counted, balance));
+                Ok(balance)
+            }
+        }
+    }
+}

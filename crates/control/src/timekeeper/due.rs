@@ -1,0 +1,225 @@
+//! What is due for one pod now. Pure: what is due follows from the pod, the terms and how far it is charged.
+
+use gpushare_core::card::Card;
+use gpushare_core::{Classes, PodUid};
+use gpushare_timekeeper::Seconds;
+use gpushare_timekeeper::meter::{self, Booking, MeterError, Plan, Tier};
+use gpushare_timekeeper::money::Rate;
+use gpushare_timekeeper::price::{Formula, Prices};
+use gpushare_timekeeper::store::{Change, Settlement};
+
+use super::payers::{Link, Pays};
+use super::view::SeenPod;
+
+/// How time is charged whose cards nobody knows any more; it stands with the charge.
+const UNKNOWN_CARDS: &str = "unknown-cards/1";
+
+/// How far a pod is charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Progress {
+    pub(super) through: Seconds,
+    pub(super) settled: bool,
+}
+
+/// Everything that what is due depends on, beside the pod.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Circumstances<'a> {
+    pub(super) classes: &'a Classes,
+    /// Of the pod's node.
+    pub(super) cards: &'a [Card],
+    pub(super) pays: Pays<'a>,
+    pub(super) progress: Option<Progress>,
+    /// When it was noticed that the pod's object is gone.
+    pub(super) vanished: Option<Seconds>,
+    pub(super) now: Seconds,
+    pub(super) grid: Seconds,
+}
+
+#[derive(Debug)]
+pub(super) enum Due {
+    /// Nothing is held, and nothing will be.
+    Nothing,
+    /// Nothing is held yet, or what is held cannot be charged yet.
+    Later(Option<MeterError>),
+    Charge(Box<Charged>),
+}
+
+#[derive(Debug)]
+pub(super) struct Charged {
+    pub(super) booking: Booking,
+    /// Who pays now, and who counts it too.
+    pub(super) budgets: Vec<String>,
+    pub(super) plan: Plan,
+}
+
+impl Charged {
+    /// What is to be written, in its order.
+    pub(super) fn changes(&self) -> Vec<Change> {
+        let Booking {
+            pod,
+            namespace,
+            name,
+            ..
+        } = &self.booking;
+        let settle = self.plan.settle.map(|end| {
+            Change::Settle(Settlement {
+                pod: pod.clone(),
+                namespace: namespace.clone(),
+                name: name.clone(),
+                end,
+            })
+        });
+        let charges = self.plan.charges.iter().cloned().map(Change::Charge);
+        charges.chain(settle).collect()
+    }
+
+    /// How far it is charged when that is written.
+    pub(super) fn progress(&self) -> Option<Progress> {
+        let settled = self.plan.settle.map(|end| Progress {
+            through: end,
+            settled: true,
+        });
+        let charged = self.plan.charges.last().map(|last| Progress {
+            through: last.to,
+            settled: false,
+        });
+        settled.or(charged)
+    }
+
+    /// What is accrued with each second from now on.
+    pub(super) fn rate(&self) -> Rate {
+        match self.plan.settle {
+            Some(_) => Rate::ZERO,
+            None => self.booking.rate,
+        }
+    }
+
+    pub(super) fn pod(&self) -> &PodUid {
+        &self.booking.pod
+    }
+}
+
+pub(super) fn due(seen: &SeenPod, about: Circumstances<'_>) -> Due {
+    let payer = match about.pays {
+        // A pod that is gone cannot wait for its namespace.
+        Pays::Unknown if about.vanished.is_none() => return Due::Later(None),
+        Pays::Unknown | Pays::Nobody => None,
+        Pays::Budget(payer) => Some(payer),
+    };
+    let links = payer.map_or(&[][..], |payer| payer.chain.as_slice());
+    let no_prices = Prices::default();
+    let policy = payer.and_then(|payer| payer.policy.as_ref());
+    let terms = meter::Terms {
+        prices: policy.map_or(&no_prices, |policy| &policy.prices),
+        formula: policy.map_or(Formula::Max, |policy| policy.formula),
+    };
+    let booked = meter::booking(&seen.pod, &seen.facts, about.classes, about.cards, terms);
+    let booking = match booked {
+        Ok(Some(booking)) => booking,
+        Ok(None) => {
+            return if over(seen, &about) {
+                Due::Nothing
+            } else {
+                Due::Later(None)
+            };
+        }
+        // A record that cannot be believed holds nothing: the agent starts no container with it.
+        Err(error @ MeterError::Record { .. }) => {
+            return if over(seen, &about) {
+                Due::Nothing
+            } else {
+                Due::Later(Some(error))
+            };
+        }
+        // As long as the pod runs, its node may still show its cards.
+        Err(MeterError::UnknownCard { .. }) if over(seen, &about) => unpriced(seen),
+        Err(error) => return Due::Later(Some(error)),
+    };
+    let booking = ended(seen, booking, about.vanished);
+    match about.progress {
+        Some(Progress {
+            through,
+            settled: true,
+        }) if booking.end.is_none_or(|end| end >= through) => Due::Nothing,
+        progress => {
+            let through = progress.map(|progress| progress.through);
+            match plan(&booking, links, through, about.now, about.grid) {
+                Ok((plan, budgets)) => Due::Charge(Box::new(Charged {
+                    booking,
+                    budgets,
+                    plan,
+                })),
+                Err(error) => Due::Later(Some(error)),
+            }
+        }
+    }
+}
+
+/// Whether the pod holds nothing any more, and never will again.
+fn over(seen: &SeenPod, about: &Circumstances<'_>) -> bool {
+    let times = meter::times(&seen.pod);
+    let unbound = seen.facts.node.is_none() && seen.facts.deleting;
+    about.vanished.is_some() || unbound || meter::end(&times).is_some()
+}
+
+/// A pod whose object is gone has ended, whatever it said last.
+fn ended(seen: &SeenPod, booking: Booking, vanished: Option<Seconds>) -> Booking {
+    if booking.end.is_some() || vanished.is_none() {
+        return booking;
+    }
+    let times = meter::Times {
+        vanished,
+        ..meter::times(&seen.pod)
+    };
+    Booking {
+        end: meter::end(&times),
+        ..booking
+    }
+}
+
+/// What a pod held whose node went before anybody had seen its cards: its time without a price.
+fn unpriced(seen: &SeenPod) -> Booking {
+    let times = meter::times(&seen.pod);
+    Booking {
+        pod: seen.facts.uid.clone(),
+        namespace: seen.facts.namespace.clone(),
+        name: seen.facts.name.clone(),
+        begin: times.bound,
+        end: meter::end(&times),
+        rate: Rate::ZERO,
+        formula: UNKNOWN_CARDS.to_owned(),
+    }
+}
+
+/// As [`meter::plan`], with every budget of the chain paying from its creation on. Also who pays at the end of it.
+fn plan(
+    booking: &Booking,
+    links: &[Link],
+    through: Option<Seconds>,
+    now: Seconds,
+    grid: Seconds,
+) -> Result<(Plan, Vec<String>), MeterError> {
+    let mut charges = Vec::new();
+    let mut from = through.unwrap_or(booking.begin).max(booking.begin);
+    let until = booking.end.unwrap_or(now).min(now);
+    loop {
+        let paying = links.iter().take_while(|link| link.created <= from);
+        let tiers: Vec<Tier> = paying.map(|link| link.tier.clone()).collect();
+        let later = links.iter().map(|link| link.created);
+        let next = later.filter(|at| *at > from && *at < until).min();
+        let stretch = Booking {
+            end: next.or(booking.end),
+            ..booking.clone()
+        };
+        let plan = meter::plan(&stretch, &tiers, Some(from), now, grid)?;
+        charges.extend(plan.charges);
+        let Some(cut) = next else {
+            let budgets = tiers.into_iter().map(|tier| tier.budget).collect();
+            return Ok((Plan { charges, ..plan }, budgets));
+        };
+        from = cut;
+    }
+}
+
+#[cfg(test)]
+mod tests;

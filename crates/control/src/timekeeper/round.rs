@@ -1,0 +1,140 @@
+//! One round of the leader: charge what is due, open periods, let go of pods that are settled, say how budgets stand.
+//!
+//! The order matters. Cards are remembered before anything is charged by them; charges are written before the next
+//! period opens, because what is left is carried over; a finalizer goes only when the end it waited for is on disk.
+//! Whatever fails is done in a later round.
+
+mod charging;
+mod finalizers;
+mod lost;
+mod opening;
+mod standing;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpushare_core::PodUid;
+use gpushare_kube::gpu_budget::GpuBudget;
+use gpushare_timekeeper::Seconds;
+use gpushare_timekeeper::store::{StoreError, with_causes};
+use tokio::sync::watch;
+
+use super::books::Books;
+use super::cards::Cards;
+use super::payers::Payers;
+use super::publishing::Publisher;
+use super::view::SeenPod;
+use super::{RecordError, Timekeeper};
+
+const DAY: Seconds = 86_400;
+
+/// The view at the beginning of a round.
+#[derive(Debug)]
+struct Snapshot {
+    pods: BTreeMap<PodUid, Arc<SeenPod>>,
+    nodes: Arc<Cards>,
+    budgets: BTreeMap<String, GpuBudget>,
+    now: Seconds,
+}
+
+impl Timekeeper {
+    /// Rounds until another process has become the ledger's writer.
+    pub(super) async fn rounds(&self) -> StoreError {
+        let classes = &self.0.parts.dialects.classes;
+        let mut books = match Books::read(self.ledger(), classes).await {
+            Ok(books) => books,
+            Err(error) => return error,
+        };
+        let mut publisher = Publisher::new(self.0.parts.pace.status);
+        let mut changes = self.changes();
+        loop {
+            changes.mark_unchanged();
+            match self.round(&mut books, &mut publisher).await {
+                Ok(()) => {}
+                Err(RecordError::Store(error @ StoreError::Fenced { .. })) => return error,
+                Err(RecordError::Store(error)) => {
+                    tracing::error!(error = with_causes(&error), "a round failed; trying again");
+                }
+                Err(error) => tracing::info!(%error, "a round was given up"),
+            }
+            self.pause(&mut changes).await;
+        }
+    }
+
+    /// Until something has changed, or for the interval; never for less than a part of it.
+    async fn pause(&self, changes: &mut watch::Receiver<u64>) {
+        let interval: Duration = self.0.parts.pace.interval;
+        let least = interval / 5;
+        tokio::time::sleep(least).await;
+        tokio::select! {
+            _changed = changes.changed() => {}
+            () = self.0.written.notified() => {}
+            () = tokio::time::sleep(least * 4) => {}
+        }
+    }
+
+    async fn round(&self, books: &mut Books, publisher: &mut Publisher) -> Result<(), RecordError> {
+        let Some(snapshot) = self.snapshot(books) else {
+            return Ok(());
+        };
+        // Grants are written beside the rounds.
+        books.written();
+        let due = self.charge(books, &snapshot).await?;
+        self.end_lost(books, &snapshot).await?;
+        let opened = self.open_periods(books, snapshot.now).await?;
+        self.change_finalizers(&due).await;
+        let figures = self.figures(books, &snapshot, &due.charged).await?;
+        self.0.metrics.stands(&figures, due.charged.len());
+        let payers = books.payers.clone();
+        self.publish(publisher, &snapshot.budgets, &payers, &figures, &opened)
+            .await;
+        self.retain(books, snapshot.now).await?;
+        Ok(())
+    }
+
+    /// Nothing before everything was listed once.
+    fn snapshot(&self, books: &mut Books) -> Option<Snapshot> {
+        let now = self.clock().now();
+        let mut view = self.0.view.write();
+        let (pods, nodes, budgets, namespaces) = (
+            view.pods.clone()?,
+            view.nodes.clone()?,
+            view.budgets.clone()?,
+            view.namespaces.as_ref()?,
+        );
+        if books.terms != Some(view.terms) {
+            books.payers = Arc::new(Payers::new(&budgets, namespaces));
+            books.terms = Some(view.terms);
+        }
+        books.gone.extend(view.gone.drain(..));
+        books.forget_all_but(&pods);
+        Some(Snapshot {
+            pods,
+            nodes,
+            budgets,
+            now,
+        })
+    }
+
+    /// Once a day.
+    async fn retain(&self, books: &mut Books, now: Seconds) -> Result<(), RecordError> {
+        let Some(kept) = self.0.parts.pace.retention else {
+            return Ok(());
+        };
+        if books
+            .retained
+            .is_some_and(|last| (0..DAY).contains(&(now - last)))
+        {
+            return Ok(());
+        }
+        let epoch = self.epoch()?;
+        let removed = self.ledger().retain(epoch, now - kept, now).await?;
+        if removed > 0 {
+            tracing::info!(entries = removed, "replaced old charges by their sums");
+        }
+        books.retained = Some(now);
+        books.written();
+        Ok(())
+    }
+}

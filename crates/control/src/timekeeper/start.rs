@@ -1,0 +1,47 @@
+//! Starting the timekeeper: client, ledger, watches, election, servers.
+
+use gpushare_daemon::Tasks;
+use gpushare_daemon::serve::{self, Connections};
+use gpushare_daemon::tls::Tls;
+
+use super::config::Config;
+use super::{Parts, Timekeeper};
+use crate::client;
+use crate::leader::Leadership;
+use crate::start::StartError;
+
+/// Starts everything as services of the process.
+pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {
+    let client = client::connect(config.kubeconfig.as_deref()).await?;
+    let tls = config.tls.map(Tls::load).transpose()?;
+    let listener = serve::listen(config.listen)?;
+    let admin = config.admin_listen.map(serve::listen).transpose()?;
+    let ledger = config.database.open().await?;
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"), listen = %listener.local_addr()?, tls = tls.is_some(),
+        database = ?config.database, pace = ?config.pace, clock = ?config.clock, "the timekeeper starts"
+    );
+    let leadership = match config.election {
+        Some(_) => Leadership::following(),
+        None => Leadership::alone(),
+    };
+    let parts = Parts {
+        ledger,
+        dialects: config.dialects,
+        pace: config.pace,
+        clock: config.clock,
+        leadership,
+    };
+    let timekeeper = Timekeeper::new(parts, client);
+    timekeeper.follow(tasks);
+    timekeeper.lead(config.election, tasks);
+    if let Some(listener) = admin {
+        tracing::info!(admin_listen = %listener.local_addr()?, "probes and metrics in plain HTTP");
+        let (router, connections) = (timekeeper.admin_router(), Connections::default());
+        let name = "the admin server";
+        serve::spawn(tasks, name, listener, None, router, connections);
+    }
+    let (router, connections) = (timekeeper.admin_router(), Connections::default());
+    serve::spawn(tasks, "the server", listener, tls, router, connections);
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! What a budget's status says. Pure.
+
+use gpushare_kube::gpu_budget::{GpuBudget, GpuBudgetStatus, condition};
+use gpushare_kube::kinds::{Condition, Time};
+use gpushare_timekeeper::Seconds;
+use gpushare_timekeeper::forecast::{Standing, Sums};
+use gpushare_timekeeper::money::Amount;
+use gpushare_timekeeper::period::Span;
+use jiff::Timestamp;
+
+use super::payers::Problem;
+
+/// How a budget stands now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Figures {
+    pub(super) sums: Sums,
+    /// By its own numbers alone.
+    pub(super) own: Standing,
+    /// With those that it is a part of.
+    pub(super) standing: Standing,
+    /// The first of those that is exhausted.
+    pub(super) exhausted_ancestor: Option<String>,
+    /// What is counted; a rolling window has no end.
+    pub(super) start: Seconds,
+    pub(super) end: Option<Seconds>,
+}
+
+impl Figures {
+    /// The period that `counted` is, if it is one.
+    pub(super) fn period(counted: Span, calendar: bool) -> (Seconds, Option<Seconds>) {
+        (counted.start, calendar.then_some(counted.end))
+    }
+}
+
+/// The status as it should be now. `before` is the one that stands there: what has not changed keeps its time.
+pub(super) fn status(
+    budget: &GpuBudget,
+    before: Option<&GpuBudgetStatus>,
+    figures: Option<&Figures>,
+    problem: Option<&Problem>,
+    now: Seconds,
+) -> GpuBudgetStatus {
+    let generation = budget.metadata.generation;
+    let old = |kind: &str| {
+        let conditions = before.map(|before| before.conditions.as_slice());
+        let mut conditions = conditions.unwrap_or_default().iter();
+        conditions.find(|condition| condition.type_ == kind)
+    };
+    let condition = |kind: &str, holds: bool, reason: &str, message: String| {
+        let status = if holds { "True" } else { "False" };
+        let since = old(kind)
+            .filter(|old| old.status == status)
+            .map(|old| old.last_transition_time.clone());
+        Condition {
+            type_: kind.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message,
+            last_transition_time: since.unwrap_or_else(|| time(now)),
+            observed_generation: generation,
+        }
+    };
+    let ready = match problem {
+        Some(Problem { reason, message }) => {
+            condition(condition::READY, false, reason, message.clone())
+        }
+        None => condition(condition::READY, true, condition::CHARGED, String::new()),
+    };
+    let Some(figures) = figures else {
+        return GpuBudgetStatus {
+            observed_generation: generation,
+            conditions: vec![ready],
+            ..GpuBudgetStatus::default()
+        };
+    };
+    let (reason, message) = exhaustion(figures);
+    let exhausted = figures.standing.exhausted;
+    let text = |amount: Amount| Some(amount.to_string());
+    let seconds = |amount: Amount| Some(amount.whole_seconds());
+    let (sums, remaining) = (&figures.sums, figures.standing.remaining);
+    GpuBudgetStatus {
+        observed_generation: generation,
+        period_start: Some(time(figures.start)),
+        period_end: figures.end.map(time),
+        used: text(sums.used),
+        held: text(sums.held),
+        remaining: text(remaining),
+        used_seconds: seconds(sums.used),
+        held_seconds: seconds(sums.held),
+        remaining_seconds: seconds(remaining),
+        exhausted,
+        exhausts_at: figures.standing.exhausts_at.map(time),
+        conditions: vec![
+            ready,
+            condition(condition::EXHAUSTED, exhausted, reason, message),
+        ],
+    }
+}
+
+/// Why a budget is exhausted, or that it is not.
+pub(super) fn exhaustion(figures: &Figures) -> (&'static str, String) {
+    match &figures.exhausted_ancestor {
+        _ if figures.own.exhausted => {
+            let supplied = figures.sums.supplied;
+            let message = format!("nothing remains of {supplied}");
+            (condition::NOTHING_REMAINS, message)
+        }
+        Some(ancestor) => {
+            let message =
+                format!("nothing remains of budget {ancestor}, of which this one is a part");
+            (condition::ANCESTOR_EXHAUSTED, message)
+        }
+        None => (condition::WITHIN_BUDGET, String::new()),
+    }
+}
+
+/// Whether more has changed than time alone changes.
+pub(super) fn is_news(before: Option<&GpuBudgetStatus>, now: &GpuBudgetStatus) -> bool {
+    before.is_none_or(|before| timeless(before) != timeless(now))
+}
+
+fn timeless(status: &GpuBudgetStatus) -> GpuBudgetStatus {
+    GpuBudgetStatus {
+        held: None,
+        remaining: None,
+        held_seconds: None,
+        remaining_seconds: None,
+        exhausts_at: None,
+        // A rolling window begins later all the time.
+        period_start: status
+            .period_start
+            .clone()
+            .filter(|_| status.period_end.is_some()),
+        ..status.clone()
+    }
+}
+
+fn time(seconds: Seconds) -> Time {
+    Time(Timestamp::from_second(seconds).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

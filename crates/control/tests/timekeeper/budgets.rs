@@ -1,0 +1,251 @@
+//! What budgets say of themselves, and who pays.
+
+use gpushare_core::names;
+use gpushare_timekeeper::journal::Leg;
+use gpushare_timekeeper::money::Amount;
+use gpushare_timekeeper::store::{Change, Grant};
+use kube::ResourceExt;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::json;
+
+use crate::world::{DAY, WHOLE, World, real_now, until};
+
+#[tokio::test]
+async fn a_budget_is_exhausted_to_the_second_and_restored_with_its_next_period() {
+    let world = World::new().await;
+    world.budget_of_a(1_000).await;
+    world.running("p", WHOLE, 0).await;
+    world.at(999);
+    let running = world.start();
+    let almost = world.until_status("a", "almost everything is used", |status| {
+        status.remaining_seconds == Some(1)
+    });
+    let almost = almost.await;
+    assert!(!almost.exhausted);
+    let end = almost.exhausts_at.unwrap().0.as_second();
+    assert_eq!(end, world.base + 1_000);
+    world.at(1_000);
+    let over = world.until_status("a", "it is exhausted", |status| status.exhausted);
+    let over = over.await;
+    let mut conditions = over.conditions.iter();
+    let exhausted = conditions
+        .find(|condition| condition.type_ == "Exhausted")
+        .unwrap();
+    assert_eq!(exhausted.status, "True");
+    assert_eq!(
+        exhausted.last_transition_time.0.as_second(),
+        world.base + 1_000
+    );
+    until("an event says so", async || {
+        world.events("a").await == ["Exhausted"]
+    })
+    .await;
+    world.finish("p", 1_100).await;
+    world.at(DAY);
+    let next = world.until_status("a", "the next period", |status| !status.exhausted);
+    assert_eq!(next.await.remaining_seconds, Some(1_000));
+    until("events say so", async || {
+        let mut events = world.events("a").await;
+        events.sort();
+        events == ["Exhausted", "PeriodOpened", "Restored"]
+    })
+    .await;
+    world.until_statement(&[("p", 1_100, 1_100_000)]).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_grant_restores_a_budget_at_once() {
+    let world = World::new().await;
+    world.budget_of_a(100).await;
+    world.running("p", WHOLE, 0).await;
+    world.finish("p", 100).await;
+    world.at(100);
+    let running = world.start();
+    world
+        .until_status("a", "it is exhausted", |status| status.exhausted)
+        .await;
+    let grant = Grant {
+        id: "g".to_owned(),
+        leg: Leg {
+            budget: "a".to_owned(),
+            slot: world.base,
+        },
+        amount: Amount::from_seconds(50).unwrap(),
+        author: "admin".to_owned(),
+        reason: "a deadline".to_owned(),
+    };
+    running
+        .timekeeper
+        .record(vec![Change::Grant(grant)])
+        .await
+        .unwrap();
+    let restored = world.until_status("a", "there is something again", |status| !status.exhausted);
+    assert_eq!(restored.await.remaining_seconds, Some(50));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_charged_counts_for_the_parent_and_its_exhaustion_for_the_child() {
+    let world = World::new().await;
+    world.budget("root", 200, json!({})).await;
+    let child = json!({"namespaces": {"names": ["a"]}, "parent": "root"});
+    world.budget("child", 3_600, child).await;
+    world.running("p", WHOLE, 0).await;
+    world.at(150);
+    let running = world.start();
+    world.until_used("root", 0, 150).await;
+    world.at(250);
+    let child = world.until_status("child", "its parent is exhausted", |status| {
+        status.exhausted
+    });
+    let child = child.await;
+    assert_eq!(child.remaining_seconds, Some(3_350));
+    let told = child
+        .conditions
+        .iter()
+        .any(|condition| condition.message.contains("budget root"));
+    assert!(told, "{:?}", child.conditions);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_budget_pays_for_a_pod_from_its_creation_on_and_keeps_its_object_from_then() {
+    let world = World::new().await;
+    // In real time, because a budget's creation is.
+    let bound = real_now() - 2_000 - world.base;
+    let pod = world.create_with("p", WHOLE, &[]).await;
+    world.run_on(&pod, "n", bound).await;
+    world.at(bound + 1_500);
+    let running = world.start();
+    until("the time before is charged to nobody", async || {
+        world
+            .statement()
+            .await
+            .iter()
+            .any(|(_, seconds, _)| *seconds > 900)
+    })
+    .await;
+    let budget = world.budget_of_a(36_000).await;
+    let created = budget.creation_timestamp().unwrap().0.as_second() - world.base;
+    world.at(created + 250);
+    until("the pod is kept", async || {
+        let pod = world.pods("a").get("p").await.unwrap();
+        pod.finalizers() == [names::METERING]
+    })
+    .await;
+    world.finish("p", created + 1_000).await;
+    world.at(created + 1_200);
+    world.until_released("p").await;
+    let whole = created + 1_000 - bound;
+    world.until_statement(&[("p", whole, whole * 1_000)]).await;
+    let balance = world.status("a").await;
+    // The day may have changed meanwhile, and with it the period.
+    if balance.period_start.unwrap().0.as_second() <= world.base + created {
+        world.until_used("a", 1_000, 0).await;
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_mistake_in_a_budget_is_said_and_unsaid_when_it_is_corrected() {
+    let world = World::new().await;
+    world.budget_of_a(3_600).await;
+    world
+        .budget(
+            "b",
+            3_600,
+            json!({"namespaces": {"names": ["a"]}, "parent": "nobody"}),
+        )
+        .await;
+    let running = world.start();
+    let reason = |status: &gpushare_kube::gpu_budget::GpuBudgetStatus| {
+        let ready = status
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == "Ready");
+        ready.map(|ready| (ready.status.clone(), ready.reason.clone()))
+    };
+    let is = |status: &str, why: &str| Some((status.to_owned(), why.to_owned()));
+    world
+        .until_status("a", "it says that two budgets are one too many", |status| {
+            reason(status) == is("False", "AmbiguousNamespaces")
+        })
+        .await;
+    world
+        .until_status("b", "it says that its parent is missing", |status| {
+            reason(status) == is("False", "ParentMissing")
+        })
+        .await;
+    world
+        .budgets()
+        .delete("b", &DeleteParams::default())
+        .await
+        .unwrap();
+    let good = world
+        .until_status("a", "it is charged", |status| {
+            reason(status) == is("True", "Charged")
+        })
+        .await;
+    assert_eq!(good.observed_generation, Some(1));
+    let more = Patch::Merge(json!({"spec": {"amount": 7_200}}));
+    world
+        .budgets()
+        .patch("a", &PatchParams::default(), &more)
+        .await
+        .unwrap();
+    let raised = world.until_status("a", "it has more", |status| {
+        status.observed_generation == Some(2)
+    });
+    assert_eq!(raised.await.remaining_seconds, Some(7_200));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_namespace_without_a_budget_is_metered_and_nobody_pays() {
+    let world = World::new().await;
+    world
+        .budget("other", 3_600, json!({"namespaces": {"names": ["b"]}}))
+        .await;
+    let pod = world.create_with("p", WHOLE, &[]).await;
+    world.run_on(&pod, "n", 0).await;
+    world.at(400);
+    let running = world.start();
+    world.until_statement(&[("p", 300, 300_000)]).await;
+    world.until_used("other", 0, 0).await;
+    assert!(
+        world
+            .pods("a")
+            .get("p")
+            .await
+            .unwrap()
+            .finalizers()
+            .is_empty()
+    );
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_status_that_does_not_change_is_not_written_again() {
+    use gpushare_apiserver::Verb;
+    let world = World::new().await;
+    world.budget_of_a(3_600).await;
+    let running = world.start();
+    world.until_used("a", 0, 0).await;
+    let written = || {
+        world
+            .server
+            .requests()
+            .count(Verb::Patch, "gpubudgets/status")
+    };
+    let before = written();
+    // Rounds go on: each of these pods is seen and let go by one.
+    for number in 0..5 {
+        let name = format!("p{number}");
+        world.create(&name, WHOLE).await;
+        world.delete(&name).await;
+        world.until_gone(&name).await;
+    }
+    assert_eq!(written(), before);
+    running.stop().await;
+}

@@ -1,0 +1,119 @@
+//! A pod's life, from its bind to its object's end.
+
+use gpushare_apiserver::{Answer, On, Times, Verb};
+use gpushare_core::names;
+use kube::ResourceExt;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use crate::world::{WHOLE, World, until};
+
+#[tokio::test]
+async fn a_pods_whole_life_is_charged_to_the_second_and_then_its_object_may_go() {
+    let world = World::new().await;
+    world.budget_of_a(3_600).await;
+    world.running("p", WHOLE / 2, 10).await;
+    world.at(700);
+    let running = world.start();
+    world.until_used("a", 295, 50).await;
+    world.delete("p").await;
+    world.finish("p", 777).await;
+    world.at(800);
+    world.until_gone("p").await;
+    world.until_statement(&[("p", 767, 383_500)]).await;
+    let status = world.until_status("a", "everything is charged", |status| {
+        status.held_seconds == Some(0)
+    });
+    let status = status.await;
+    assert_eq!(status.used_seconds, Some(383));
+    assert_eq!(status.remaining_seconds, Some(3_216));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_pod_that_has_ended_keeps_its_object_and_loses_its_finalizer() {
+    let world = World::new().await;
+    world.budget_of_a(3_600).await;
+    world.running("p", WHOLE, 0).await;
+    world.finish("p", 90).await;
+    world.at(100);
+    let running = world.start();
+    world.until_released("p").await;
+    assert!(world.pods("a").get_opt("p").await.unwrap().is_some());
+    world.until_statement(&[("p", 90, 90_000)]).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_pod_that_never_ran_costs_nothing_and_goes_when_it_is_deleted() {
+    let world = World::new().await;
+    world.budget_of_a(3_600).await;
+    world.create("p", WHOLE).await;
+    let running = world.start();
+    world.until_used("a", 0, 0).await;
+    let waiting = world.pods("a").get("p").await.unwrap();
+    assert_eq!(waiting.finalizers(), [names::METERING]);
+    world.delete("p").await;
+    world.until_gone("p").await;
+    assert_eq!(world.statement().await, []);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn others_finalizers_stay() {
+    let world = World::new().await;
+    world.budget_of_a(3_600).await;
+    let pod = world
+        .create_with("p", WHOLE, &["example.com/mine", names::METERING])
+        .await;
+    world.run_on(&pod, "n", 0).await;
+    world.finish("p", 5).await;
+    world.at(10);
+    let running = world.start();
+    until("ours is gone", async || {
+        let pod = world.pods("a").get("p").await.unwrap();
+        pod.finalizers() == ["example.com/mine"]
+    })
+    .await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_finalizer_that_cannot_be_taken_off_at_first_goes_in_a_later_round() {
+    let world = World::new().await;
+    world.budget_of_a(3_600).await;
+    world.running("p", WHOLE, 0).await;
+    world.finish("p", 5).await;
+    world.at(10);
+    let patches = On::any().verb(Verb::Patch).resource("pods");
+    let faults = world.server.faults();
+    faults.answer(patches, Times::Next(3), Answer::InternalError);
+    let running = world.start();
+    world.until_released("p").await;
+    world.until_statement(&[("p", 5, 5_000)]).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_pod_that_loses_its_finalizer_by_force_is_charged_until_it_is_gone() {
+    let world = World::new().await;
+    world.budget_of_a(3_600).await;
+    world.running("p", WHOLE, 0).await;
+    world.at(400);
+    let running = world.start();
+    world.until_used("a", 300, 100).await;
+    world.delete("p").await;
+    // No finish time ever came; its deletion is the last word, and that was long before on another clock.
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    let _raced = world
+        .pods("a")
+        .patch("p", &PatchParams::default(), &patch)
+        .await;
+    world.until_gone("p").await;
+    until("it is settled", async || {
+        world.ledger().unsettled().await.unwrap().is_empty()
+    })
+    .await;
+    world.audit().await;
+    running.stop().await;
+}

@@ -1,0 +1,15 @@
+//! The timekeeper on an API server: what stands there is charged, whatever happens to the timekeeper meanwhile.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests stop at the first surprise, as tests do"
+)]
+
+mod budgets;
+mod clocks;
+mod life;
+mod nodes;
+mod outages;
+mod replicas;
+mod world;

@@ -1,0 +1,101 @@
+//! The timekeeper is away while things happen.
+
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use crate::world::{WHOLE, World, until};
+
+#[tokio::test]
+async fn a_restart_in_the_middle_of_a_life_loses_nothing_and_charges_nothing_twice() {
+    let world = World::new().await;
+    world.budget_of_a(36_000).await;
+    world.running("p", WHOLE, 10).await;
+    for stop in [700, 701, 1_199, 4_000] {
+        world.at(stop);
+        let running = world.start();
+        let charged = stop - stop % 300;
+        world.until_used("a", charged - 10, stop - charged).await;
+        running.stop().await;
+    }
+    world.finish("p", 4_321).await;
+    world.at(5_000);
+    let running = world.start();
+    world.until_released("p").await;
+    world.until_statement(&[("p", 4_311, 4_311_000)]).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn pods_that_start_and_end_while_nobody_is_there_are_charged_when_somebody_is() {
+    let world = World::new().await;
+    world.budget_of_a(36_000).await;
+    for (name, gib, from, to) in [
+        ("one", 16, 0, 1_000),
+        ("two", 4, 50, 451),
+        ("three", 8, 2_000, 2_001),
+    ] {
+        world.running(name, gib, from).await;
+        world.finish(name, to).await;
+        world.delete(name).await;
+    }
+    world.at(9_000);
+    let running = world.start();
+    for name in ["one", "two", "three"] {
+        world.until_gone(name).await;
+    }
+    let mut statement = world.statement().await;
+    statement.sort();
+    let line = |name: &str, seconds, thousandths| (name.to_owned(), seconds, thousandths);
+    assert_eq!(
+        statement,
+        [
+            line("one", 1_000, 1_000_000),
+            line("three", 1, 500),
+            line("two", 401, 100_250)
+        ]
+    );
+    world.audit().await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_pod_that_went_without_a_word_while_nobody_was_there_ends_with_what_is_known() {
+    let world = World::new().await;
+    world.budget_of_a(36_000).await;
+    world.running("p", WHOLE, 0).await;
+    world.at(700);
+    let running = world.start();
+    world.until_used("a", 600, 100).await;
+    running.stop().await;
+    world.delete("p").await;
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    let params = PatchParams::default();
+    world.pods("a").patch("p", &params, &patch).await.unwrap();
+    world.until_gone("p").await;
+    world.at(5_000);
+    let running = world.start();
+    until("it is settled", async || {
+        world.ledger().unsettled().await.unwrap().is_empty()
+    })
+    .await;
+    world.until_statement(&[("p", 600, 600_000)]).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_broken_watch_loses_nothing() {
+    let world = World::new().await;
+    world.budget_of_a(36_000).await;
+    world.at(100);
+    let running = world.start();
+    world.until_used("a", 0, 0).await;
+    world.server.faults().cut_watches();
+    world.running("p", WHOLE, 50).await;
+    world.server.faults().cut_watches();
+    world.until_used("a", 0, 50).await;
+    world.finish("p", 90).await;
+    world.server.faults().cut_watches();
+    world.until_released("p").await;
+    world.until_statement(&[("p", 40, 40_000)]).await;
+    running.stop().await;
+}

@@ -1,0 +1,75 @@
+//! Several timekeepers over one ledger.
+
+use gpushare_control::leader::election::Election;
+use gpushare_core::lease::Timing;
+use gpushare_timekeeper::store::{Batch, StoreError};
+
+use crate::world::{Running, WHOLE, World, until};
+
+fn election(identity: &str) -> Election {
+    Election {
+        namespace: "kube-system".to_owned(),
+        name: "timekeeper".to_owned(),
+        identity: identity.to_owned(),
+        timing: Timing {
+            duration: 2_000,
+            renew_deadline: 1_200,
+            retry: 100,
+        },
+    }
+}
+
+async fn until_it_writes(running: &Running) {
+    until("it writes the ledger", async || {
+        running.timekeeper.record(Vec::new()).await.is_ok()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_of_two_writes_and_the_other_goes_on_where_it_ended() {
+    let world = World::new().await;
+    world.budget_of_a(36_000).await;
+    world.running("p", WHOLE, 0).await;
+    world.at(400);
+    let first = world.start_with(Some(election("first")));
+    until_it_writes(&first).await;
+    let second = world.start_with(Some(election("second")));
+    world.until_used("a", 300, 100).await;
+    let refused = second.timekeeper.record(Vec::new()).await.unwrap_err();
+    assert!(refused.to_string().contains("does not lead"), "{refused}");
+    world.at(700);
+    world.until_used("a", 600, 100).await;
+    first.stop().await;
+    world.at(1_000);
+    until_it_writes(&second).await;
+    world.until_used("a", 900, 100).await;
+    world.finish("p", 1_001).await;
+    world.at(1_100);
+    world.until_released("p").await;
+    world.until_statement(&[("p", 1_001, 1_001_000)]).await;
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn a_writer_that_was_replaced_though_it_leads_takes_over_again_and_the_other_is_refused() {
+    let world = World::new().await;
+    world.budget_of_a(36_000).await;
+    world.running("p", WHOLE, 0).await;
+    world.at(400);
+    let running = world.start();
+    world.until_used("a", 300, 100).await;
+    let intruder = world.ledger().take_over("an intruder").await.unwrap();
+    world.at(700);
+    // It takes over again after a while, and then the intruder is out.
+    world.until_used("a", 600, 100).await;
+    let late = Batch {
+        epoch: intruder,
+        now: world.base,
+        changes: Vec::new(),
+    };
+    let refused = world.ledger().record(late).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Fenced { .. }), "{refused}");
+    world.audit().await;
+    running.stop().await;
+}

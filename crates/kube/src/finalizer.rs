@@ -1,0 +1,77 @@
+//! The finalizer that keeps a pod's object until its last second is charged: put on and taken off, and nothing else of
+//! the pod with it.
+
+use std::time::Duration;
+
+use gpushare_core::{PodUid, names};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use crate::slim;
+
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finalizer {
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changed {
+    Yes,
+    /// It does not exist any more, and another pod may have its name; or its deletion has begun, after which nothing
+    /// can be put on.
+    Gone,
+}
+
+#[derive(Debug, Error)]
+pub enum FinalizerError {
+    #[error("cannot change the finalizers of pod {namespace}/{name}: {source}")]
+    Api {
+        namespace: String,
+        name: String,
+        source: kube::Error,
+    },
+    #[error("cannot change the finalizers of pod {namespace}/{name}: no answer within {TIMEOUT:?}")]
+    Timeout { namespace: String, name: String },
+}
+
+impl Finalizer {
+    /// In a strategic merge others' finalizers stay, whoever changes them meanwhile.
+    fn patch(self, uid: &PodUid) -> Value {
+        let list = match self {
+            Self::On => "finalizers",
+            Self::Off => "$deleteFromPrimitiveList/finalizers",
+        };
+        // A uid cannot be changed, so a patch that names another one is refused as invalid.
+        json!({"metadata": {"uid": uid, list: [names::METERING]}})
+    }
+}
+
+/// Changes the pod with this uid, and no other of the same name. Doing it twice does no harm.
+pub async fn change(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    uid: &PodUid,
+    to: Finalizer,
+) -> Result<Changed, FinalizerError> {
+    let api: Api<slim::Pod> = Api::namespaced(client.clone(), namespace);
+    let (patch, params) = (Patch::Strategic(to.patch(uid)), PatchParams::default());
+    let (namespace, name) = (namespace.to_owned(), name.to_owned());
+    match tokio::time::timeout(TIMEOUT, api.patch(&name, &params, &patch)).await {
+        Ok(Ok(_pod)) => Ok(Changed::Yes),
+        Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409 | 422) => {
+            Ok(Changed::Gone)
+        }
+        Ok(Err(source)) => Err(FinalizerError::Api {
+            namespace,
+            name,
+            source,
+        }),
+        Err(_elapsed) => Err(FinalizerError::Timeout { namespace, name }),
+    }
+}
