@@ -79,13 +79,19 @@ impl Hook {
 
     /// A cluster with one replica that lasts as long as the cluster.
     pub fn start() -> Self {
-        let mut hook = Self::cluster();
+        Self::cluster().with_lasting(&[])
+    }
+
+    /// The cluster with one replica that lasts as long as it, with further flags.
+    #[must_use]
+    pub fn with_lasting(mut self, flags: &[&str]) -> Self {
+        let hook = &mut self;
         let mut command = hook.rig.inside(binary("gpushare-control"));
-        hook.arguments(&mut command, 0, &[]);
+        hook.arguments(&mut command, 0, flags);
         let log = hook.rig.logs().join("gpushare-webhook.log");
         hook.lasting = Some(Process::start("webhook", command, &log));
         hook.wait_ready(0);
-        hook
+        self
     }
 
     /// A replica that the test can kill, with further flags.
@@ -160,6 +166,13 @@ impl Hook {
     }
 
     // --- what a test does
+
+    /// Makes an image of our control plane's program known to the cluster.
+    pub fn add_control_image(&self, name: &str) {
+        self.rig
+            .add_image(name, &binary("gpushare-control"))
+            .expect("the image is made");
+    }
 
     pub async fn client(&self) -> Client {
         let path = self.rig.kubeconfig();

@@ -19,6 +19,7 @@ pub mod process;
 pub mod replicas;
 pub mod rng;
 pub mod setup;
+pub mod standing;
 pub mod wait;
 pub mod world;
 

@@ -54,6 +54,7 @@ pub const TARGETS: &[Target] = &[
     target("devices", targets::devices::check),
     target("lease", targets::lease::check),
     target("manifest", targets::manifest::check),
+    target("standing", targets::standing::check),
 ];
 
 const fn target(name: &'static str, check: fn(&[u8]) -> Verdict) -> Target {

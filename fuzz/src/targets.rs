@@ -20,6 +20,7 @@ pub(crate) mod quantity;
 pub(crate) mod record;
 pub(crate) mod request;
 pub(crate) mod slot;
+pub(crate) mod standing;
 pub(crate) mod trace;
 mod world;
 

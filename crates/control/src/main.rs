@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
-use gpushare_control::{config, extender, timekeeper, webhook};
+use gpushare_control::{config, extender, sidecar, timekeeper, webhook};
 use gpushare_daemon::{Tasks, logging};
 
 /// Longer than an open request may take to drain, shorter than a pod's usual grace period.
@@ -30,6 +30,8 @@ enum Role {
     Webhook(Box<webhook::config::RawConfig>),
     /// Keep the ledger: charge what pods hold to budgets, and say how budgets stand
     Timekeeper(Box<timekeeper::config::RawConfig>),
+    /// Tell the containers of a pod how their budget stands, as a sidecar that the webhook adds
+    Sidecar(Box<sidecar::config::RawConfig>),
 }
 
 fn main() -> ExitCode {
@@ -59,12 +61,26 @@ fn run(role: Role) -> anyhow::Result<()> {
             logging::init(config.log_format, &config.log_filter)?;
             until_the_end(async |tasks| Ok(timekeeper::start(config, tasks).await?))
         }
+        Role::Sidecar(raw) => {
+            let config = sidecar::config::Config::try_from(*raw)?;
+            logging::init(config.log_format, &config.log_filter)?;
+            // One thread is enough for it, and costs the pod less.
+            let runtime = tokio::runtime::Builder::new_current_thread();
+            until_the_end_on(runtime, async |tasks| Ok(sidecar::start(&config, tasks)?))
+        }
     }
 }
 
 /// Starts a role and waits until it has ended.
 fn until_the_end(start: impl AsyncFnOnce(&Tasks) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    tokio::runtime::Builder::new_multi_thread()
+    until_the_end_on(tokio::runtime::Builder::new_multi_thread(), start)
+}
+
+fn until_the_end_on(
+    mut runtime: tokio::runtime::Builder,
+    start: impl AsyncFnOnce(&Tasks) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    runtime
         .enable_all()
         .build()
         .context("cannot start the async runtime")?

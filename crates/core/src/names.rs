@@ -41,6 +41,9 @@ pub const OUR_CLASSES: &str = "gpushare-";
 /// Scheduling gate of a pod that waits until its budget has something again.
 pub const BUDGET_GATE: &str = "gpushare.io/budget";
 
+/// Pod annotation: `"true"` asks for a sidecar that tells the application how its budget stands.
+pub const BUDGET_SIDECAR: &str = "gpushare.io/budget-sidecar";
+
 /// Pod annotations that choose among cards.
 pub const POLICY: &str = "gpushare.io/policy";
 pub const CARD_MODELS: &str = "gpushare.io/card-models";

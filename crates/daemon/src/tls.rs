@@ -238,6 +238,18 @@ fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>,
     Ok(found)
 }
 
+/// The certificates in a PEM text, as clients take the authorities that they believe.
+pub fn authorities(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+    let found: Vec<Vec<u8>> = CertificateDer::pem_slice_iter(pem)
+        .map(|certificate| certificate.map(|der| der.to_vec()))
+        .collect::<Result<_, _>>()
+        .map_err(|error| error.to_string())?;
+    if found.is_empty() {
+        return Err("none found".to_owned());
+    }
+    Ok(found)
+}
+
 fn pem_error(path: &Path, what: &'static str, reason: String) -> TlsError {
     TlsError::Pem {
         path: path.to_owned(),

@@ -3,11 +3,15 @@
 
 use std::env::consts::ARCH;
 use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::exec;
 use crate::tar::Tar;
 
 /// The image for test pods: a shell and the usual small tools.
@@ -19,18 +23,46 @@ pub const BUSYBOX: &str = "gpushare.test/busybox:1";
 pub(crate) const PAUSE: &str = "gpushare.test/pause:1";
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 
 /// An OCI archive with both images, which share their only layer.
 pub(crate) fn archive(busybox: &[u8], applets: &[&str]) -> Result<Vec<u8>> {
     let mut layout = Layout::default();
     let layer = layer(busybox, applets)?;
     let diff_id = digest(&layer);
-    let layer = layout.blob("application/vnd.oci.image.layer.v1.tar", &layer)?;
+    let layer = layout.blob(LAYER, &layer)?;
     // The shell reaps what a pod with a shared process namespace leaves, and ends when told to.
     let pause = "trap 'exit 0' TERM INT; while :; do sleep 86400 & wait $!; done";
-    layout.image(BUSYBOX, &layer, &diff_id, &["sh"])?;
-    layout.image(PAUSE, &layer, &diff_id, &["sh", "-c", pause])?;
+    layout.image(BUSYBOX, &layer, &diff_id, &json!({"Cmd": ["sh"]}))?;
+    let pause = json!({"Cmd": ["sh", "-c", pause]});
+    layout.image(PAUSE, &layer, &diff_id, &pause)?;
     layout.finish()
+}
+
+/// An OCI archive with an image that runs a program of this machine. It holds the program and the libraries that the
+/// program is linked with, and nothing else.
+pub(crate) fn of_program(name: &str, program: &Path) -> Result<Vec<u8>> {
+    let mut tar = Tar::default();
+    let read = |path: &Path| {
+        fs::read(path).with_context(|| format!("cannot read {} for an image", path.display()))
+    };
+    tar.file("program", 0o755, &read(program)?)?;
+    let linked = exec::output(Command::new("ldd").arg(program))?;
+    for library in linked.lines().filter_map(library) {
+        let inside = library.trim_start_matches('/');
+        tar.file(inside, 0o755, &read(Path::new(library))?)?;
+    }
+    let layer = tar.finish();
+    let mut layout = Layout::default();
+    let diff_id = digest(&layer);
+    let layer = layout.blob(LAYER, &layer)?;
+    layout.image(name, &layer, &diff_id, &json!({"Entrypoint": ["/program"]}))?;
+    layout.finish()
+}
+
+/// The path in a line such as `libc.so.6 => /lib/libc.so.6 (0x7f)` or `/lib64/ld.so (0x7f)`.
+fn library(line: &str) -> Option<&str> {
+    line.split_whitespace().find(|word| word.starts_with('/'))
 }
 
 fn layer(busybox: &[u8], applets: &[&str]) -> Result<Vec<u8>> {
@@ -65,16 +97,21 @@ impl Layout {
         Ok(json!({"mediaType": media_type, "digest": digest, "size": bytes.len()}))
     }
 
-    fn image(&mut self, name: &str, layer: &Value, diff_id: &str, command: &[&str]) -> Result<()> {
+    /// `runs` is the part of the configuration that says what is run.
+    fn image(&mut self, name: &str, layer: &Value, diff_id: &str, runs: &Value) -> Result<()> {
         let architecture = match ARCH {
             "x86_64" => "amd64",
             "aarch64" => "arm64",
             other => other,
         };
+        let mut start = json!({"Env": ["PATH=/bin"], "WorkingDir": "/"});
+        if let (Some(start), Some(runs)) = (start.as_object_mut(), runs.as_object()) {
+            start.extend(runs.clone());
+        }
         let config = json!({
             "architecture": architecture,
             "os": "linux",
-            "config": {"Env": ["PATH=/bin"], "Cmd": command, "WorkingDir": "/"},
+            "config": start,
             "rootfs": {"type": "layers", "diff_ids": [diff_id]},
         });
         let config_type = "application/vnd.oci.image.config.v1+json";
@@ -118,6 +155,24 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    #[test]
+    fn libraries_are_found_in_whatever_the_linker_says_of_them() {
+        for (line, expected) in [
+            ("\tlinux-vdso.so.1 (0x00007f)", None),
+            (
+                "\tlibc.so.6 => /lib/x/libc.so.6 (0x00007f)",
+                Some("/lib/x/libc.so.6"),
+            ),
+            (
+                "\t/lib64/ld-linux-x86-64.so.2 (0x00007f)",
+                Some("/lib64/ld-linux-x86-64.so.2"),
+            ),
+            ("\tstatically linked", None),
+        ] {
+            assert_eq!(library(line), expected);
+        }
+    }
 
     #[test]
     fn the_archive_names_both_images_and_every_blob_has_its_digest_as_name() {

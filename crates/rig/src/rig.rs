@@ -16,7 +16,7 @@ use crate::config::{API_PORT, HOME, NODE_IP};
 use crate::network::Network;
 use crate::options::Options;
 use crate::start::{self, Outcome};
-use crate::{exec, host};
+use crate::{exec, host, images};
 
 /// The components that can be stopped, started and restarted, by name.
 pub const COMPONENTS: [&str; 7] = [
@@ -151,6 +151,26 @@ impl Rig {
         let mut command = self.net("kubectl");
         exec::output_with_input(command.args(["apply", "--filename", "-"]), Some(yaml))
             .with_context(|| self.condition())
+    }
+
+    /// Makes an image of the program at `path` known to the runtime, under a name such as
+    /// `gpushare.test/thing:1`. Pods say `imagePullPolicy: Never` or `IfNotPresent`.
+    pub fn add_image(&self, name: &str, path: &Path) -> Result<()> {
+        let archive = tempfile::NamedTempFile::new().context("cannot make a file for an image")?;
+        fs::write(archive.path(), images::of_program(name, path)?)
+            .with_context(|| format!("cannot write the image {name}"))?;
+        let mut import = self.inside("ctr");
+        import.args([
+            "--address",
+            "/run/containerd/containerd.sock",
+            "--namespace",
+            "k8s.io",
+        ]);
+        import
+            .args(["images", "import", "--local"])
+            .arg(archive.path());
+        exec::output(&mut import).with_context(|| self.condition())?;
+        Ok(())
     }
 
     /// Runs a future on a runtime all of whose threads are in the rig's network, so that any

@@ -12,6 +12,7 @@ mod failures;
 mod holes;
 mod rotation;
 mod settings;
+mod sidecar;
 
 use std::sync::LazyLock;
 

@@ -5,6 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use gpushare_control::webhook::Webhook;
 use gpushare_control::webhook::decide::Rules;
+use gpushare_control::webhook::sidecar::Sidecar;
 use gpushare_core::gpu::{self, AliyunUnit, Reading};
 use gpushare_core::names;
 use k8s_openapi::api::core::v1::Pod;
@@ -25,6 +26,13 @@ fn webhook() -> Webhook {
             hami: true,
         }),
         band: -1_000_000..=1_000_000_000,
+        sidecar: Some(Sidecar {
+            image: "gpushare-control:1".to_owned(),
+            timekeeper: "https://timekeeper".to_owned(),
+            authorities: "a certificate".to_owned(),
+            cpu: "1m".to_owned(),
+            memory: "1Mi".to_owned(),
+        }),
     };
     let webhook = Webhook::new(rules, 1024 * 1024);
     let budget = |name: &str, when: &str, exhausted: bool| {
@@ -107,9 +115,13 @@ fn check_patch(question: &Value, patch: &str) {
     for list in ["/spec/containers", "/spec/initContainers"] {
         let names = |pod: &Value| {
             let containers = pod.pointer(list).and_then(Value::as_array).cloned();
-            let containers = containers.into_iter().flatten();
-            containers
-                .map(|container| container.get("name").cloned())
+            let names = containers
+                .into_iter()
+                .flatten()
+                .map(|container| container.get("name").cloned());
+            // Ours is the only one that may come.
+            names
+                .filter(|name| *name != Some(json!("gpushare-budget")))
                 .collect::<Vec<_>>()
         };
         assert_eq!(names(&before), names(object));

@@ -1,5 +1,7 @@
 //! Configuration of the webhook: flags and environment as typed, resolved once into what the program uses.
 
+mod sidecar;
+
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -12,7 +14,10 @@ use gpushare_daemon::tls::TlsFiles;
 use thiserror::Error;
 
 use super::pki::{Lifetimes, Settings};
+use super::sidecar::Sidecar;
 use crate::config::{ReadingArgs, ReadingError, duration};
+
+pub use sidecar::{SidecarArgs, SidecarError};
 
 const MIB: usize = 1024 * 1024;
 /// Shorter, and a change of certificates could not overlap with itself.
@@ -93,6 +98,9 @@ pub struct RawConfig {
     pub priority_max: i32,
 
     #[command(flatten)]
+    pub sidecar: SidecarArgs,
+
+    #[command(flatten)]
     pub reading: ReadingArgs,
 
     /// Path of a kubeconfig; without it KUBECONFIG, the default path, or the pod's service account
@@ -130,6 +138,7 @@ pub struct Config {
     pub certificates: Certificates,
     pub dialects: Dialects,
     pub band: RangeInclusive<i32>,
+    pub sidecar: Option<Sidecar>,
     pub kubeconfig: Option<PathBuf>,
     pub max_body: usize,
     pub log_format: logging::Format,
@@ -140,6 +149,8 @@ pub struct Config {
 pub enum ConfigError {
     #[error(transparent)]
     Reading(#[from] ReadingError),
+    #[error(transparent)]
+    Sidecar(#[from] SidecarError),
     #[error("--priority-min {0} is above --priority-max {1}")]
     Band(i32, i32),
     #[error("--max-body-mib {0} is not between 1 and 64")]
@@ -175,6 +186,7 @@ impl TryFrom<RawConfig> for Config {
             certificates: raw.certificates()?,
             dialects: raw.reading.dialects()?,
             band: raw.priority_min..=raw.priority_max,
+            sidecar: raw.sidecar.sidecar()?,
             kubeconfig: raw.kubeconfig,
             max_body: raw.max_body_mib * MIB,
             log_format: raw.log_format,

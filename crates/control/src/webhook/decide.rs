@@ -13,6 +13,7 @@ use serde_json::json;
 use super::fill;
 use super::patch::Patch;
 use super::priority::{self, AtTheEnd, Classes, Standing};
+use super::sidecar::{Sidecar, Wish};
 
 /// A hostile pod must not fill logs and terminals.
 const LONGEST_MESSAGE: usize = 8 * 1024;
@@ -25,6 +26,8 @@ pub struct Rules {
     pub dialects: Dialects,
     /// Priorities that pods may choose where a budget pays.
     pub band: RangeInclusive<i32>,
+    /// Nothing where pods can have no budget sidecar.
+    pub sidecar: Option<Sidecar>,
 }
 
 /// What is known of the cluster when a pod comes.
@@ -92,6 +95,8 @@ pub fn pod(rules: &Rules, known: Known<'_>, pod: &Manifest) -> Verdict {
         Ok(_) => Vec::new(),
         Err(violations) => violations.0.iter().map(ToString::to_string).collect(),
     };
+    let sidecar = Wish::of(rules.sidecar.as_ref(), pod);
+    problems.extend_from_slice(sidecar.problems());
     let class = priority::replacement(&pod.spec, known.standing, known.classes, &rules.band);
     let reason = if problems.is_empty() {
         Reason::Priority
@@ -126,9 +131,11 @@ pub fn pod(rules: &Rules, known: Known<'_>, pod: &Manifest) -> Verdict {
     if known.standing == Standing::Over(AtTheEnd::Wait) {
         hold(pod, &mut patch);
     }
+    sidecar.write(pod, &mut patch);
+    let notices = notice(known).into_iter().chain(sidecar.warnings(pod));
     Verdict::Allowed {
         patch,
-        warnings: notice(known).into_iter().collect(),
+        warnings: notices.take(MOST_WARNINGS).collect(),
     }
 }
 
@@ -140,6 +147,8 @@ pub fn template(rules: &Rules, known: Known<'_>, template: &Manifest) -> Vec<Str
         Ok(Some(_)) => Vec::new(),
         Err(violations) => violations.0.iter().map(ToString::to_string).collect(),
     };
+    let sidecar = Wish::of(rules.sidecar.as_ref(), template);
+    warnings.extend_from_slice(sidecar.problems());
     let class = priority::replacement(&template.spec, known.standing, known.classes, &rules.band);
     warnings.extend(class.err().map(|forbidden| forbidden.to_string()));
     let mut warnings: Vec<String> = warnings
@@ -147,6 +156,7 @@ pub fn template(rules: &Rules, known: Known<'_>, template: &Manifest) -> Vec<Str
         .map(|problem| cut(format!("gpushare: its pods will be refused: {problem}")))
         .collect();
     warnings.extend(notice(known));
+    warnings.extend(sidecar.warnings(template));
     warnings.truncate(MOST_WARNINGS);
     warnings
 }

@@ -20,6 +20,7 @@ mod pki;
 pub mod priority;
 mod review;
 mod routes;
+pub mod sidecar;
 mod start;
 mod view;
 mod watch;

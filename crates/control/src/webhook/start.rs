@@ -18,6 +18,7 @@ pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {
     let rules = Rules {
         dialects: config.dialects,
         band: config.band,
+        sidecar: config.sidecar,
     };
     let webhook = Webhook::new(rules, config.max_body);
     let tls = webhook.certificates(config.certificates, &client, tasks)?;

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use gpushare_core::request::Role;
 use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::convert::started;
 use crate::slim::{QuantityText, Starts, or_default};
@@ -56,6 +58,8 @@ pub struct Spec {
     pub init_containers: Vec<Container>,
     #[serde(default, deserialize_with = "or_default")]
     pub ephemeral_containers: Vec<Container>,
+    #[serde(default)]
+    pub volumes: Option<Vec<Value>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -73,6 +77,28 @@ pub struct Container {
     pub restart_policy: Option<String>,
     #[serde(default)]
     pub resources: Option<Resources>,
+    #[serde(default)]
+    pub volume_mounts: Option<Vec<Mount>>,
+    /// What it runs and with which rights: kept as written, for whoever must recognise a container.
+    #[serde(default)]
+    pub command: Option<Box<RawValue>>,
+    #[serde(default)]
+    pub args: Option<Box<RawValue>>,
+    #[serde(default)]
+    pub env: Option<Box<RawValue>>,
+    #[serde(default)]
+    pub security_context: Option<Box<RawValue>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Mount {
+    #[serde(default)]
+    pub name: String,
+    #[serde(default)]
+    pub mount_path: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub read_only: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

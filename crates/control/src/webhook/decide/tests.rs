@@ -13,6 +13,7 @@ fn rules() -> Rules {
             hami: true,
         }),
         band: i32::MIN..=1_000_000_000,
+        sidecar: None,
     }
 }
 

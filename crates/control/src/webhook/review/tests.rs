@@ -16,6 +16,7 @@ fn webhook() -> Webhook {
     let rules = Rules {
         dialects: gpu::dialects(AliyunUnit::GiB),
         band: i32::MIN..=1_000_000_000,
+        sidecar: None,
     };
     let webhook = Webhook::new(rules, 64 * 1024);
     webhook.load(&[], &[], &[]);

@@ -1,0 +1,141 @@
+//! Where applications read: a file that is always whole, and the same on the pod's loopback.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fs, io};
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use bytes::Bytes;
+use parking_lot::RwLock;
+use tokio::net::TcpListener;
+
+use super::told::Told;
+
+const FILE: &str = "budget.json";
+/// Written first, and then renamed: a reader sees the old file or the new one.
+const DRAFT: &str = ".budget.json.new";
+/// The application may have taken the port; it can still read the file.
+const BETWEEN_TRIES: Duration = Duration::from_secs(30);
+
+/// What is shown now; clones show the same.
+#[derive(Clone, Debug)]
+pub(super) struct Board {
+    directory: Arc<PathBuf>,
+    shown: Arc<RwLock<Bytes>>,
+}
+
+impl Board {
+    pub(super) fn new(directory: &Path) -> Self {
+        Self {
+            directory: Arc::new(directory.to_owned()),
+            shown: Arc::default(),
+        }
+    }
+
+    /// What a predecessor in this pod was told last.
+    pub(super) fn last(&self) -> Option<Told> {
+        let text = fs::read(self.directory.join(FILE)).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    pub(super) fn show(&self, told: &Told) {
+        let mut text = match serde_json::to_vec(told) {
+            Ok(text) => text,
+            Err(error) => {
+                tracing::error!(%error, "the budget cannot be written as JSON");
+                return;
+            }
+        };
+        text.push(b'\n');
+        if let Err(error) = self.write(&text) {
+            let directory = self.directory.display();
+            tracing::warn!(%error, %directory, "cannot write the file; trying again with the next answer");
+        }
+        *self.shown.write() = text.into();
+    }
+
+    fn write(&self, text: &[u8]) -> io::Result<()> {
+        let draft = self.directory.join(DRAFT);
+        fs::write(&draft, text)?;
+        fs::rename(draft, self.directory.join(FILE))
+    }
+
+    fn router(&self) -> Router {
+        Router::new()
+            .route("/budget", get(budget))
+            .route("/healthz", get(async || "ok\n"))
+            .with_state(self.clone())
+    }
+}
+
+async fn budget(State(board): State<Board>) -> Response {
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    (json, board.shown.read().clone()).into_response()
+}
+
+/// Serves for ever, as soon as the port is free.
+pub(super) async fn serve(listen: SocketAddr, board: Board) {
+    loop {
+        match TcpListener::bind(listen).await {
+            Ok(listener) => {
+                let address = listener.local_addr().unwrap_or(listen);
+                tracing::info!(%address, "serving /budget");
+                if let Err(error) = axum::serve(listener, board.router()).await {
+                    tracing::warn!(%error, "the local server ended");
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%listen, %error, "cannot serve /budget; the file is still written");
+            }
+        }
+        tokio::time::sleep(BETWEEN_TRIES).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_cannot_be_written_is_no_reason_to_end() {
+        let board = Board::new(Path::new("/nonexistent"));
+        board.show(&Told::nothing());
+        assert!(!board.shown.read().is_empty());
+    }
+
+    #[test]
+    fn the_file_is_replaced_and_never_written_in_place() {
+        let directory = tempfile::tempdir().unwrap();
+        let board = Board::new(directory.path());
+        board.show(&Told::nothing());
+        let mut held = fs::File::open(directory.path().join(FILE)).unwrap();
+        board.show(&Told::nothing().grown_stale());
+        board.show(&Told::nothing());
+        // Whoever has opened the old file reads it to its end.
+        let old = io::read_to_string(&mut held).unwrap();
+        assert!(
+            serde_json::from_str::<serde_json::Value>(&old).is_ok(),
+            "{old}"
+        );
+        let left = fs::read_dir(directory.path()).unwrap();
+        let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, [FILE]);
+    }
+
+    #[test]
+    fn a_sidecar_that_was_restarted_goes_on_from_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let board = Board::new(directory.path());
+        assert_eq!(board.last(), None);
+        board.show(&Told::nothing());
+        assert_eq!(Board::new(directory.path()).last(), Some(Told::nothing()));
+        fs::write(directory.path().join(FILE), "half").unwrap();
+        assert_eq!(board.last(), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! A timekeeper that says what the test wants of every pod, in a rig's network, over TLS.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use gpushare_daemon::Tasks;
+use gpushare_daemon::serve::{self, Connections};
+use gpushare_daemon::tls::{Tls, TlsFiles};
+use gpushare_rig::{NODE_IP, Rig};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Serves as long as the rig lives.
+#[derive(Debug)]
+pub struct Standing {
+    pub url: String,
+    files: TempDir,
+    mind: Arc<Mutex<Mind>>,
+}
+
+#[derive(Debug, Default)]
+struct Mind {
+    /// Nothing while the timekeeper is away.
+    answer: Option<Value>,
+    questions: Vec<Question>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Question {
+    pub path: String,
+    pub token: String,
+}
+
+impl Standing {
+    pub fn start(rig: &Rig) -> Self {
+        let files = tempfile::tempdir().expect("a directory");
+        let issued = rcgen::generate_simple_self_signed([NODE_IP.to_owned()]).expect("issued");
+        let tls = TlsFiles {
+            certificate: files.path().join("cert"),
+            key: files.path().join("key"),
+            client_ca: None,
+        };
+        fs::write(&tls.certificate, issued.cert.pem()).expect("written");
+        fs::write(&tls.key, issued.signing_key.serialize_pem()).expect("written");
+        let mind = Arc::new(Mutex::new(Mind::default()));
+        let (ready, started) = channel();
+        let (network, router) = (
+            rig.network(),
+            Router::new().fallback(reply).with_state(mind.clone()),
+        );
+        thread::spawn(move || {
+            network.run(|| async move {
+                let any = SocketAddr::from(([0, 0, 0, 0], 0));
+                let listener = serve::listen(any).expect("a port");
+                let port = listener.local_addr().expect("an address").port();
+                let (tasks, tls) = (Tasks::new(), Tls::load(tls).expect("certificates"));
+                let connections = Connections::default();
+                serve::spawn(&tasks, "the stub", listener, Some(tls), router, connections);
+                ready.send(port).expect("the test waits");
+                // Nobody ends it: it goes with the test's process.
+                let _ended = tasks.finished(serve::DRAIN).await;
+            });
+        });
+        let port = started.recv().expect("the stub starts");
+        Self {
+            url: format!("https://{NODE_IP}:{port}"),
+            files,
+            mind,
+        }
+    }
+
+    /// The file with the certificate by which it is believed.
+    pub fn ca(&self) -> String {
+        self.files.path().join("cert").display().to_string()
+    }
+
+    pub fn says(&self, answer: Value) {
+        self.mind.lock().answer = Some(answer);
+    }
+
+    pub fn goes_away(&self) {
+        self.mind.lock().answer = None;
+    }
+
+    /// What it was asked with this in the path.
+    pub fn questions(&self, part: &str) -> Vec<Question> {
+        let questions = self.mind.lock().questions.clone();
+        let about = |question: &Question| question.path.contains(part);
+        questions.into_iter().filter(about).collect()
+    }
+}
+
+async fn reply(State(mind): State<Arc<Mutex<Mind>>>, uri: Uri, headers: HeaderMap) -> Response {
+    let token = headers.get(header::AUTHORIZATION);
+    let token = token
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let mut mind = mind.lock();
+    mind.questions.push(Question {
+        path: uri.path().to_owned(),
+        token: token.trim_start_matches("Bearer ").to_owned(),
+    });
+    match &mind.answer {
+        Some(answer) => axum::Json(answer.clone()).into_response(),
+        None => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+    }
+}

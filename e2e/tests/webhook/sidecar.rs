@@ -1,0 +1,302 @@
+//! The budget sidecar on a real kubelet: added by the webhook on the real API server, run by the real runtime, asking
+//! a timekeeper of the test.
+
+use std::sync::LazyLock;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use e2e::hook::{Hook, Said};
+use e2e::manifest::{IMAGE, RUN, annotated};
+use e2e::standing::Standing;
+use e2e::wait;
+use serde_json::{Value, json};
+
+const SIDECAR: &str = "gpushare-budget";
+const FILE: &str = "/var/run/gpushare/budget/budget.json";
+const WISH: &str = "gpushare.io/budget-sidecar";
+
+struct World {
+    hook: Hook,
+    timekeeper: Standing,
+}
+
+/// One cluster for all tests here. Its node has cards that only the scheduler knows of: who may have which is not
+/// what is tried here.
+static WORLD: LazyLock<World> = LazyLock::new(|| {
+    let image = "gpushare.test/control:1";
+    let hook = Hook::cluster();
+    hook.add_control_image(image);
+    let timekeeper = Standing::start(&hook.rig);
+    let (ca, url) = (timekeeper.ca(), timekeeper.url.clone());
+    let hook = hook.with_lasting(&[
+        "--sidecar-image",
+        image,
+        "--sidecar-ca",
+        &ca,
+        "--sidecar-timekeeper",
+        &url,
+    ]);
+    let cards = json!({"aliyun.com/gpu-mem": "100"});
+    let patch = json!({"status": {"capacity": cards, "allocatable": cards}}).to_string();
+    let patch = [
+        "patch",
+        "node",
+        "node",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        &patch,
+    ];
+    let said = hook.kubectl(&patch, None);
+    assert!(said.ok, "{}", said.err);
+    World { hook, timekeeper }
+});
+
+fn standing(remaining: i64) -> Value {
+    json!({
+        "budget": {"name": "vision", "remainingSeconds": remaining, "exhausted": remaining <= 0, "exhaustsAt": null},
+        "overBudget": remaining <= 0, "evictAt": null,
+    })
+}
+
+/// As the restricted Pod Security Standard wants pods, so that only the sidecar could offend it.
+fn pod(name: &str, script: &str) -> Value {
+    let limits = json!({"cpu": "100m", "memory": "32Mi", "aliyun.com/gpu-mem": 1});
+    let restricted = json!({
+        "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": true, "runAsUser": 1000,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    });
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+        "spec": {
+            "containers": [{
+                "name": "app", "image": IMAGE, "imagePullPolicy": "Never", "command": ["sh", "-c", script],
+                "resources": {"limits": limits}, "securityContext": restricted,
+            }],
+            "terminationGracePeriodSeconds": 30,
+        },
+    });
+    annotated(pod, WISH, "true")
+}
+
+impl World {
+    fn exec(&self, namespace: &str, pod: &str, script: &str) -> Said {
+        let namespace = format!("--namespace={namespace}");
+        let exec = [
+            "exec",
+            pod,
+            &namespace,
+            "--container=app",
+            "--",
+            "sh",
+            "-c",
+            script,
+        ];
+        self.hook.kubectl(&exec, None)
+    }
+
+    /// Waits until the application reads something in the file.
+    fn wait_told(&self, namespace: &str, pod: &str, told: impl Fn(&Value) -> bool) -> Value {
+        wait::until("the application to be told", || {
+            let said = self.exec(namespace, pod, &format!("cat {FILE}"));
+            match serde_json::from_str::<Value>(&said.out) {
+                Ok(read) if told(&read) => Ok(read),
+                _ => Err(format!(
+                    "{said:?} {}",
+                    self.hook.pod(namespace, pod)["status"]
+                )),
+            }
+        })
+    }
+}
+
+/// The claims of a token, as its issuer wrote them.
+fn claims(token: &str) -> Value {
+    let payload = token.split('.').nth(1).unwrap();
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).unwrap()).unwrap()
+}
+
+#[test]
+fn a_guaranteed_pod_stays_so_within_its_quota_and_its_application_reads_the_budget() {
+    let world = &*WORLD;
+    let namespace = world.hook.namespace();
+    let label = "pod-security.kubernetes.io/enforce=restricted";
+    assert!(
+        world
+            .hook
+            .kubectl(&["label", "namespace", &namespace, label], None)
+            .ok
+    );
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "all"},
+        "spec": {"hard": {
+            "requests.cpu": "1", "limits.cpu": "1", "requests.memory": "256Mi", "limits.memory": "256Mi",
+        }},
+    });
+    world.hook.create(&namespace, &quota).object();
+    world.timekeeper.says(standing(7200));
+    let stored = wait::until("the quota to be counted", || {
+        let said = world.hook.create(&namespace, &pod("train", RUN));
+        if said.ok {
+            Ok(said.object())
+        } else {
+            Err(said.err)
+        }
+    });
+    assert_eq!(stored["status"]["qosClass"], "Guaranteed");
+    let ours = &stored["spec"]["initContainers"][0];
+    assert_eq!(ours["name"], SIDECAR);
+    assert_eq!(
+        ours["volumeMounts"].as_array().unwrap().len(),
+        2,
+        "no token for the API server: {ours}"
+    );
+
+    let told = world.wait_told(&namespace, "train", |told| told["stale"] == false);
+    assert_eq!(told["remaining"], 7200);
+    let served = "timeout 20 wget -q -O - http://127.0.0.1:12356/budget";
+    let served = world.exec(&namespace, "train", served).object();
+    assert_eq!(served["remaining"], 7200);
+    let written = world.exec(&namespace, "train", &format!("echo {{}} > {FILE}"));
+    assert!(written.refusal().contains("Read-only"), "{}", written.err);
+
+    let asked = world.timekeeper.questions(&namespace);
+    let asked = asked.last().unwrap();
+    assert_eq!(asked.path, format!("/v1/namespaces/{namespace}/pods/train"));
+    let claims = claims(&asked.token);
+    assert_eq!(claims["aud"], json!(["gpushare-timekeeper"]));
+    assert_eq!(claims["kubernetes.io"]["pod"]["name"], "train");
+    assert_eq!(
+        claims["sub"],
+        format!("system:serviceaccount:{namespace}:default")
+    );
+    let life = claims["exp"].as_i64().unwrap() - claims["iat"].as_i64().unwrap();
+    assert!(life <= 600, "{life}");
+}
+
+#[test]
+fn the_application_lives_on_with_what_was_known_while_the_timekeeper_is_away() {
+    let world = &*WORLD;
+    let namespace = world.hook.namespace();
+    world.timekeeper.says(standing(60));
+    world.hook.create(&namespace, &pod("train", RUN)).object();
+    world.wait_told(&namespace, "train", |told| told["stale"] == false);
+    world.timekeeper.goes_away();
+    let told = world.wait_told(&namespace, "train", |told| told["stale"] == true);
+    assert_eq!(told["remaining"], 60);
+    let mut over = standing(0);
+    over["evictAt"] = json!("2026-11-16T10:10:00Z");
+    world.timekeeper.says(over);
+    let told = world.wait_told(&namespace, "train", |told| told["stale"] == false);
+    assert_eq!(told["evictAt"], "2026-11-16T10:10:00Z");
+    assert_eq!(told["overBudget"], true);
+    let status = world.hook.pod(&namespace, "train")["status"].clone();
+    assert_eq!(status["phase"], "Running");
+    for list in ["containerStatuses", "initContainerStatuses"] {
+        assert_eq!(status[list][0]["restartCount"], 0, "{list}");
+    }
+}
+
+#[test]
+fn a_job_with_the_sidecar_completes() {
+    let world = &*WORLD;
+    let namespace = world.hook.namespace();
+    world.timekeeper.says(standing(60));
+    let script = format!("until grep -q remaining {FILE}; do sleep 0.1; done");
+    let template = pod("unused", &script);
+    let mut spec = template["spec"].clone();
+    spec["restartPolicy"] = json!("Never");
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"},
+        "spec": {
+            "backoffLimit": 0,
+            "template": {"metadata": {"annotations": {WISH: "true"}}, "spec": spec},
+        },
+    });
+    world.hook.create(&namespace, &job).object();
+    wait::until("the job to complete", || {
+        let name = format!("--namespace={namespace}");
+        let job = ["get", "job", "train", &name, "--output=json"];
+        let status = world.hook.kubectl(&job, None).object()["status"].clone();
+        if status["succeeded"] == 1 {
+            Ok(())
+        } else {
+            Err(status)
+        }
+    });
+}
+
+#[test]
+fn nobody_takes_the_sidecars_place_by_its_names() {
+    let world = &*WORLD;
+    let namespace = world.hook.namespace();
+    let mut taken = pod("p", RUN);
+    let mut theirs = taken["spec"]["containers"][0].clone();
+    theirs["name"] = json!(SIDECAR);
+    theirs["restartPolicy"] = json!("Always");
+    taken["spec"]["initContainers"] = json!([theirs]);
+    let said = world.hook.create_with(&namespace, &taken, &["--as=tenant"]);
+    assert!(
+        said.refusal().contains("the budget sidecar has this name"),
+        "{}",
+        said.err
+    );
+    let mut volume = pod("p", RUN);
+    volume["spec"]["volumes"] = json!([{"name": SIDECAR, "emptyDir": {}}]);
+    let said = world.hook.create(&namespace, &volume);
+    assert!(
+        said.refusal()
+            .contains("the budget sidecar has a volume of this name"),
+        "{}",
+        said.err
+    );
+    // A copy of a pod that has the sidecar already is as welcome as the pod.
+    let stored = world.hook.dry_run(&namespace, &pod("p", RUN)).object();
+    let copy = json!({
+        "apiVersion": "v1", "kind": "Pod", "spec": stored["spec"],
+        "metadata": {"name": "copy", "annotations": stored["metadata"]["annotations"]},
+    });
+    let copied = world.hook.dry_run(&namespace, &copy).object();
+    assert_eq!(
+        copied["spec"]["initContainers"],
+        stored["spec"]["initContainers"]
+    );
+    assert_eq!(copied["spec"]["volumes"], stored["spec"]["volumes"]);
+}
+
+/// The API server runs its own plugins again after a webhook, and then the webhook again.
+#[test]
+fn what_a_limit_range_adds_to_the_sidecar_stays() {
+    let world = &*WORLD;
+    let namespace = world.hook.namespace();
+    let range = json!({
+        "apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "all"},
+        "spec": {"limits": [{"type": "Container", "default": {"ephemeral-storage": "1Gi"}}]},
+    });
+    world.hook.create(&namespace, &range).object();
+    let stored = wait::until("the range to be known", || {
+        let stored = world.hook.dry_run(&namespace, &pod("p", RUN)).object();
+        let limits = &stored["spec"]["containers"][0]["resources"]["limits"];
+        if limits["ephemeral-storage"] == "1Gi" {
+            Ok(stored)
+        } else {
+            Err(stored)
+        }
+    });
+    let init = stored["spec"]["initContainers"].as_array().unwrap();
+    assert_eq!(init.len(), 1);
+    assert_eq!(init[0]["resources"]["limits"]["ephemeral-storage"], "1Gi");
+}
+
+#[test]
+fn without_an_image_the_owner_is_warned_and_the_pod_is_as_it_was() {
+    let namespace = crate::SHARED.namespace();
+    let said = crate::SHARED.dry_run(&namespace, &pod("p", RUN));
+    assert!(
+        said.err
+            .contains("Warning: gpushare: no budget sidecar is added"),
+        "{}",
+        said.err
+    );
+    assert_eq!(said.object()["spec"].get("initContainers"), None);
+}
