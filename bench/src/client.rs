@@ -1,19 +1,34 @@
 //! The least HTTP client: blocking, one connection, so that what is measured is the server.
 
+use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 /// Far longer than any answer takes; a server that hangs must not hang the run.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Plain or with TLS.
+trait Stream: Read + Write {}
+
+impl<S: Read + Write> Stream for S {}
+
 /// A connection that is kept open.
-#[derive(Debug)]
 pub(crate) struct Connection {
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Box<dyn Stream>>,
     answer: Vec<u8>,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").finish_non_exhaustive()
+    }
 }
 
 /// A request as it goes over the wire, made once and sent many times.
@@ -40,20 +55,35 @@ impl Request {
 
 impl Connection {
     pub(crate) fn open(address: SocketAddr) -> Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, TIMEOUT)
-            .with_context(|| format!("cannot connect to {address}"))?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
-        Ok(Self {
+        Ok(Self::over(Box::new(connect(address)?)))
+    }
+
+    /// With TLS, to a server whose certificate is this one (PEM).
+    pub(crate) fn open_tls(address: SocketAddr, certificate: &str) -> Result<Self> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(certificate.as_bytes())?)?;
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let server = ServerName::from(address.ip());
+        let session = ClientConnection::new(Arc::new(config), server)?;
+        let stream = StreamOwned::new(session, connect(address)?);
+        Ok(Self::over(Box::new(stream)))
+    }
+
+    fn over(stream: Box<dyn Stream>) -> Self {
+        Self {
             stream: BufReader::with_capacity(64 * 1024, stream),
             answer: Vec::new(),
-        })
+        }
     }
 
     /// Sends a request and reads the whole answer, which must be 200.
     pub(crate) fn send(&mut self, request: &Request) -> Result<&[u8]> {
         self.stream.get_mut().write_all(&request.0)?;
+        self.stream.get_mut().flush()?;
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
         let good = line.split(' ').nth(1) == Some("200");
@@ -78,4 +108,13 @@ impl Connection {
         ensure!(good, "{status}: {}", String::from_utf8_lossy(&self.answer));
         Ok(&self.answer)
     }
+}
+
+fn connect(address: SocketAddr) -> Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, TIMEOUT)
+        .with_context(|| format!("cannot connect to {address}"))?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    Ok(stream)
 }

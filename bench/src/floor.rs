@@ -1,6 +1,8 @@
 //! The least that filter and prioritize can cost: decode the body, encode an answer of the same size,
 //! decide nothing. Served by the same stack as the extender's routes.
 
+pub(crate) mod admission;
+
 use axum::Router;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -94,12 +96,12 @@ async fn prioritize(headers: HeaderMap, body: Bytes) -> Response {
     json(&scores)
 }
 
-fn number(headers: &HeaderMap, name: &str) -> usize {
+pub(crate) fn number(headers: &HeaderMap, name: &str) -> usize {
     let value = headers.get(name).and_then(|value| value.to_str().ok());
     value.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-fn json(value: &impl Serialize) -> Response {
+pub(crate) fn json(value: &impl Serialize) -> Response {
     match serde_json::to_vec(value) {
         Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),

@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -10,13 +11,14 @@ use axum::Router;
 use clap::Subcommand;
 use futures::TryStreamExt;
 use gpushare_daemon::serve::Connections;
+use gpushare_daemon::tls::{Tls, TlsFiles};
 use gpushare_daemon::{Tasks, serve};
 use gpushare_kube::slim;
 use kube::api::ListParams;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
-use crate::{floor, stub};
+use crate::{floor, stub, tenants};
 
 /// As many objects as kube's watcher asks for at once.
 const PAGE: u32 = 500;
@@ -37,6 +39,17 @@ pub(crate) enum Helper {
     /// Serve what filter and prioritize cost without deciding
     #[command(hide = true)]
     ServeFloor,
+    /// Serve the namespaces and budgets that the measured webhook knows
+    #[command(hide = true)]
+    ServeTenants,
+    /// Serve what an admission costs without deciding, with TLS
+    #[command(hide = true)]
+    ServeAdmissionFloor {
+        #[arg(long)]
+        certificate: PathBuf,
+        #[arg(long)]
+        key: PathBuf,
+    },
     /// List and decode all nodes and pods, and end
     #[command(hide = true)]
     List {
@@ -55,9 +68,19 @@ impl Helper {
             } => {
                 let bind_takes = Duration::from_millis(*bind_millis);
                 let router = stub::router(*pods, *pending, bind_takes)?;
-                runtime()?.block_on(serve_until_told(router))
+                runtime()?.block_on(serve_until_told(router, None))
             }
-            Self::ServeFloor => runtime()?.block_on(serve_until_told(floor::router())),
+            Self::ServeFloor => runtime()?.block_on(serve_until_told(floor::router(), None)),
+            Self::ServeTenants => runtime()?.block_on(serve_until_told(tenants::router(), None)),
+            Self::ServeAdmissionFloor { certificate, key } => {
+                let tls = Tls::load(TlsFiles {
+                    certificate: certificate.clone(),
+                    key: key.clone(),
+                    client_ca: None,
+                })?;
+                let router = floor::admission::router();
+                runtime()?.block_on(serve_until_told(router, Some(tls)))
+            }
             Self::List { url } => runtime()?.block_on(list_all(url)),
         }
     }
@@ -71,13 +94,13 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
         .context("cannot start the async runtime")
 }
 
-async fn serve_until_told(router: Router) -> Result<()> {
+async fn serve_until_told(router: Router, tls: Option<Tls>) -> Result<()> {
     let tasks = Tasks::new();
     tasks.stop_on_signals()?;
     let listener = serve::listen(SocketAddr::from(([127, 0, 0, 1], 0)))?;
     let address = listener.local_addr()?;
     let connections = Connections::default();
-    serve::spawn(&tasks, "the server", listener, None, router, connections);
+    serve::spawn(&tasks, "the server", listener, tls, router, connections);
     println!("{address}");
     std::io::stdout().flush()?;
     Ok(tasks.finished(GRACE).await?)

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: how fast the extender is, each figure beside the least that the same work costs.
+//! `cargo xtask bench`: how fast gpushare is, each figure beside the least that the same work costs.
 //!
 //! Every figure and its floor are taken in one run, in turns, so that a busy machine slows both alike.
 //! The programs measured are the real ones, as processes of their own. [`rows`] has one file for each
@@ -20,6 +20,7 @@ mod process;
 mod report;
 mod rows;
 mod stub;
+mod tenants;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -31,7 +32,7 @@ use lab::Lab;
 use report::{Report, Row};
 use rows::Bench;
 
-/// Measure the extender and print one table of figures, floors and limits
+/// Measure gpushare and print one table of figures, floors and limits
 #[derive(Parser)]
 #[command(name = "bench")]
 struct Arguments {

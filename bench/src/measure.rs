@@ -11,9 +11,18 @@ const MOST: usize = 3000;
 
 /// The medians of two kinds of work, done in turns until the budget is used up.
 pub(crate) fn in_turns(
+    first: impl FnMut() -> Result<()>,
+    second: impl FnMut() -> Result<()>,
+) -> Result<(Duration, Duration)> {
+    let (firsts, seconds) = times_in_turns(first, second)?;
+    Ok((median(firsts)?, median(seconds)?))
+}
+
+/// The times of two kinds of work, done in turns until the budget is used up.
+pub(crate) fn times_in_turns(
     mut first: impl FnMut() -> Result<()>,
     mut second: impl FnMut() -> Result<()>,
-) -> Result<(Duration, Duration)> {
+) -> Result<(Vec<Duration>, Vec<Duration>)> {
     for _ in 0..WARM_UP {
         first()?;
         second()?;
@@ -33,7 +42,7 @@ pub(crate) fn in_turns(
             break;
         }
     }
-    Ok((median(firsts)?, median(seconds)?))
+    Ok((firsts, seconds))
 }
 
 pub(crate) fn time(work: &mut impl FnMut() -> Result<()>) -> Result<Duration> {
@@ -48,6 +57,13 @@ pub(crate) fn median<T: PartialOrd + Copy>(mut values: Vec<T>) -> Result<T> {
     middle.copied().context("nothing was measured")
 }
 
+/// The time that 99 of 100 keep.
+pub(crate) fn p99(mut times: Vec<Duration>) -> Result<Duration> {
+    times.sort();
+    let kept = (times.len() * 99).div_ceil(100).saturating_sub(1);
+    times.get(kept).copied().context("nothing was measured")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,6 +72,14 @@ mod tests {
     fn the_median_is_the_middle_whatever_the_order() {
         assert_eq!(median(vec![9, 1, 5]).unwrap(), 5);
         assert!(median(Vec::<u8>::new()).is_err());
+    }
+
+    #[test]
+    fn one_time_of_a_hundred_may_be_longer() {
+        let times = |count: u64| (1..=count).rev().map(Duration::from_secs).collect();
+        assert_eq!(p99(times(100)).unwrap(), Duration::from_secs(99));
+        assert_eq!(p99(times(1)).unwrap(), Duration::from_secs(1));
+        assert!(p99(Vec::new()).is_err());
     }
 
     #[test]

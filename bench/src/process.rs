@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -88,29 +88,100 @@ pub(crate) fn itself() -> Result<Command> {
     Ok(Command::new(program))
 }
 
-/// The extender, as users start it.
+/// A role of `gpushare-control`, as users start it, with its log in a file.
 #[derive(Debug)]
-pub(crate) struct Extender {
+struct Control {
+    role: &'static str,
     process: Process,
     log: PathBuf,
     _directory: TempDir,
     began: Instant,
 }
 
+/// The extender.
+#[derive(Debug)]
+pub(crate) struct Extender(Control);
+
+/// The webhook, over TLS with a certificate of its own.
+#[derive(Debug)]
+pub(crate) struct Webhook {
+    pub(crate) address: SocketAddr,
+    pub(crate) certificate: Certificate,
+    _control: Control,
+}
+
+/// A certificate for the loopback address, also as files.
+#[derive(Debug)]
+pub(crate) struct Certificate {
+    pub(crate) pem: String,
+    pub(crate) chain: PathBuf,
+    pub(crate) key: PathBuf,
+    _directory: TempDir,
+}
+
+impl Certificate {
+    fn issue() -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let issued = rcgen::generate_simple_self_signed([Ipv4Addr::LOCALHOST.to_string()])?;
+        let (chain, key) = (directory.path().join("cert"), directory.path().join("key"));
+        fs::write(&chain, issued.cert.pem())?;
+        fs::write(&key, issued.signing_key.serialize_pem())?;
+        Ok(Self {
+            pem: issued.cert.pem(),
+            chain,
+            key,
+            _directory: directory,
+        })
+    }
+}
+
+impl Webhook {
+    /// Starts it against the API server at `url`, and waits until it is ready.
+    pub(crate) fn start(url: &str) -> Result<Self> {
+        let certificate = Certificate::issue()?;
+        let directory = tempfile::tempdir()?;
+        let kubeconfig = kubeconfig(&directory, url)?;
+        let mut command = Command::new(program("gpushare-control")?);
+        command
+            .args(["webhook", "--listen", "127.0.0.1:0", "--tls-cert"])
+            .arg(&certificate.chain)
+            .arg("--tls-key")
+            .arg(&certificate.key);
+        let mut control = Control::start("webhook", command, &kubeconfig, directory)?;
+        let address = control.address()?;
+        let mut connection = Connection::open_tls(address, &certificate.pem)?;
+        while connection.send(&Request::get("/readyz")).is_err() {
+            control.give_up_late()?;
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(Self {
+            address,
+            certificate,
+            _control: control,
+        })
+    }
+}
+
+/// Writes a kubeconfig for the API server at `url`.
+fn kubeconfig(directory: &TempDir, url: &str) -> Result<PathBuf> {
+    let kubeconfig = directory.path().join("kubeconfig");
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "stub",
+        "clusters": [{"name": "stub", "cluster": {"server": url}}],
+        "users": [{"name": "stub", "user": {}}],
+        "contexts": [{"name": "stub", "context": {"cluster": "stub", "user": "stub"}}],
+    });
+    fs::write(&kubeconfig, config.to_string())?;
+    Ok(kubeconfig)
+}
+
 impl Extender {
     /// Starts the extender against the API server at `url`.
     pub(crate) fn start(url: &str) -> Result<Self> {
         let directory = tempfile::tempdir()?;
-        let kubeconfig = directory.path().join("kubeconfig");
-        let config = json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "stub",
-            "clusters": [{"name": "stub", "cluster": {"server": url}}],
-            "users": [{"name": "stub", "user": {}}],
-            "contexts": [{"name": "stub", "context": {"cluster": "stub", "user": "stub"}}],
-        });
-        fs::write(&kubeconfig, config.to_string())?;
+        let kubeconfig = kubeconfig(&directory, url)?;
         let command = Command::new(program("gpushare-control")?);
         Self::run(command, &kubeconfig, "127.0.0.1:0", directory)
     }
@@ -122,30 +193,19 @@ impl Extender {
         listen: &str,
         directory: TempDir,
     ) -> Result<Self> {
-        let log = directory.path().join("log");
-        let output = File::create(&log)?;
-        let began = Instant::now();
         // A lease of its own, or it would wait for the one that its killed predecessor held.
         let lease = format!("bench-{}", STARTED.fetch_add(1, Ordering::Relaxed));
-        command
-            .args(["extender", "--listen", listen, "--log-format", "json"])
-            .args(["--lease-namespace", "default", "--lease-name", &lease])
-            .arg("--kubeconfig")
-            .arg(kubeconfig)
-            .stdin(Stdio::null())
-            .stdout(output.try_clone()?)
-            .stderr(output);
-        Ok(Self {
-            process: Process::start(&mut command)?,
-            log,
-            _directory: directory,
-            began,
-        })
+        command.args(["extender", "--listen", listen]).args([
+            "--lease-namespace",
+            "default",
+            "--lease-name",
+            &lease,
+        ]);
+        Control::start("extender", command, kubeconfig, directory).map(Self)
     }
 
     pub(crate) fn address(&mut self) -> Result<SocketAddr> {
-        let address = self.logged(|line| line.get("listen")?.as_str()?.parse().ok())?;
-        Ok(address)
+        self.0.address()
     }
 
     /// Waits until the extender answers, and says how long after its start that was.
@@ -153,15 +213,15 @@ impl Extender {
         let mut connection = Connection::open(self.address()?)?;
         let ask = Request::get("/readyz");
         while connection.send(&ask).is_err() {
-            self.give_up_late()?;
+            self.0.give_up_late()?;
             thread::sleep(Duration::from_millis(2));
         }
-        Ok(self.began.elapsed())
+        Ok(self.0.began.elapsed())
     }
 
     /// Waits until binds are accepted, which is a while after the start.
     pub(crate) fn binds_open(&mut self) -> Result<()> {
-        self.logged(|line| {
+        self.0.logged(|line| {
             let message = line
                 .get("message")
                 .or_else(|| line.get("fields")?.get("message"))?;
@@ -182,17 +242,47 @@ impl Extender {
             if waiting.context("the extender does not say how many pods wait")? == 0 {
                 return Ok(());
             }
-            self.give_up_late()?;
+            self.0.give_up_late()?;
             thread::sleep(Duration::from_millis(200));
         }
     }
 
     pub(crate) fn resident_megabytes(&self) -> Result<f64> {
-        self.process.megabytes("VmRSS:")
+        self.0.process.megabytes("VmRSS:")
     }
 
     pub(crate) fn peak_megabytes(&self) -> Result<f64> {
-        self.process.megabytes("VmHWM:")
+        self.0.process.megabytes("VmHWM:")
+    }
+}
+
+impl Control {
+    fn start(
+        role: &'static str,
+        mut command: Command,
+        kubeconfig: &Path,
+        directory: TempDir,
+    ) -> Result<Self> {
+        let log = directory.path().join("log");
+        let output = File::create(&log)?;
+        let began = Instant::now();
+        command
+            .args(["--log-format", "json", "--kubeconfig"])
+            .arg(kubeconfig)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output);
+        Ok(Self {
+            role,
+            process: Process::start(&mut command)?,
+            log,
+            _directory: directory,
+            began,
+        })
+    }
+
+    fn address(&mut self) -> Result<SocketAddr> {
+        self.logged(|line| line.get("listen")?.as_str()?.parse().ok())
     }
 
     /// Waits for a line of the log.
@@ -214,13 +304,15 @@ impl Extender {
         if let Some(ended) = self.process.0.try_wait()? {
             let log = fs::read_to_string(&self.log).unwrap_or_default();
             bail!(
-                "the extender ended with {ended}: {}",
+                "the {} ended with {ended}: {}",
+                self.role,
                 log.lines().last().unwrap_or_default()
             );
         }
         ensure!(
             self.began.elapsed() < PATIENCE,
-            "the extender was not ready within {PATIENCE:?}"
+            "the {} was not ready within {PATIENCE:?}",
+            self.role
         );
         Ok(())
     }

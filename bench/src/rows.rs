@@ -1,7 +1,9 @@
 //! The figures, one file for each kind. To add one: write a `BENCH` in a file here and name it in
 //! [`ALL`].
 
+mod admission;
 mod bind;
+mod charges;
 mod filter;
 mod instructions;
 mod prioritize;
@@ -29,6 +31,8 @@ pub(crate) const ALL: &[Bench] = &[
     prioritize::BENCH,
     bind::BENCH,
     start::BENCH,
+    admission::BENCH,
+    charges::BENCH,
     instructions::BENCH,
     scheduler::BENCH,
 ];

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::cargo::{cargo, succeed, workspace};
 use crate::valgrind;
 
-/// Measure how fast the extender is, beside the least that the same work costs
+/// Measure how fast gpushare is, beside the least that the same work costs
 ///
 /// Prints a table of name, value, floor, ratio, limit and verdict, and fails when a limit is missed.
 /// Everything is built with optimisation first (minutes the first time); the measurements themselves

@@ -33,7 +33,17 @@ pub struct Postgres {
 }
 
 impl Postgres {
+    /// A server for tests, which end processes and not the machine: what the kernel has is safe enough.
     pub fn start() -> Result<Self> {
+        Self::with(&["fsync=off"])
+    }
+
+    /// A server whose every commit waits for the disk, as those that people keep their data in.
+    pub fn durable() -> Result<Self> {
+        Self::with(&["fsync=on", "synchronous_commit=on"])
+    }
+
+    fn with(durability: &[&str]) -> Result<Self> {
         let directory = tempfile::tempdir().context("cannot make a directory for PostgreSQL")?;
         if geteuid().is_root() {
             chown(directory.path(), Some(NOBODY), Some(NOBODY))
@@ -48,13 +58,8 @@ impl Postgres {
 
         let mut server = unprivileged(&programs.path("postgres"));
         server.arg("-D").arg(&data).arg("-k").arg(directory.path());
-        // Tests end processes, not the machine: what the kernel has is safe enough.
-        for setting in [
-            "listen_addresses=",
-            "fsync=off",
-            "timezone=GMT",
-            "max_connections=200",
-        ] {
+        let common = ["listen_addresses=", "timezone=GMT", "max_connections=200"];
+        for setting in common.iter().chain(durability) {
             server.args(["-c", setting]);
         }
         programs.announce(&mut server);
