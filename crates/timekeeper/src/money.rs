@@ -48,6 +48,11 @@ impl Amount {
         self.0
     }
 
+    /// For programs: GPU-seconds as a decimal number, exact, with at most six digits after the point.
+    pub fn exact(self) -> String {
+        decimal(self.0)
+    }
+
     /// Whole GPU-seconds; a part of one counts as nothing.
     pub const fn whole_seconds(self) -> i64 {
         self.0 / MICROS
@@ -77,6 +82,14 @@ impl Amount {
         let seconds = duration_seconds(text).filter(|seconds| *seconds > 0);
         Self::from_seconds(seconds.ok_or_else(wrong)?)
     }
+}
+
+fn decimal(micros: i64) -> String {
+    let sign = if micros < 0 { "-" } else { "" };
+    let micros = micros.unsigned_abs();
+    let text = format!("{sign}{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+    let short = text.trim_end_matches('0').trim_end_matches('.');
+    short.to_owned()
 }
 
 /// The seconds of `1d2h3m4s`, any part of which may be missing. Nothing for anything else.
@@ -132,6 +145,11 @@ impl Rate {
             .checked_add(other.0)
             .map(Self)
             .ok_or(MoneyError::TooLarge)
+    }
+
+    /// For programs: GPU-seconds for each second, as [`Amount::exact`].
+    pub fn exact(self) -> String {
+        decimal(self.0)
     }
 
     /// Exact and linear: however a time is cut, the parts add up to the whole.
@@ -217,6 +235,21 @@ mod tests {
         ] {
             check(wrong, None);
         }
+    }
+
+    #[test]
+    fn exact_amounts_have_every_digit_and_no_more() {
+        let check = |micros: i64, text: &str| {
+            assert_eq!(Amount::from_micros(micros).exact(), text);
+        };
+        check(0, "0");
+        check(1, "0.000001");
+        check(-1, "-0.000001");
+        check(72_000_000_000, "72000");
+        check(1_500_000, "1.5");
+        check(100_000_000, "100");
+        check(i64::MIN, "-9223372036854.775808");
+        check(i64::MAX, "9223372036854.775807");
     }
 
     #[test]

@@ -65,7 +65,8 @@ impl TryFrom<&GpuBudgetSpec> for Policy {
     }
 }
 
-fn amount(text: &AmountText) -> Result<Amount, MoneyError> {
+/// An amount as people write it; more than nothing.
+pub fn amount(text: &AmountText) -> Result<Amount, MoneyError> {
     match text {
         AmountText::Seconds(seconds) if *seconds > 0 => Amount::from_seconds(*seconds),
         AmountText::Seconds(seconds) => Err(MoneyError::Amount(seconds.to_string())),

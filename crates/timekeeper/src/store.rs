@@ -17,6 +17,7 @@ mod run;
 mod schema;
 mod sql;
 pub mod sqlite;
+mod statements;
 mod supply;
 
 use std::fmt;
@@ -131,22 +132,53 @@ pub enum Outcome {
 pub enum Read {
     Unsettled,
     Pod(PodUid),
-    Balance { budget: String, counted: Span },
-    Statement { namespace: String, span: Span },
-    Grants { budget: String },
-    Opened { budget: String },
+    Balance {
+        budget: String,
+        counted: Span,
+    },
+    Supply {
+        budget: String,
+        counted: Span,
+    },
+    Statement {
+        of: Of,
+        span: Span,
+    },
+    Grants {
+        budget: String,
+    },
+    Opened {
+        budget: String,
+    },
+    Postings {
+        written: Span,
+        after: i64,
+        most: i64,
+    },
+    Retained,
     Inventories,
     Audit,
+}
+
+/// Whose charges a statement lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Of {
+    Namespace(String),
+    /// Those that the budget pays for, and those of its descendants.
+    Budget(String),
 }
 
 #[derive(Clone, Debug)]
 pub enum Found {
     Pods(Vec<Metered>),
     Balance(Balance),
+    Supply(Supply),
     Statement(Vec<Line>),
     Grants(Vec<(Seconds, Grant)>),
     Opened(Option<Seconds>),
     Inventories(Vec<(String, String)>),
+    Postings(Vec<Posting>),
+    Retained(Option<Seconds>),
     Audit(Vec<String>),
 }
 
@@ -170,15 +202,63 @@ pub struct Balance {
     pub used: Amount,
 }
 
+/// Where a budget's time in the slots that count came from, and what was charged to it. All of one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Supply {
+    pub issued: Amount,
+    /// From earlier slots, less what went into later ones.
+    pub carried: Amount,
+    pub granted: Amount,
+    pub used: Amount,
+}
+
 /// What one pod used at one rate in a statement's time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub pod: PodUid,
+    pub namespace: String,
     pub name: String,
+    /// From the first second to the last; another rate may have held between.
+    pub span: Span,
     pub rate: Rate,
     pub formula: String,
     pub seconds: Seconds,
     pub amount: Amount,
+}
+
+/// One movement between two accounts, with the entry that it is a part of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Posting {
+    /// Grows with each.
+    pub id: i64,
+    pub entry: i64,
+    pub kind: String,
+    pub written: Seconds,
+    pub author: Option<String>,
+    pub reason: Option<String>,
+    pub from: Side,
+    pub to: Side,
+    pub amount: Amount,
+    /// What was charged, or reversed.
+    pub held: Option<Held>,
+}
+
+/// An account as it is written; see [`crate::journal::Account::key`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Side {
+    pub kind: String,
+    pub name: String,
+    pub slot: Seconds,
+}
+
+/// What a charge is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub pod: PodUid,
+    pub namespace: String,
+    pub name: String,
+    pub span: Span,
+    pub rate: Rate,
 }
 
 /// The ledger in whichever database.
@@ -244,10 +324,22 @@ impl Ledger {
         }
     }
 
+    pub async fn supply(&self, budget: &str, counted: Span) -> Result<Supply, StoreError> {
+        let budget = budget.to_owned();
+        match self.0.read(Read::Supply { budget, counted }).await? {
+            Found::Supply(supply) => Ok(supply),
+            other => Err(StoreError::answer(&other)),
+        }
+    }
+
     /// What a namespace used in a time, to the second, by pod.
     pub async fn statement(&self, namespace: &str, span: Span) -> Result<Vec<Line>, StoreError> {
-        let namespace = namespace.to_owned();
-        match self.0.read(Read::Statement { namespace, span }).await? {
+        self.lines(Of::Namespace(namespace.to_owned()), span).await
+    }
+
+    /// What was charged in a time, to the second, by pod.
+    pub async fn lines(&self, of: Of, span: Span) -> Result<Vec<Line>, StoreError> {
+        match self.0.read(Read::Statement { of, span }).await? {
             Found::Statement(lines) => Ok(lines),
             other => Err(StoreError::answer(&other)),
         }
@@ -274,6 +366,33 @@ impl Ledger {
     pub async fn inventories(&self) -> Result<Vec<(String, String)>, StoreError> {
         match self.0.read(Read::Inventories).await? {
             Found::Inventories(inventories) => Ok(inventories),
+            other => Err(StoreError::answer(&other)),
+        }
+    }
+
+    /// At most so many of the postings that were written in a time and follow the one with the id `after`; 0 for the first.
+    pub async fn postings(
+        &self,
+        written: Span,
+        after: i64,
+        most: u32,
+    ) -> Result<Vec<Posting>, StoreError> {
+        let most = i64::from(most);
+        let read = Read::Postings {
+            written,
+            after,
+            most,
+        };
+        match self.0.read(read).await? {
+            Found::Postings(postings) => Ok(postings),
+            other => Err(StoreError::answer(&other)),
+        }
+    }
+
+    /// Statements that reach further back than this are not complete, because details were given up.
+    pub async fn retained(&self) -> Result<Option<Seconds>, StoreError> {
+        match self.0.read(Read::Retained).await? {
+            Found::Retained(before) => Ok(before),
             other => Err(StoreError::answer(&other)),
         }
     }

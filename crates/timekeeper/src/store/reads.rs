@@ -3,10 +3,10 @@
 use gpushare_core::PodUid;
 
 use super::sql::{Row, Transaction, Value, int, number, optional_int, text};
-use super::{Balance, Grant, Line, Metered, StoreError};
+use super::{Balance, Grant, Metered, StoreError, Supply};
 use crate::Seconds;
 use crate::journal::Leg;
-use crate::money::{Amount, Rate};
+use crate::money::Amount;
 use crate::period::Span;
 
 /// One pod, or all that are not settled.
@@ -35,6 +35,9 @@ pub(super) async fn pods<T: Transaction>(
     rows.iter().map(metered).collect()
 }
 
+/// The slots of budget `$1` that begin from `$2` up to `$3`.
+const SLOTS: &str = "(SELECT id FROM accounts WHERE kind = 'budget' AND name = $1 AND slot_s >= $2 AND slot_s < $3)";
+
 /// What is left stands in the accounts; what was supplied is the few transfers that are no charges.
 pub(super) async fn balance<T: Transaction>(
     tx: &mut T,
@@ -42,55 +45,48 @@ pub(super) async fn balance<T: Transaction>(
     counted: Span,
 ) -> Result<Balance, StoreError> {
     let key: [Value; 3] = [budget.into(), counted.start.into(), counted.end.into()];
-    let slots = "(SELECT id FROM accounts WHERE kind = 'budget' AND name = $1 AND slot_s >= $2 AND slot_s < $3)";
-    let sources =
-        "(SELECT id FROM accounts WHERE name = $1 AND kind IN ('amounts', 'grants', 'budget'))";
     let sql = format!(
-        "SELECT CAST(COALESCE(SUM(paid_in - paid_out), 0) AS BIGINT) FROM accounts WHERE id IN {slots}"
+        "SELECT CAST(COALESCE(SUM(paid_in - paid_out), 0) AS BIGINT) FROM accounts WHERE id IN {SLOTS}"
     );
     let left = Amount::from_micros(number(tx, &sql, &key).await?);
-    let supplied = |ours: &str, other: &str| {
-        format!(
-            "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM transfers \
-             WHERE {ours} IN {slots} AND {other} IN {sources}"
-        )
-    };
-    let into = number(tx, &supplied("to_account", "from_account"), &key).await?;
-    let out = number(tx, &supplied("from_account", "to_account"), &key).await?;
-    let supplied = Amount::from_micros(into).minus(Amount::from_micros(out))?;
+    let supplied = supplied(tx, &key, "'amounts', 'grants', 'budget'").await?;
     Ok(Balance {
         supplied,
         used: supplied.minus(left)?,
     })
 }
 
-/// Exact for any span, because a charge is linear in time.
-pub(super) async fn statement<T: Transaction>(
+/// What came into the slots from the budget's accounts of these kinds, less what went back.
+async fn supplied<T: Transaction>(
     tx: &mut T,
-    namespace: &str,
-    span: Span,
-) -> Result<Vec<Line>, StoreError> {
-    let sql = "SELECT r.pod_uid, r.pod, c.rate, c.formula, CAST(SUM( \
-            (CASE WHEN c.to_s > $3 THEN $3 ELSE c.to_s END) \
-            - (CASE WHEN c.from_s < $2 THEN $2 ELSE c.from_s END)) AS BIGINT) \
-        FROM charges c JOIN runs r ON r.id = c.run \
-        WHERE r.namespace = $1 AND c.to_s > $2 AND c.from_s < $3 \
-        AND NOT EXISTS (SELECT 1 FROM reversals x WHERE x.charge = c.entry) \
-        GROUP BY r.id, r.pod_uid, r.pod, c.rate, c.formula ORDER BY r.id, c.rate, c.formula";
-    let key: [Value; 3] = [namespace.into(), span.start.into(), span.end.into()];
-    let rows = tx.query(sql, &key).await?;
-    let line = |row: &Row| {
-        let (rate, seconds) = (Rate::from_micros(int(row, 2)?), int(row, 4)?);
-        Ok(Line {
-            pod: PodUid::new(text(row, 0)?),
-            name: text(row, 1)?,
-            rate,
-            formula: text(row, 3)?,
-            seconds,
-            amount: rate.during(seconds)?,
-        })
+    key: &[Value],
+    kinds: &'static str,
+) -> Result<Amount, StoreError> {
+    let sources = format!("(SELECT id FROM accounts WHERE name = $1 AND kind IN ({kinds}))");
+    let moved = |ours: &str, other: &str| {
+        format!(
+            "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM transfers \
+             WHERE {ours} IN {SLOTS} AND {other} IN {sources}"
+        )
     };
-    rows.iter().map(line).collect()
+    let into = number(tx, &moved("to_account", "from_account"), key).await?;
+    let out = number(tx, &moved("from_account", "to_account"), key).await?;
+    Ok(Amount::from_micros(into).minus(Amount::from_micros(out))?)
+}
+
+/// The parts of what was supplied, by where they came from.
+pub(super) async fn supply<T: Transaction>(
+    tx: &mut T,
+    budget: &str,
+    counted: Span,
+) -> Result<Supply, StoreError> {
+    let key: [Value; 3] = [budget.into(), counted.start.into(), counted.end.into()];
+    Ok(Supply {
+        issued: supplied(tx, &key, "'amounts'").await?,
+        carried: supplied(tx, &key, "'budget'").await?,
+        granted: supplied(tx, &key, "'grants'").await?,
+        used: balance(tx, budget, counted).await?.used,
+    })
 }
 
 /// With the time at which each was written, the oldest first.

@@ -2,7 +2,7 @@
 //! entry with their sums between each two accounts.
 
 use super::accounts::{self, Heading};
-use super::sql::{Transaction, int};
+use super::sql::{Transaction, int, number};
 use super::{Epoch, StoreError};
 use crate::Seconds;
 
@@ -10,6 +10,12 @@ use crate::Seconds;
 const OLD: &str = "(SELECT c.entry FROM charges c JOIN runs r ON r.id = c.run WHERE r.end_s < $1 AND r.carried = 0 \
     UNION SELECT x.entry FROM reversals x JOIN charges c ON c.entry = x.charge JOIN runs r ON r.id = c.run \
     WHERE r.end_s < $1 AND r.carried = 0)";
+
+/// From where on nothing was given up; nothing if nothing ever was.
+pub(super) async fn retained<T: Transaction>(tx: &mut T) -> Result<Option<Seconds>, StoreError> {
+    let before = number(tx, "SELECT before_s FROM retention", &[]).await?;
+    Ok(Some(before).filter(|before| *before > Seconds::MIN))
+}
 
 pub(super) async fn retain<T: Transaction>(
     tx: &mut T,

@@ -4,7 +4,7 @@
 use super::sql::{Transaction, number};
 use super::{
     Batch, Change, Epoch, Found, Outcome, Read, StoreError, Write, Written, audit, charges,
-    inventories, reads, retain, supply,
+    inventories, reads, retain, statements, supply,
 };
 
 pub(super) async fn write<T: Transaction>(
@@ -73,12 +73,24 @@ pub(super) async fn read<T: Transaction>(tx: &mut T, read: &Read) -> Result<Foun
         Read::Balance { budget, counted } => reads::balance(tx, budget, *counted)
             .await
             .map(Found::Balance),
-        Read::Statement { namespace, span } => reads::statement(tx, namespace, *span)
-            .await
-            .map(Found::Statement),
+        Read::Supply { budget, counted } => {
+            reads::supply(tx, budget, *counted).await.map(Found::Supply)
+        }
+        Read::Statement { of, span } => {
+            let lines = statements::statement(tx, of, *span).await;
+            lines.map(Found::Statement)
+        }
         Read::Grants { budget } => reads::grants(tx, budget).await.map(Found::Grants),
         Read::Opened { budget } => reads::opened(tx, budget).await.map(Found::Opened),
         Read::Inventories => inventories::all(tx).await.map(Found::Inventories),
+        Read::Postings {
+            written,
+            after,
+            most,
+        } => statements::postings(tx, *written, *after, *most)
+            .await
+            .map(Found::Postings),
+        Read::Retained => retain::retained(tx).await.map(Found::Retained),
         Read::Audit => audit::audit(tx).await.map(Found::Audit),
     }
 }

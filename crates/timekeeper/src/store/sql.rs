@@ -68,6 +68,13 @@ pub(super) fn text(row: &Row, column: usize) -> Result<String, StoreError> {
     }
 }
 
+pub(super) fn optional_text(row: &Row, column: usize) -> Result<Option<String>, StoreError> {
+    match row.get(column) {
+        Some(Value::Null) => Ok(None),
+        _ => text(row, column).map(Some),
+    }
+}
+
 /// The only number of the only row.
 pub(super) async fn number<T: Transaction>(
     tx: &mut T,

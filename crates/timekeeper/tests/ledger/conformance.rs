@@ -10,7 +10,7 @@ use gpushare_timekeeper::period::{Calendar, Schedule, Span};
 use gpushare_timekeeper::policy::{Exhaustion, Policy};
 use gpushare_timekeeper::price::{Formula, Prices};
 use gpushare_timekeeper::store::{
-    Balance, Batch, Change, Epoch, Grant, Ledger, Outcome, Settlement, StoreError,
+    Balance, Batch, Change, Epoch, Grant, Ledger, Of, Outcome, Posting, Settlement, StoreError,
 };
 
 use crate::database::{Database, Kind};
@@ -50,6 +50,9 @@ on_both_databases!(
     what_is_left_is_carried_over_once_up_to_the_cap,
     periods_open_alike_after_an_outage_and_step_by_step,
     a_statement_is_exact_to_the_second_for_any_time,
+    a_budgets_statement_has_what_its_descendants_used,
+    what_fills_a_budget_is_told_apart,
+    every_posting_is_exported_once_page_by_page,
     namespaces_without_a_budget_are_metered_too,
     everything_is_there_after_opening_again,
     a_database_of_a_newer_version_is_left_alone,
@@ -481,6 +484,117 @@ async fn a_statement_is_exact_to_the_second_for_any_time(database: Database) {
     assert_eq!(writing.ledger.statement("b", ALWAYS).await.unwrap(), []);
 }
 
+async fn a_budgets_statement_has_what_its_descendants_used(database: Database) {
+    let writing = Writing::open(&database).await;
+    writing
+        .applied(vec![
+            charge("p", 0, 100, &["leaf", "root"]),
+            charge("q", 50, 80, &["root"]),
+            charge("r", 0, 10, &["other"]),
+            settle("p", 60),
+        ])
+        .await;
+    for (budget, expected) in [
+        ("leaf", vec![("p-name", 0, 60, 30)]),
+        ("root", vec![("p-name", 0, 60, 30), ("q-name", 50, 80, 15)]),
+        ("none", vec![]),
+    ] {
+        let lines = writing
+            .ledger
+            .lines(Of::Budget(budget.to_owned()), ALWAYS)
+            .await;
+        let lines = lines.unwrap();
+        let read: Vec<_> = lines
+            .iter()
+            .map(|line| {
+                let Span { start, end } = line.span;
+                assert_eq!(line.namespace, "a");
+                (line.name.as_str(), start, end, line.amount.whole_seconds())
+            })
+            .collect();
+        assert_eq!(read, expected, "{budget}");
+    }
+}
+
+async fn what_fills_a_budget_is_told_apart(database: Database) {
+    let writing = Writing::open(&database).await;
+    let rollover = Change::Rollover {
+        budget: "leaf".to_owned(),
+        old: 0,
+        new: 100,
+        cap: amount(30),
+    };
+    let mut granted = grant("g", "deadline");
+    granted.leg.slot = 100;
+    writing
+        .applied(vec![
+            issue("leaf", 0, 90),
+            charge("p", 0, 100, &["leaf"]),
+            issue("leaf", 100, 90),
+            rollover,
+            Change::Grant(granted),
+        ])
+        .await;
+    let parts = |start, end| {
+        let ledger = writing.ledger.clone();
+        async move {
+            let supply = ledger.supply("leaf", Span { start, end }).await.unwrap();
+            let parts = [supply.issued, supply.carried, supply.granted, supply.used];
+            parts.map(Amount::whole_seconds)
+        }
+    };
+    assert_eq!(parts(0, 100).await, [90, -30, 0, 50]);
+    assert_eq!(parts(100, 200).await, [90, 30, 60, 0]);
+    assert_eq!(parts(0, 200).await, [180, 0, 60, 50]);
+}
+
+async fn every_posting_is_exported_once_page_by_page(database: Database) {
+    let writing = Writing::open(&database).await;
+    writing
+        .applied(vec![
+            issue("leaf", 0, 90),
+            Change::Grant(grant("g", "deadline")),
+            charge("p", 0, 100, &["leaf", "root"]),
+            settle("p", 60),
+        ])
+        .await;
+    let page = |after, most| {
+        let ledger = writing.ledger.clone();
+        async move { ledger.postings(ALWAYS, after, most).await.unwrap() }
+    };
+    let all = page(0, 100).await;
+    let kinds: Vec<&str> = all.iter().map(|posting| posting.kind.as_str()).collect();
+    assert_eq!(
+        kinds,
+        [
+            "issue", "grant", "charge", "charge", "reversal", "reversal", "charge", "charge"
+        ]
+    );
+    assert_eq!(all[1].author.as_deref(), Some("ada"));
+    assert_eq!(
+        (all[2].from.kind.as_str(), all[2].to.kind.as_str()),
+        ("budget", "usage")
+    );
+    let held = all[4].held.as_ref().unwrap();
+    assert_eq!((held.name.as_str(), held.span.end), ("p-name", 100));
+    assert_eq!(all[6].amount, amount(30));
+    let mut paged = Vec::new();
+    loop {
+        let after = paged.last().map_or(0, |last: &Posting| last.id);
+        let next = page(after, 3).await;
+        if next.is_empty() {
+            break;
+        }
+        paged.extend(next);
+    }
+    assert_eq!(paged, all);
+    let later = Span {
+        start: 1_001,
+        end: Seconds::MAX,
+    };
+    assert_eq!(writing.ledger.postings(later, 0, 100).await.unwrap(), []);
+}
+
 async fn namespaces_without_a_budget_are_metered_too(database: Database) {
     let writing = Writing::open(&database).await;
     writing.applied(vec![charge("p", 0, 100, &[])]).await;
@@ -543,6 +657,7 @@ async fn what_is_too_old_goes_and_the_balances_stay(database: Database) {
         ])
         .await;
     let before = (writing.balance("leaf").await, writing.balance("root").await);
+    assert_eq!(writing.ledger.retained().await.unwrap(), None);
     // Two charges, one that was cut, and a reversal.
     assert_eq!(
         writing
@@ -564,6 +679,7 @@ async fn what_is_too_old_goes_and_the_balances_stay(database: Database) {
         (writing.balance("leaf").await, writing.balance("root").await),
         before
     );
+    assert_eq!(writing.ledger.retained().await.unwrap(), Some(900));
     let lines = writing.ledger.statement("a", ALWAYS).await.unwrap();
     let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
     assert_eq!(names, ["young-name", "running-name"]);
