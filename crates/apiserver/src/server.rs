@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::failure::Failure;
 use crate::faults::Faults;
-use crate::http::{Edge, serve};
+use crate::http::{Edge, Review, serve};
 use crate::registry::{Registry, Stamp, Target, UnknownFields, Write, decode};
 use crate::request::Requests;
 use crate::resource::Resource;
@@ -51,6 +51,7 @@ pub struct Builder {
     address: SocketAddr,
     token: Option<String>,
     resources: Vec<Resource>,
+    reviews: Vec<Review>,
     history: usize,
     bookmarks: Duration,
 }
@@ -61,6 +62,7 @@ impl Default for Builder {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             token: None,
             resources: Vec::new(),
+            reviews: Vec::new(),
             history: HISTORY,
             bookmarks: BOOKMARKS,
         }
@@ -86,6 +88,24 @@ impl Builder {
     #[must_use]
     pub fn resource(mut self, resource: Resource) -> Self {
         self.resources.push(resource);
+        self
+    }
+
+    /// Answer questions that are posted as objects of `/apis/{group}/v1/{plural}`, such as TokenReviews: from the
+    /// object to its status. Nothing is stored.
+    #[must_use]
+    pub fn review(
+        mut self,
+        group: &'static str,
+        plural: &'static str,
+        answer: impl Fn(&Value) -> Value + Send + Sync + 'static,
+    ) -> Self {
+        let answer = Arc::new(answer);
+        self.reviews.push(Review {
+            group,
+            plural,
+            answer,
+        });
         self
     }
 
@@ -119,6 +139,7 @@ impl Builder {
             registry,
             faults: faults.clone(),
             requests: requests.clone(),
+            reviews: self.reviews,
             token: self.token.clone(),
             bookmark_interval: self.bookmarks,
         });

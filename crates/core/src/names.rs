@@ -31,6 +31,12 @@ pub const TEAM: &str = "gpushare.io/team";
 /// timekeeper takes it off.
 pub const METERING: &str = "gpushare.io/metering";
 
+/// Pod annotation: when the pod will be evicted because its budget is used up, as RFC 3339. The timekeeper
+/// writes it.
+pub const EVICT_AT: &str = "gpushare.io/evict-at";
+/// The audience of tokens for the timekeeper's API.
+pub const TIMEKEEPER_AUDIENCE: &str = "gpushare-timekeeper";
+
 /// Priority classes. Ordinary for pods whose budget pays for them, and below all ordinary pods for the
 /// others, which run while nobody else needs the card.
 pub const IN_BUDGET: &str = "gpushare-in-budget";

@@ -2,6 +2,7 @@
 //!
 //! Nothing here decides. Only this crate and the binaries' wiring name Kubernetes types.
 
+pub mod access;
 pub mod admission;
 pub mod bind;
 pub mod budgets;

@@ -7,8 +7,10 @@ mod openapi;
 mod options;
 mod query;
 mod reply;
+mod reviews;
 mod route;
 mod serve;
 mod stream;
 
+pub(crate) use reviews::Review;
 pub(crate) use serve::{Edge, serve};

@@ -21,11 +21,12 @@ use super::discovery::document;
 use super::handler::Request;
 use super::query::Query;
 use super::reply::{Body, Cut, failure_reply};
+use super::reviews::Review;
 use super::route::{ResourceRoute, Route, route};
 use crate::failure::Failure;
 use crate::faults::{Fate, Faults};
 use crate::registry::{Registry, Stamp};
-use crate::request::Requests;
+use crate::request::{RequestInfo, Requests};
 
 /// Larger bodies are refused, as by the real server.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
@@ -36,8 +37,15 @@ pub(crate) struct Edge {
     pub(crate) registry: Arc<Registry>,
     pub(crate) faults: Faults,
     pub(crate) requests: Requests,
+    pub(crate) reviews: Vec<Review>,
     pub(crate) token: Option<String>,
     pub(crate) bookmark_interval: Duration,
+}
+
+/// What a path leads to.
+enum Asked<'e> {
+    Review(&'e Review),
+    Route(Route<'e>),
 }
 
 /// Serves until stopped; then every connection is closed and its task has ended.
@@ -86,25 +94,44 @@ impl Edge {
             Err(failure) => return Ok(failure_reply(&failure)),
         };
         let query = Query::parse(parts.uri.query().unwrap_or_default());
-        let routed = self
-            .admit(&parts.headers)
-            .and_then(|()| route(&self.registry, &parts.method, parts.uri.path(), &query));
-        let route = match routed {
-            Ok(Route::Resource(route)) => route,
-            Ok(Route::Document(path)) => {
-                return Ok(document(&self.registry, &parts.method, &path));
+        let asked = self.admit(&parts.headers).and_then(|()| {
+            let path = parts.uri.path();
+            match self.reviews.iter().find(|review| review.is_at(path)) {
+                Some(review) => Ok(Asked::Review(review)),
+                None => route(&self.registry, &parts.method, path, &query).map(Asked::Route),
             }
-            Err(failure) => return Ok(failure_reply(&failure)),
-        };
-        let info = route.info();
-        self.requests.record(&info);
-        match self.faults.before(&info).await {
+        });
+        match asked {
+            Ok(Asked::Review(review)) => {
+                let reply = || review.reply(&parts.method, &body);
+                self.struck(&review.info(), reply).await
+            }
+            Ok(Asked::Route(Route::Resource(route))) => {
+                let info = route.info();
+                let reply = || self.answer(route, query, parts.headers, body);
+                self.struck(&info, reply).await
+            }
+            Ok(Asked::Route(Route::Document(path))) => {
+                Ok(document(&self.registry, &parts.method, &path))
+            }
+            Err(failure) => Ok(failure_reply(&failure)),
+        }
+    }
+
+    /// Answers, with what the faults make of it.
+    async fn struck(
+        &self,
+        info: &RequestInfo,
+        answer: impl FnOnce() -> Response<Body>,
+    ) -> Result<Response<Body>, Cut> {
+        self.requests.record(info);
+        match self.faults.before(info).await {
             Fate::Proceed => {}
             Fate::Refuse(failure) => return Ok(failure_reply(&failure)),
             Fate::Cut => return Err(Cut),
         }
-        let reply = self.answer(route, query, parts.headers, body);
-        match self.faults.after(&info).await {
+        let reply = answer();
+        match self.faults.after(info).await {
             Fate::Cut => Err(Cut),
             _ => Ok(reply),
         }

@@ -16,6 +16,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
+use super::api;
 use super::due::Charged;
 use super::status::Figures;
 use crate::leader::Leadership;
@@ -34,6 +35,7 @@ pub(super) struct Metrics {
     failures: Family<Write, Counter>,
     interruptions: Family<Resource, Counter>,
     standing: Arc<RwLock<Standing>>,
+    pub(super) api: api::Metrics,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -79,6 +81,7 @@ impl Metrics {
         leadership.register(&mut registry);
         let standing = Arc::new(RwLock::new(Standing::default()));
         registry.register_collector(Box::new(Gauges(standing.clone())));
+        let api = api::Metrics::new(&mut registry);
         Self {
             registry: Arc::new(registry),
             charges,
@@ -89,6 +92,7 @@ impl Metrics {
             failures,
             interruptions,
             standing,
+            api,
         }
     }
 
@@ -119,6 +123,11 @@ impl Metrics {
             budgets: budgets.clone(),
             pods: pods as u64,
         };
+    }
+
+    /// How a budget stood in the last round.
+    pub(super) fn standing(&self, budget: &str) -> Option<Figures> {
+        self.standing.read().budgets.get(budget).cloned()
     }
 
     /// Another replica says it from now on.

@@ -12,6 +12,7 @@
 //! the next one charges what is missing. Only the leader writes, and a leader that was replaced is refused by the
 //! ledger in the same transaction.
 
+pub mod api;
 mod books;
 mod cards;
 pub mod clock;

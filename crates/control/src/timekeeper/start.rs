@@ -41,7 +41,7 @@ pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {
         let name = "the admin server";
         serve::spawn(tasks, name, listener, None, router, connections);
     }
-    let (router, connections) = (timekeeper.admin_router(), Connections::default());
+    let (router, connections) = (timekeeper.router(), Connections::default());
     serve::spawn(tasks, "the server", listener, tls, router, connections);
     Ok(())
 }
