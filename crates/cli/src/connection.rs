@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 use kube::api::{ListParams, Request};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -35,6 +35,10 @@ pub(crate) struct Kind {
 pub(crate) const NODES: Kind = Kind {
     path: "/api/v1/nodes",
     name: "nodes",
+};
+pub(crate) const BUDGETS: Kind = Kind {
+    path: "/apis/gpushare.io/v1alpha1/gpubudgets",
+    name: "gpubudgets",
 };
 pub(crate) const PODS: Kind = Kind {
     path: "/api/v1/pods",
@@ -70,18 +74,54 @@ impl Connection {
             context: self.context.clone(),
             ..KubeConfigOptions::default()
         };
-        let config = match &self.kubeconfig {
-            Some(path) => {
-                let unusable = || format!("cannot use the kubeconfig {}", path.display());
-                let kubeconfig = Kubeconfig::read_from(path).with_context(unusable)?;
-                let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-                config.with_context(unusable)?
-            }
-            None => Config::from_kubeconfig(&options)
-                .await
-                .context("cannot find a cluster: give --kubeconfig or set KUBECONFIG")?,
-        };
+        let config = Config::from_custom_kubeconfig(self.kubeconfig()?, &options).await;
+        let config = config.with_context(|| match &self.kubeconfig {
+            Some(path) => format!("cannot use the kubeconfig {}", path.display()),
+            None => "cannot find a cluster: give --kubeconfig or set KUBECONFIG".to_owned(),
+        })?;
         Client::try_from(config).context("cannot set up the Kubernetes client")
+    }
+}
+
+impl Connection {
+    /// What kubeconfigs say, all together.
+    fn kubeconfig(&self) -> Result<Kubeconfig> {
+        match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path)
+                .with_context(|| format!("cannot use the kubeconfig {}", path.display())),
+            None => Kubeconfig::read()
+                .context("cannot find a cluster: give --kubeconfig or set KUBECONFIG"),
+        }
+    }
+
+    /// As whom the kubeconfig asks.
+    pub(crate) fn user(&self) -> Result<AuthInfo> {
+        let kubeconfig = self.kubeconfig()?;
+        let name = self
+            .context
+            .as_ref()
+            .or(kubeconfig.current_context.as_ref());
+        let name = name.context("the kubeconfig has no current context: give --context")?;
+        let context = kubeconfig.contexts.iter().find(|one| one.name == *name);
+        let context = context.and_then(|one| one.context.as_ref());
+        let context = context.with_context(|| format!("the kubeconfig has no context {name:?}"))?;
+        let user = context.user.as_ref();
+        let mut users = kubeconfig.auth_infos.iter();
+        let user = users.find(|one| Some(&one.name) == user);
+        Ok(user
+            .and_then(|one| one.auth_info.clone())
+            .unwrap_or_default())
+    }
+
+    /// The same cluster for kubectl.
+    pub(crate) fn flags(&self) -> Vec<String> {
+        let kubeconfig = self.kubeconfig.as_ref();
+        let kubeconfig = kubeconfig.map(|path| format!("--kubeconfig={}", path.display()));
+        let context = self
+            .context
+            .as_ref()
+            .map(|name| format!("--context={name}"));
+        kubeconfig.into_iter().chain(context).collect()
     }
 }
 

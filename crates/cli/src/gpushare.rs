@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use gpushare_sim::cli as simulate;
 use serde_json::json;
 
-use crate::{cards, from_cluster};
+use crate::{budget, cards, from_cluster};
 
 /// Shared GPUs of a Kubernetes cluster, from the command line.
 ///
@@ -23,6 +23,9 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Show budgets of GPU time, state what was used, and grant more
+    #[command(after_help = budget::EXAMPLES)]
+    Budget(budget::Arguments),
     /// Show every card and what is booked on it
     ///
     /// Reads what the gpushare agents published and the records on pods, and writes nothing.
@@ -61,6 +64,7 @@ enum Output {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
     match &arguments.command {
+        Command::Budget(arguments) => budget::run(arguments),
         Command::Cards(arguments) => cards::run(arguments),
         Command::Simulate { args, cluster } if args.from_cluster => {
             from_cluster::run(args, cluster)

@@ -3,6 +3,7 @@
 //! Must not decide anything about cards or pods: that is the business of the cluster components and, for
 //! files, of the simulator.
 
+mod budget;
 mod cards;
 mod connection;
 mod from_cluster;

@@ -1,15 +1,18 @@
 //! A cluster to ask: the embedded API server and a kubeconfig of it.
 
+use std::fmt::Debug;
 use std::fs;
 use std::path::PathBuf;
 
-use gpushare_apiserver::Server;
+use gpushare_apiserver::{Builder, Habits, NameRule, Resource, Server, Subresource};
 use gpushare_core::record::Record;
 use gpushare_core::{Amounts, Card, CardId, NodeName, Placement, PodUid, gpu, inventory, names};
 use gpushare_kube::convert::PodFacts;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Config};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -21,14 +24,43 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) async fn start() -> Self {
-        let server = Server::start().await.unwrap();
+        Self::with(Server::builder(), &json!({})).await
+    }
+
+    /// A server with budgets, and a user with this in the kubeconfig.
+    pub(crate) async fn with_budgets(user: &Value) -> Self {
+        let budgets = Resource {
+            group: "gpushare.io",
+            version: "v1alpha1",
+            plural: "gpubudgets",
+            singular: "gpubudget",
+            kind: "GpuBudget",
+            namespaced: false,
+            short_names: &["gb"],
+            categories: &[],
+            subresources: &[Subresource::Status],
+            selectable: &[],
+            names: NameRule::Subdomain,
+            habits: Habits {
+                unconditional_update: true,
+                create_on_update: false,
+                returns_deleted: false,
+                generation: true,
+                resets_status_on_create: false,
+            },
+        };
+        Self::with(Server::builder().resource(budgets), user).await
+    }
+
+    async fn with(server: Builder, user: &Value) -> Self {
+        let server = server.start().await.unwrap();
         let config = Config::new(server.url().parse().unwrap());
         let directory = tempfile::tempdir().unwrap();
         let kubeconfig = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "c",
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
             "clusters": [{"name": "c", "cluster": {"server": server.url()}}],
-            "users": [{"name": "u", "user": {}}],
+            "users": [{"name": "u", "user": user}],
         });
         fs::write(directory.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
         Self {
@@ -67,6 +99,18 @@ impl Cluster {
             .await
             .unwrap();
         created.metadata.uid.unwrap()
+    }
+
+    pub(crate) async fn create<K>(&self, api: Api<K>, object: &Value)
+    where
+        K: Clone + Debug + Serialize + DeserializeOwned,
+    {
+        let object = serde_json::from_value(object.clone()).unwrap();
+        api.create(&PostParams::default(), &object).await.unwrap();
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
     }
 
     async fn add_namespace(&self, name: &str) {

@@ -39,6 +39,7 @@ fn help_names_the_commands_as_kubectl_calls_them() {
     let help = stdout(&["--help"]);
     assert!(help.contains("Usage: kubectl gpushare <COMMAND>"), "{help}");
     for command in [
+        "budget    Show budgets of GPU time",
         "cards     Show every card",
         "simulate  Replay a trace",
         "version   Print the version",

@@ -7,6 +7,7 @@
     reason = "the helpers of tests are tests too and stop at the first surprise"
 )]
 
+mod budget;
 mod cards;
 mod cluster;
 mod command_line;

@@ -1,0 +1,53 @@
+//! `kubectl gpushare budget`: how budgets stand, what was used, and more for a budget.
+//!
+//! `show` reads the API server alone. `grant` and `statement` ask the timekeeper, which decides who may.
+
+mod forward;
+mod grant;
+mod reach;
+mod show;
+mod statement;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  kubectl gpushare budget show                       the budget of the current namespace
+  kubectl gpushare budget show vision-train          of another namespace
+  kubectl gpushare budget show -A                    all budgets
+  kubectl gpushare budget show --budget vision -o json
+  kubectl gpushare budget statement --month 2026-10  what the namespace used in October
+  kubectl gpushare budget statement -n vision-train -o csv > november.csv
+  kubectl gpushare budget grant vision 20h --reason 'conference deadline'
+
+Exit codes: 0 done, 1 refused or failed, 2 wrong arguments.";
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Command {
+    /// Show what budgets have, have used and have left
+    ///
+    /// Reads the GpuBudget objects from the API server; the timekeeper is not asked.
+    Show(show::Arguments),
+    /// Grant a budget more for its current period
+    ///
+    /// Needs the verb grant on gpubudgets.gpushare.io. Who granted it, and why, stands in the ledger for good.
+    Grant(grant::Arguments),
+    /// Print what was used in a month, to the second
+    ///
+    /// Needs the verb get on budgetstatements.gpushare.io in the namespace, which everybody has who may view it.
+    Statement(statement::Arguments),
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<String> {
+    match &arguments.command {
+        Command::Show(arguments) => show::run(arguments),
+        Command::Grant(arguments) => grant::run(arguments),
+        Command::Statement(arguments) => statement::run(arguments),
+    }
+}
