@@ -50,6 +50,7 @@ pub const TARGETS: &[Target] = &[
     target("slot", targets::slot::check),
     target("trace", targets::trace::check),
     target("budget", targets::budget::check),
+    target("grant", targets::grant::check),
     target("explain", targets::explain::check),
     target("devices", targets::devices::check),
     target("lease", targets::lease::check),

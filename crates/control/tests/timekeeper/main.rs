@@ -6,6 +6,7 @@
     reason = "helpers of tests stop at the first surprise, as tests do"
 )]
 
+mod api;
 mod budgets;
 mod clocks;
 mod life;

@@ -22,6 +22,7 @@ mod problem;
 mod rights;
 mod routes;
 mod statement;
+pub mod wanted;
 
 use std::fmt;
 use std::pin::Pin;

@@ -9,6 +9,7 @@ use gpushare_timekeeper::store::StoreError;
 use serde::Serialize;
 
 use super::NotRecorded;
+use super::wanted::Unwanted;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
@@ -113,6 +114,12 @@ impl From<StoreError> for Problem {
                 )
             }
         }
+    }
+}
+
+impl From<Unwanted> for Problem {
+    fn from(error: Unwanted) -> Self {
+        Self::invalid(error.field, error.message)
     }
 }
 

@@ -1,0 +1,102 @@
+//! A grant as somebody asks for it.
+
+use gpushare_kube::gpu_budget::AmountText;
+use gpushare_timekeeper::money::Amount;
+use gpushare_timekeeper::policy;
+use serde::Deserialize;
+use thiserror::Error;
+
+const LONGEST_ID: usize = 128;
+const LONGEST_REASON: usize = 1024;
+/// As for the amount of a budget.
+const MOST_SECONDS: i64 = 1_000_000_000_000;
+
+/// What somebody wants. Who they are is not theirs to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    pub id: String,
+    pub amount: Amount,
+    pub reason: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    id: String,
+    amount: AmountText,
+    reason: String,
+}
+
+/// What is wrong, and with what.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{field}: {message}")]
+pub struct Unwanted {
+    pub field: &'static str,
+    pub message: String,
+}
+
+impl Wanted {
+    pub fn parse(body: &[u8]) -> Result<Self, Unwanted> {
+        let wrong = |field, message| Unwanted { field, message };
+        let written: Written = serde_json::from_slice(body).map_err(|error| {
+            let message = format!(
+                "{error}: write a JSON object with id, amount (such as \"20h\", or GPU-seconds as a number) and reason; \
+                 the author is whoever the token belongs to"
+            );
+            wrong("the body", message)
+        })?;
+        let Written { id, amount, reason } = written;
+        let plain = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
+        if id.is_empty() || id.len() > LONGEST_ID || !id.chars().all(plain) {
+            let message = format!(
+                "write 1 to {LONGEST_ID} letters, digits, dashes, dots and underscores; the same id is granted once"
+            );
+            return Err(wrong("id", message));
+        }
+        let says_nothing = reason.trim().is_empty() || reason.chars().any(char::is_control);
+        if says_nothing || reason.len() > LONGEST_REASON {
+            let message = format!("say why, in one line of at most {LONGEST_REASON} bytes");
+            return Err(wrong("reason", message));
+        }
+        let amount = policy::amount(&amount).map_err(|error| wrong("amount", error.to_string()))?;
+        if amount.whole_seconds() > MOST_SECONDS {
+            let message = format!("at most {MOST_SECONDS} GPU-seconds can be granted at once");
+            return Err(wrong("amount", message));
+        }
+        Ok(Self { id, amount, reason })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn parse(body: &Value) -> Result<Wanted, Unwanted> {
+        Wanted::parse(body.to_string().as_bytes())
+    }
+
+    #[test]
+    fn a_grant_names_itself_and_says_why() {
+        let good = json!({"id": "a-1", "amount": "20h", "reason": "deadline"});
+        assert_eq!(parse(&good).unwrap().amount.whole_seconds(), 72_000);
+        for (field, value) in [
+            ("id", json!("")),
+            ("id", json!("a/b")),
+            ("id", json!("x".repeat(129))),
+            ("amount", json!(0)),
+            ("amount", json!(-5)),
+            ("amount", json!("-5h")),
+            ("amount", json!(1_000_000_000_001_i64)),
+            ("amount", json!(i64::MAX)),
+            ("reason", json!(" ")),
+            ("reason", json!("a\nb")),
+            ("reason", json!("x".repeat(1025))),
+        ] {
+            let mut wrong = good.clone();
+            wrong[field] = value;
+            assert_eq!(parse(&wrong).unwrap_err().field, field, "{wrong}");
+        }
+    }
+}
