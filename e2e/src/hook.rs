@@ -16,7 +16,7 @@ use crate::process::Process;
 use crate::world::{binary, deploy, enter, kubeconfigs};
 use crate::{http, wait};
 
-const ACCOUNT: &str = "gpushare-webhook";
+pub(crate) const ACCOUNT: &str = "gpushare-webhook";
 const SYSTEM: &str = "--namespace=gpushare-system";
 /// Where replicas listen: for the API server, and for probes.
 pub const PORTS: [(u16, u16); 2] = [(12348, 12349), (12350, 12351)];
@@ -67,14 +67,13 @@ impl Hook {
         });
         let directory = tempfile::tempdir().expect("a directory");
         kubeconfigs(&rig, directory.path(), &[ACCOUNT]).expect("kubeconfigs");
-        let hook = Self {
+        lead_the_service_to_processes(&rig);
+        Self {
             lasting: None,
             rig,
             directory,
             namespaces: AtomicU32::new(0),
-        };
-        hook.lead_the_service_to_processes();
-        hook
+        }
     }
 
     /// A cluster with one replica that lasts as long as the cluster.
@@ -130,39 +129,9 @@ impl Hook {
         self.rig.run(|| async { http::get(&address, path).await })
     }
 
-    /// Pods of the Deployment cannot start here: there is no image.
-    fn lead_the_service_to_processes(&self) {
-        let scale = ["scale", "deployment", ACCOUNT, "--replicas=0", SYSTEM];
-        self.rig.kubectl(&scale).expect("scaled");
-        let patch = json!([{"op": "remove", "path": "/spec/selector"}]).to_string();
-        let patch = [
-            "patch",
-            "service",
-            ACCOUNT,
-            SYSTEM,
-            "--type=json",
-            "-p",
-            &patch,
-        ];
-        self.rig.kubectl(&patch).expect("patched");
-        for (number, (port, _)) in PORTS.iter().enumerate() {
-            self.endpoint(number, *port, number == 0);
-        }
-    }
-
     /// Whether the Service leads to a replica.
     pub fn endpoint(&self, number: usize, port: u16, serves: bool) {
-        let slice = json!({
-            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-            "metadata": {
-                "name": format!("replica-{number}"), "namespace": "gpushare-system",
-                "labels": {"kubernetes.io/service-name": ACCOUNT},
-            },
-            "addressType": "IPv4",
-            "endpoints": [{"addresses": [NODE_IP], "conditions": {"ready": serves}}],
-            "ports": [{"name": "webhook", "port": port}],
-        });
-        self.rig.apply(&slice.to_string()).expect("applied");
+        endpoint(&self.rig, number, port, serves);
     }
 
     // --- what a test does
@@ -300,6 +269,40 @@ impl Hook {
         self.kubectl(&["get", "pod", name, &namespace, "--output=json"], None)
             .object()
     }
+}
+
+/// Pods of the Deployment cannot start here: there is no image.
+pub(crate) fn lead_the_service_to_processes(rig: &Rig) {
+    let scale = ["scale", "deployment", ACCOUNT, "--replicas=0", SYSTEM];
+    rig.kubectl(&scale).expect("scaled");
+    let patch = json!([{"op": "remove", "path": "/spec/selector"}]).to_string();
+    let patch = [
+        "patch",
+        "service",
+        ACCOUNT,
+        SYSTEM,
+        "--type=json",
+        "-p",
+        &patch,
+    ];
+    rig.kubectl(&patch).expect("patched");
+    for (number, (port, _)) in PORTS.iter().enumerate() {
+        endpoint(rig, number, *port, number == 0);
+    }
+}
+
+fn endpoint(rig: &Rig, number: usize, port: u16, serves: bool) {
+    let slice = json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {
+            "name": format!("replica-{number}"), "namespace": "gpushare-system",
+            "labels": {"kubernetes.io/service-name": ACCOUNT},
+        },
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [NODE_IP], "conditions": {"ready": serves}}],
+        "ports": [{"name": "webhook", "port": port}],
+    });
+    rig.apply(&slice.to_string()).expect("applied");
 }
 
 /// A pod with one container `c` with these limits.

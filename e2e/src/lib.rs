@@ -10,6 +10,7 @@
 
 pub mod api_proxy;
 pub mod balancer;
+pub mod budgeted;
 pub mod fleet;
 pub mod history;
 pub mod hook;

@@ -34,6 +34,8 @@ pub struct World {
     setup: Setup,
     installed: Installed,
     directory: TempDir,
+    /// Our processes end with the cluster, not with their values: for a world in a static.
+    lasting: bool,
 }
 
 impl World {
@@ -44,10 +46,15 @@ impl World {
 
     /// A cluster of one node, ready to take pods.
     pub fn with(setup: Setup) -> Self {
-        Self::prepare(setup).expect("the world starts")
+        Self::prepare(setup, false).expect("the world starts")
     }
 
-    fn prepare(setup: Setup) -> Result<Self> {
+    /// A world that several tests share until their program ends. Its processes cannot be killed one by one.
+    pub fn lasting(setup: Setup) -> Self {
+        Self::prepare(setup, true).expect("the world starts")
+    }
+
+    fn prepare(setup: Setup, lasting: bool) -> Result<Self> {
         let options = Options {
             scheduler_extra: setup.scheduler(),
             ..Options::default()
@@ -65,6 +72,7 @@ impl World {
             setup,
             installed,
             directory,
+            lasting,
         };
         world.write_kubeconfigs()?;
         world.start_agent();
@@ -157,6 +165,9 @@ impl World {
     }
 
     fn enter(&self, program: &Path) -> Command {
+        if self.lasting {
+            return self.rig.inside(program);
+        }
         enter(&self.rig, program)
     }
 

@@ -8,18 +8,27 @@
 )]
 
 use clap::Parser;
+use gpushare_control::timekeeper;
 use gpushare_control::webhook::config::{Certificates, Config, RawConfig};
 use gpushare_core::names;
+use gpushare_timekeeper::store::database::Database;
 use serde_json::Value;
 
 const WEBHOOK: &str = include_str!("../../../deploy/webhook.yaml");
 const ADMISSION: &str = include_str!("../../../deploy/admission.yaml");
 const RBAC: &str = include_str!("../../../deploy/rbac.yaml");
+const TIMEKEEPER: &str = include_str!("../../../deploy/timekeeper.yaml");
 
 #[derive(Parser)]
 struct Cli {
     #[command(flatten)]
     raw: RawConfig,
+}
+
+#[derive(Parser)]
+struct TimekeeperCli {
+    #[command(flatten)]
+    raw: timekeeper::config::RawConfig,
 }
 
 fn defaults() -> Config {
@@ -181,4 +190,58 @@ fn pods_over_budget_rank_below_ordinary_ones_and_make_nobody_go() {
     for class in [names::IN_BUDGET, names::OVER_BUDGET] {
         assert!(class.starts_with(names::OUR_CLASSES));
     }
+}
+
+#[test]
+fn the_timekeeper_has_the_rights_that_it_uses_and_of_pods_it_only_patches() {
+    let role = find(TIMEKEEPER, "ClusterRole", "gpushare-timekeeper");
+    let rules = role["rules"].as_array().unwrap();
+    let verbs = |resource: &str| -> Vec<&str> {
+        let rules = rules.iter().filter(|rule| {
+            let resources = rule["resources"].as_array().unwrap();
+            resources.iter().any(|other| other == resource)
+        });
+        rules
+            .flat_map(|rule| rule["verbs"].as_array().unwrap())
+            .map(|verb| verb.as_str().unwrap())
+            .collect()
+    };
+    assert_eq!(verbs("pods"), ["get", "list", "watch", "patch"]);
+    assert_eq!(verbs("nodes"), ["get", "list", "watch"]);
+    assert_eq!(verbs("gpubudgets"), ["get", "list", "watch", "settle"]);
+    assert_eq!(verbs("gpubudgets/status"), ["patch"]);
+    let policy = find(ADMISSION, "ValidatingAdmissionPolicy", "gpushare-metering");
+    let asked = policy["spec"]["validations"][0]["expression"].as_str();
+    assert!(asked.unwrap().contains("check('settle')"));
+}
+
+#[test]
+fn the_timekeepers_lease_ports_and_database_are_those_of_its_flags() {
+    let deployment = find(TIMEKEEPER, "Deployment", "gpushare-timekeeper");
+    let pod = &deployment["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let flags = container["args"].as_array().unwrap().iter().skip(1);
+    let flags = flags.map(|flag| flag.as_str().unwrap());
+    let parsed = TimekeeperCli::try_parse_from(std::iter::once("test").chain(flags)).unwrap();
+    let config = timekeeper::config::Config::try_from(parsed.raw).unwrap();
+    let ports = &container["ports"];
+    assert_eq!(ports[0]["containerPort"], config.listen.port());
+    let admin = config.admin_listen.unwrap();
+    assert_eq!(ports[1]["containerPort"], admin.port());
+    let election = config.election.unwrap();
+    let role = find(TIMEKEEPER, "Role", "gpushare-timekeeper");
+    assert_eq!(role["metadata"]["namespace"], *election.namespace);
+    assert_eq!(role["rules"][1]["resourceNames"][0], *election.name);
+    let mount = container["volumeMounts"][0]["mountPath"].as_str().unwrap();
+    let file = match config.database {
+        Database::Sqlite(path) => path,
+        Database::Postgres(_) => panic!("a file is the default"),
+    };
+    assert!(file.starts_with(mount), "{}", file.display());
+    let claim = find(TIMEKEEPER, "PersistentVolumeClaim", "gpushare-ledger");
+    let volume = &pod["volumes"][0]["persistentVolumeClaim"];
+    assert_eq!(volume["claimName"], claim["metadata"]["name"]);
+    // Two of them would be two writers of one file for a moment.
+    assert_eq!(deployment["spec"]["replicas"], 1);
+    assert_eq!(deployment["spec"]["strategy"]["type"], "Recreate");
 }

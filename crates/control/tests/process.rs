@@ -188,10 +188,14 @@ async fn of_two_replicas_one_is_ready_and_the_other_takes_over_when_it_ends() {
 }
 
 fn webhook(flags: &[&str]) -> Command {
+    role("webhook", flags)
+}
+
+fn role(role: &str, flags: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     command
         .env_clear()
-        .arg("webhook")
+        .arg(role)
         .args(flags)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -243,6 +247,62 @@ async fn a_webhook_with_mounted_certificates_becomes_ready_and_ends_with_success
         assert!(webhook.is("/healthz", 200));
         assert!(webhook.is("/validate", 404));
         webhook.terminate();
+    })
+    .await;
+}
+
+#[test]
+fn a_timekeeper_that_cannot_work_says_so_at_once() {
+    for (flags, expected) in [
+        (vec!["--database", "postgresql://h:port/"], "--database"),
+        (vec!["--listen", "0.0.0.0:0"], "--tls-cert"),
+        (
+            vec!["--kubeconfig", "/nonexistent/config"],
+            "/nonexistent/config",
+        ),
+    ] {
+        let output = role("timekeeper", &flags).output().unwrap();
+        assert!(!output.status.success());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains(expected), "{flags:?}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_timekeeper_becomes_ready_without_budgets_and_ends_with_success_on_sigterm() {
+    on_an_api_server(|kubeconfig| {
+        let directory = tempfile::tempdir().unwrap();
+        let database = directory.path().join("ledger.db");
+        let flags = [
+            ["--listen", "127.0.0.1:0"],
+            ["--admin-listen", "127.0.0.1:0"],
+            ["--log-format", "json"],
+            ["--kubeconfig", kubeconfig],
+            ["--lease-namespace", "kube-system"],
+            ["--database", database.to_str().unwrap()],
+        ];
+        let command = role("timekeeper", &flags.concat());
+        let timekeeper = Process::of(command, "admin_listen");
+        timekeeper.until_ready();
+        assert!(timekeeper.is("/healthz", 200));
+        timekeeper.terminate();
+        assert!(database.exists());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_timekeeper_whose_database_cannot_be_opened_says_which_and_why() {
+    on_an_api_server(|kubeconfig| {
+        let flags = [
+            ["--listen", "127.0.0.1:0"],
+            ["--kubeconfig", kubeconfig],
+            ["--database", "/nonexistent/ledger.db"],
+        ];
+        let output = role("timekeeper", &flags.concat()).output().unwrap();
+        assert!(!output.status.success());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains("/nonexistent/ledger.db"), "{error}");
     })
     .await;
 }

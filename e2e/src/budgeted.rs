@@ -1,0 +1,374 @@
+//! A real cluster in which everything about budgets runs: cards, scheduler, webhook, and a timekeeper whose clock a test
+//! moves.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Context, Result, ensure};
+use gpushare_timekeeper::Seconds;
+use gpushare_timekeeper::period::Span;
+use gpushare_timekeeper::store::sqlite::Sqlite;
+use gpushare_timekeeper::store::{Ledger, Line};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::hook::{self, PORTS};
+use crate::process::Process;
+use crate::setup::Setup;
+use crate::world::{World, binary, deploy, enter, kubeconfigs};
+use crate::{http, wait};
+
+const ACCOUNT: &str = "gpushare-timekeeper";
+pub const API: &str = "127.0.0.1:12352";
+const ADMIN: &str = "127.0.0.1:12353";
+
+#[derive(Debug)]
+pub struct Budgeted {
+    _webhook: Process,
+    pub world: World,
+    namespaces: AtomicU32,
+}
+
+impl Budgeted {
+    /// With one node with these cards (memory in MiB). Only the timekeeper is left to the test.
+    pub fn start(cards: &[u64]) -> Self {
+        let world = World::lasting(Setup::cards(cards));
+        let rig = world.rig();
+        for file in ["crd.yaml", "webhook.yaml", "timekeeper.yaml"] {
+            let text = fs::read_to_string(deploy(file)).expect("readable");
+            rig.apply(&text)
+                .unwrap_or_else(|error| panic!("{file}: {error:#}"));
+        }
+        wait::until("the API server serves budgets", || {
+            rig.kubectl(&["get", "gpubudgets"])
+        });
+        let scale = ["scale", "deployment", ACCOUNT, "--replicas=0"];
+        let system = ["--namespace=gpushare-system"];
+        rig.kubectl(&[&scale[..], &system].concat())
+            .expect("scaled");
+        let accounts = [hook::ACCOUNT, ACCOUNT];
+        kubeconfigs(rig, world.directory(), &accounts).expect("kubeconfigs");
+        hook::lead_the_service_to_processes(rig);
+        let webhook = webhook(&world);
+        Self {
+            _webhook: webhook,
+            world,
+            namespaces: AtomicU32::new(0),
+        }
+    }
+
+    /// A namespace of the test's own with a budget of the same name, as soon as the webhook knows both.
+    pub fn team(&self, spec: &Value) -> String {
+        let number = self.namespaces.fetch_add(1, Ordering::Relaxed);
+        let name = format!("team-{number}");
+        let rig = self.world.rig();
+        rig.kubectl(&["create", "namespace", &name])
+            .expect("created");
+        let mut spec = spec.clone();
+        spec["namespaces"] = json!({"names": [name]});
+        self.world.apply(&json!({
+            "apiVersion": "gpushare.io/v1alpha1", "kind": "GpuBudget", "metadata": {"name": name}, "spec": spec,
+        }));
+        wait::until("the default account", || {
+            let account = ["get", "serviceaccount", "default", "--namespace", &name];
+            rig.kubectl(&account)
+        });
+        self.wait_for_class(&name, "gpushare-in-budget");
+        name
+    }
+
+    /// Waits until the webhook gives this class to new pods of a namespace.
+    pub fn wait_for_class(&self, namespace: &str, class: &str) {
+        let probe = crate::manifest::pod("probe", crate::manifest::aliyun(1));
+        let file = self.world.directory().join("probe.json");
+        fs::write(&file, probe.to_string()).expect("written");
+        let file = file.to_str().expect("a path");
+        wait::until(
+            &format!("the class {class} in {namespace}"),
+            || -> Result<()> {
+                let create = ["create", "--dry-run=server", "--filename", file];
+                let pod = self.get(namespace, &create)?;
+                let given = &pod["spec"]["priorityClassName"];
+                ensure!(given == class, "{given}");
+                Ok(())
+            },
+        );
+    }
+
+    /// The object that kubectl prints for a command in a namespace.
+    fn get(&self, namespace: &str, args: &[&str]) -> Result<Value> {
+        self.world
+            .object(&[args, &["--namespace", namespace]].concat())
+    }
+
+    pub fn create(&self, namespace: &str, pod: &Value) {
+        let mut pod = pod.clone();
+        pod["metadata"]["namespace"] = json!(namespace);
+        self.world.apply(&pod);
+    }
+
+    pub fn pod(&self, namespace: &str, name: &str) -> Result<Value> {
+        self.get(namespace, &["get", "pod", name])
+    }
+
+    /// Waits until something holds for a pod, and shows it.
+    pub fn wait_pod(
+        &self,
+        namespace: &str,
+        name: &str,
+        what: &str,
+        holds: impl Fn(&Value) -> bool,
+    ) -> Value {
+        wait::until(
+            &format!("{name} in {namespace}: {what}"),
+            || -> Result<Value> {
+                let pod = self.pod(namespace, name)?;
+                ensure!(holds(&pod), "{}", pod["status"]);
+                Ok(pod)
+            },
+        )
+    }
+
+    pub fn wait_running(&self, namespace: &str, name: &str) -> Value {
+        self.wait_pod(namespace, name, "it runs", |pod| {
+            let statuses = pod["status"]["containerStatuses"].as_array();
+            statuses.is_some_and(|all| all.iter().all(|one| one["ready"] == true))
+        })
+    }
+
+    /// Waits until it has ended by itself and is charged.
+    pub fn wait_charged(&self, namespace: &str, name: &str) -> Value {
+        self.wait_pod(namespace, name, "it has ended and is charged", |pod| {
+            let ended = ["Succeeded", "Failed"].map(Value::from);
+            ended.contains(&pod["status"]["phase"]) && pod["metadata"]["finalizers"].is_null()
+        })
+    }
+
+    pub fn delete(&self, namespace: &str, name: &str) {
+        let delete = [
+            "delete",
+            "pod",
+            name,
+            "--wait=false",
+            "--namespace",
+            namespace,
+        ];
+        self.world.rig().kubectl(&delete).expect("deleted");
+    }
+
+    pub fn wait_gone(&self, namespace: &str, name: &str) {
+        wait::until(
+            &format!("pod {name} in {namespace} to be gone"),
+            || match self.pod(namespace, name) {
+                Ok(pod) => Err(pod["metadata"].to_string()),
+                Err(_) => Ok(()),
+            },
+        );
+    }
+
+    pub fn budget(&self, name: &str) -> Value {
+        let budget = self.world.object(&["get", "gpubudget", name]);
+        budget.expect("the budget is there")
+    }
+
+    /// Waits until something holds for a budget's status, and shows it.
+    pub fn wait_budget(&self, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        wait::until(&format!("budget {name}: {what}"), || {
+            let status = self.budget(name)["status"].clone();
+            if holds(&status) {
+                Ok(status)
+            } else {
+                Err(status.to_string())
+            }
+        })
+    }
+
+    /// A timekeeper with an empty ledger and a right clock.
+    pub fn timekeeper(&self) -> Timekeeper<'_> {
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::write(directory.path().join("now"), "+0").expect("written");
+        let mut timekeeper = Timekeeper {
+            process: None,
+            directory,
+            home: self,
+        };
+        timekeeper.start();
+        timekeeper
+    }
+}
+
+fn webhook(world: &World) -> Process {
+    let (listen, admin) = PORTS[0];
+    let mut command = world.rig().inside(binary("gpushare-control"));
+    command
+        .args(["webhook", "--listen", &format!("0.0.0.0:{listen}")])
+        .args(["--admin-listen", &format!("127.0.0.1:{admin}")])
+        .arg("--kubeconfig")
+        .arg(world.kubeconfig(hook::ACCOUNT));
+    let log = world.rig().logs().join("gpushare-webhook.log");
+    let process = Process::start("webhook", command, &log);
+    wait_ready(world, &format!("127.0.0.1:{admin}"));
+    process
+}
+
+fn wait_ready(world: &World, address: &str) {
+    wait::until(&format!("{address} to be ready"), || {
+        match world.rig().run(|| http::get(address, "/readyz")) {
+            Ok(answer) if answer.status == 200 => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    });
+}
+
+/// A timekeeper that a test kills, starts again and sets the clock of.
+#[derive(Debug)]
+pub struct Timekeeper<'a> {
+    process: Option<Process>,
+    directory: TempDir,
+    home: &'a Budgeted,
+}
+
+impl Timekeeper<'_> {
+    pub fn start(&mut self) {
+        let world = &self.home.world;
+        let mut command = enter(world.rig(), &binary("gpushare-control"));
+        command
+            .args(["timekeeper", "--listen", API, "--admin-listen", ADMIN])
+            .args(["--interval", "250ms", "--status-interval", "250ms"])
+            .args(["--leader-elect=false", "--log-format", "json"])
+            .arg("--kubeconfig")
+            .arg(world.kubeconfig(ACCOUNT))
+            .arg("--database")
+            .arg(self.database())
+            .arg("--now-file")
+            .arg(self.directory.path().join("now"));
+        self.process = Some(Process::start("timekeeper", command, &self.log()));
+        wait_ready(world, ADMIN);
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        self.process().kill();
+    }
+
+    /// Lets it stand still.
+    pub fn freeze(&mut self) {
+        self.process().freeze();
+    }
+
+    pub fn thaw(&mut self) {
+        self.process().thaw();
+    }
+
+    pub fn assert_alive(&mut self) {
+        self.process().assert_alive();
+    }
+
+    fn process(&mut self) -> &mut Process {
+        self.process.as_mut().expect("it was started")
+    }
+
+    /// Its clock is so many seconds ahead of the machine's from now on.
+    pub fn ahead(&self, seconds: Seconds) {
+        let file = self.directory.path().join("now");
+        // Replaced as a whole, so that it is never read half written.
+        let new = self.directory.path().join("new");
+        fs::write(&new, format!("{seconds:+}")).expect("written");
+        fs::rename(new, file).expect("replaced");
+    }
+
+    fn database(&self) -> PathBuf {
+        self.directory.path().join("ledger.db")
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.directory.path().join("timekeeper.log")
+    }
+
+    pub fn logged(&self) -> String {
+        fs::read_to_string(self.log()).expect("readable")
+    }
+
+    pub fn metrics(&self) -> String {
+        let rig = self.home.world.rig();
+        let answer = rig.run(|| http::get(ADMIN, "/metrics"));
+        answer.expect("the metrics").body
+    }
+
+    /// The ledger, read beside the process that writes it.
+    pub fn ledger(&self) -> Ledger {
+        Ledger::new(Sqlite::open(&self.database()).expect("the ledger opens"))
+    }
+
+    /// What each pod of a namespace used.
+    pub fn statement(&self, namespace: &str) -> Vec<Line> {
+        let ledger = self.ledger();
+        let whole = Span {
+            start: 0,
+            end: Seconds::MAX / 4,
+        };
+        block_on(async { ledger.statement(namespace, whole).await }).expect("a statement")
+    }
+
+    /// The seconds of one pod.
+    pub fn seconds_of(&self, namespace: &str, pod: &str) -> Seconds {
+        let lines = self.statement(namespace);
+        let lines = lines.iter().filter(|line| line.name == pod);
+        lines.map(|line| line.seconds).sum()
+    }
+
+    /// Everything in the ledger that contradicts something else there is a failure.
+    pub fn audit(&self) {
+        let ledger = self.ledger();
+        let problems = block_on(async { ledger.audit().await });
+        assert_eq!(problems.expect("an audit"), [""; 0]);
+    }
+}
+
+impl Drop for Timekeeper<'_> {
+    /// What it has to tell survives a test that fails.
+    fn drop(&mut self) {
+        let kept = self.home.world.rig().logs().join("gpushare-timekeeper.log");
+        let _lost = append(&self.log(), &kept);
+    }
+}
+
+fn append(from: &Path, to: &Path) -> std::io::Result<()> {
+    use std::io::Write;
+    let mut file = fs::File::options().create(true).append(true).open(to)?;
+    file.write_all(&fs::read(from)?)
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(work)
+}
+
+/// For how long a pod that has ended held its card, by what stands on its object.
+pub fn held(pod: &Value) -> Seconds {
+    let bound = pod["status"]["conditions"]
+        .as_array()
+        .and_then(|all| all.iter().find(|one| one["type"] == "PodScheduled"))
+        .map(|scheduled| seconds(&scheduled["lastTransitionTime"]));
+    let statuses = ["initContainerStatuses", "containerStatuses"];
+    let statuses = statuses
+        .iter()
+        .filter_map(|list| pod["status"][*list].as_array());
+    let finished = statuses
+        .flatten()
+        .filter_map(|status| status["state"].get("terminated"))
+        .map(|terminated| seconds(&terminated["finishedAt"]));
+    finished.max().expect("it has ended") - bound.expect("it was bound")
+}
+
+fn seconds(time: &Value) -> Seconds {
+    let time: Time = serde_json::from_value(time.clone())
+        .context("a time")
+        .expect("a time");
+    time.0.as_second()
+}

@@ -1,0 +1,278 @@
+//! Each hole of the predecessor's timekeeper, closed: named by the number that the hole has in our analysis. Those of
+//! its API are tested with ours.
+
+use e2e::budgeted::held;
+use e2e::manifest::{aliyun, container, running};
+use e2e::wait;
+use serde_json::{Value, json};
+
+use crate::{DAY, SHARED};
+
+/// Runs once and then ends by itself.
+fn task(name: &str, script: &str, gib: u64) -> Value {
+    let mut pod = running(name, script, aliyun(gib));
+    pod["spec"]["restartPolicy"] = json!("Never");
+    pod["spec"]["terminationGracePeriodSeconds"] = json!(1);
+    pod
+}
+
+fn daily(seconds: i64) -> Value {
+    json!({"amount": seconds, "period": {"kind": "Day"}})
+}
+
+fn leave(namespace: &str, pod: &str) {
+    SHARED.delete(namespace, pod);
+    SHARED.wait_gone(namespace, pod);
+}
+
+/// A pod without a running container was not charged, and its sidecar told to end.
+#[test]
+fn t02_a_pod_pays_for_its_card_while_its_containers_crash_and_nobody_reports_anything() {
+    let timekeeper = SHARED.timekeeper();
+    let team = SHARED.team(&daily(36_000));
+    let mut crashing = task("crashing", "exit 1", 4);
+    crashing["spec"]["restartPolicy"] = json!("Always");
+    SHARED.create(&team, &crashing);
+    SHARED.wait_pod(&team, "crashing", "it waits for its next start", |pod| {
+        let status = &pod["status"]["containerStatuses"][0];
+        status["restartCount"].as_i64() > Some(0) && !status["state"]["waiting"].is_null()
+    });
+    timekeeper.ahead(3_600);
+    SHARED.wait_budget(&team, "it pays for an hour of half a card", |status| {
+        let paid = |field: &str| status[field].as_i64().unwrap_or(0);
+        paid("usedSeconds") + paid("heldSeconds") >= 1_800
+    });
+    timekeeper.ahead(0);
+    leave(&team, "crashing");
+    timekeeper.audit();
+}
+
+/// There was one budget, a constant, for every namespace, and "usage" held what remained.
+#[test]
+fn t03_every_budget_has_its_own_amount_and_used_means_used() {
+    let _timekeeper = SHARED.timekeeper();
+    let (small, large) = (SHARED.team(&daily(100)), SHARED.team(&daily(72_000)));
+    SHARED.create(&small, &task("task", "sleep 1", 8));
+    let done = SHARED.wait_charged(&small, "task");
+    let used = held(&done);
+    let status = SHARED.wait_budget(&small, "it has used something", |status| {
+        status["usedSeconds"] == used
+    });
+    assert_eq!(status["remainingSeconds"], 100 - used);
+    let other = SHARED.wait_budget(&large, "it is counted", |status| status["used"] == "0s");
+    assert_eq!(other["remaining"], "20h");
+    leave(&small, "task");
+}
+
+/// At the end of the budget every pod of the namespace was deleted, and what came back was not metered.
+#[test]
+fn t04_at_exhaustion_pods_go_on_and_new_ones_are_metered() {
+    let timekeeper = SHARED.timekeeper();
+    let team = SHARED.team(&daily(1));
+    SHARED.create(&team, &task("runs-on", "sleep 10000", 4));
+    SHARED.wait_running(&team, "runs-on");
+    SHARED.wait_budget(&team, "it is exhausted", |status| {
+        status["exhausted"] == true
+    });
+    SHARED.wait_for_class(&team, "gpushare-over-budget");
+    SHARED.create(&team, &task("late", "sleep 2", 4));
+    let late = SHARED.wait_charged(&team, "late");
+    assert_eq!(timekeeper.seconds_of(&team, "late"), held(&late));
+    let spared = SHARED.pod(&team, "runs-on").unwrap();
+    assert!(spared["metadata"]["deletionTimestamp"].is_null());
+    assert_eq!(spared["status"]["phase"], "Running");
+    leave(&team, "late");
+    leave(&team, "runs-on");
+}
+
+/// What was promised in minutes was counted in reports.
+#[test]
+fn t05_a_second_of_a_whole_card_costs_a_gpu_second_and_of_half_a_card_half_of_it() {
+    let timekeeper = SHARED.timekeeper();
+    let team = SHARED.team(&daily(36_000));
+    for (name, gib, parts) in [("whole", 8, 1), ("half", 4, 2)] {
+        SHARED.create(&team, &task(name, "sleep 2", gib));
+        let done = SHARED.wait_charged(&team, name);
+        let lines = timekeeper.statement(&team);
+        let line = lines.iter().find(|line| line.name == name).unwrap();
+        assert_eq!(line.seconds, held(&done));
+        assert_eq!(line.amount.micros(), held(&done) * 1_000_000 / parts);
+        leave(&team, name);
+    }
+}
+
+/// A budget was never refilled.
+#[test]
+fn t06_a_budget_is_full_again_in_its_next_period_and_what_is_left_may_be_carried_over() {
+    let timekeeper = SHARED.timekeeper();
+    let mut carrying = daily(100);
+    carrying["rolloverCap"] = json!(30);
+    let team = SHARED.team(&carrying);
+    SHARED.create(&team, &task("task", "sleep 1", 8));
+    let used = held(&SHARED.wait_charged(&team, "task"));
+    SHARED.wait_budget(&team, "it has used something", |status| {
+        status["remainingSeconds"] == 100 - used
+    });
+    timekeeper.ahead(DAY);
+    SHARED.wait_budget(&team, "the next period has begun", |status| {
+        status["remainingSeconds"] == 130 && status["usedSeconds"] == 0
+    });
+    timekeeper.ahead(0);
+    SHARED.wait_budget(
+        &team,
+        "the old period is as it was but for what went over",
+        |status| status["usedSeconds"] == used,
+    );
+    leave(&team, "task");
+    timekeeper.audit();
+}
+
+/// The first report could take any amount without anything happening.
+#[test]
+fn t07_a_budget_that_is_overdrawn_when_it_is_first_looked_at_is_exhausted_at_once() {
+    let mut timekeeper = SHARED.timekeeper();
+    let team = SHARED.team(&daily(1));
+    timekeeper.kill();
+    SHARED.create(&team, &task("task", "sleep 3", 8));
+    let done = SHARED.wait_pod(&team, "task", "it has ended", |pod| {
+        pod["status"]["phase"] == "Succeeded"
+    });
+    assert!(SHARED.budget(&team)["status"]["exhausted"] != true);
+    timekeeper.start();
+    SHARED.wait_budget(&team, "it is exhausted", |status| {
+        status["exhausted"] == true && status["remainingSeconds"] == 1 - held(&done)
+    });
+    SHARED.wait_charged(&team, "task");
+    leave(&team, "task");
+}
+
+/// Two reports at a time lost one.
+#[test]
+fn t09_pods_that_end_together_are_all_charged_and_none_twice_though_the_timekeeper_is_killed() {
+    let mut timekeeper = SHARED.timekeeper();
+    let team = SHARED.team(&daily(36_000));
+    let names: Vec<String> = (0..8).map(|number| format!("task-{number}")).collect();
+    for name in &names {
+        SHARED.create(&team, &task(name, "sleep 2", 1));
+    }
+    for name in &names {
+        SHARED.wait_pod(&team, name, "it has ended", |pod| {
+            pod["status"]["phase"] == "Succeeded"
+        });
+        timekeeper.kill();
+        timekeeper.start();
+    }
+    for name in &names {
+        let done = SHARED.wait_charged(&team, name);
+        assert_eq!(timekeeper.seconds_of(&team, name), held(&done), "{name}");
+    }
+    assert_eq!(timekeeper.statement(&team).len(), names.len());
+    timekeeper.audit();
+    for name in &names {
+        leave(&team, name);
+    }
+}
+
+/// A pod without a certain container, or without statuses, broke the service.
+#[test]
+fn t10_pods_of_any_shape_and_without_any_status_are_no_problem() {
+    let mut timekeeper = SHARED.timekeeper();
+    let team = SHARED.team(&daily(36_000));
+    let mut waiting = task("waiting", "sleep 1", 4);
+    waiting["spec"]["nodeSelector"] = json!({"no": "such-node"});
+    SHARED.create(&team, &waiting);
+    let mut several = task("several", "sleep 1", 2);
+    several["spec"]["initContainers"] = json!([
+        container("prepare", "sleep 1", aliyun(2)),
+        {"name": "beside", "image": e2e::manifest::IMAGE, "imagePullPolicy": "Never",
+            "restartPolicy": "Always", "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 1000 & wait $!"]},
+    ]);
+    let containers = several["spec"]["containers"].as_array_mut().unwrap();
+    containers.push(container("second", "sleep 2", aliyun(2)));
+    SHARED.create(&team, &several);
+    let done = SHARED.wait_charged(&team, "several");
+    assert_eq!(timekeeper.seconds_of(&team, "several"), held(&done));
+    let pending = SHARED.pod(&team, "waiting").unwrap();
+    assert!(pending["status"]["containerStatuses"].is_null());
+    leave(&team, "waiting");
+    assert_eq!(timekeeper.seconds_of(&team, "waiting"), 0);
+    leave(&team, "several");
+    timekeeper.assert_alive();
+}
+
+/// A restart of the database gave everybody a full budget.
+#[test]
+fn t11_a_restart_gives_nobody_anything_back() {
+    let mut timekeeper = SHARED.timekeeper();
+    let team = SHARED.team(&daily(3_600));
+    SHARED.create(&team, &task("task", "sleep 2", 8));
+    let used = held(&SHARED.wait_charged(&team, "task"));
+    let counted = |status: &Value| status["remainingSeconds"] == 3_600 - used;
+    SHARED.wait_budget(&team, "it has used something", counted);
+    timekeeper.kill();
+    // What the cluster shows is of no importance to what is charged.
+    let forged = json!({"status": {"remainingSeconds": 3_600, "usedSeconds": 0}}).to_string();
+    let forge = [
+        "patch",
+        "gpubudget",
+        &team,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        &forged,
+    ];
+    SHARED.world.rig().kubectl(&forge).unwrap();
+    timekeeper.start();
+    SHARED.wait_budget(&team, "it has used what it had used", counted);
+    leave(&team, "task");
+}
+
+/// Everything was logged as an error, and there was no history.
+#[test]
+fn t12_there_are_metrics_events_and_a_history_and_success_is_no_error() {
+    let timekeeper = SHARED.timekeeper();
+    let team = SHARED.team(&daily(1));
+    SHARED.create(&team, &task("task", "sleep 2", 8));
+    let done = SHARED.wait_charged(&team, "task");
+    SHARED.wait_budget(&team, "it is exhausted", |status| {
+        status["exhausted"] == true
+    });
+    let remaining = format!(
+        "gpushare_timekeeper_budget_remaining_gpu_seconds{{budget=\"{team}\"}} {}.0",
+        1 - held(&done)
+    );
+    wait::until("the metrics", || {
+        let metrics = timekeeper.metrics();
+        let all = [
+            remaining.as_str(),
+            "gpushare_timekeeper_is_leader 1",
+            "gpushare_timekeeper_settlements_total",
+            "gpushare_timekeeper_budget_burn_rate",
+        ];
+        if all.iter().all(|line| metrics.contains(line)) {
+            Ok(())
+        } else {
+            Err(metrics)
+        }
+    });
+    wait::until("an event on the budget", || {
+        let about = format!("--field-selector=involvedObject.name={team}");
+        let events = SHARED
+            .world
+            .object(&["get", "events", "--namespace=default", &about]);
+        let events = events.map_err(|error| error.to_string())?;
+        let mut reasons = events["items"].as_array().into_iter().flatten();
+        if reasons.any(|event| event["reason"] == "Exhausted") {
+            Ok(())
+        } else {
+            Err(events.to_string())
+        }
+    });
+    let lines = timekeeper.statement(&team);
+    assert_eq!(lines.len(), 1);
+    assert_eq!(lines[0].name, "task");
+    assert_eq!(lines[0].formula, "max/1");
+    let logged = timekeeper.logged();
+    assert!(!logged.contains("\"level\":\"ERROR\""), "{logged}");
+    leave(&team, "task");
+}

@@ -1,0 +1,114 @@
+//! Two teams on two cards, one of them over its budget.
+
+use e2e::budgeted::held;
+use e2e::manifest::{aliyun, pod, running};
+use e2e::wait;
+use e2e::world::recorded_card;
+use serde_json::{Value, json};
+
+use crate::{DAY, SHARED};
+
+fn never_restarted(mut pod: Value) -> Value {
+    pod["spec"]["restartPolicy"] = json!("Never");
+    pod["spec"]["terminationGracePeriodSeconds"] = json!(1);
+    pod
+}
+
+#[test]
+fn over_budget_work_runs_while_the_card_is_idle_yields_to_others_and_is_back_with_the_next_period()
+{
+    let mut timekeeper = SHARED.timekeeper();
+    let daily = json!({"kind": "Day"});
+    let poor = SHARED.team(&json!({"amount": 1, "period": daily}));
+    let rich = SHARED.team(&json!({"amount": "20h", "period": daily}));
+
+    // The poor team uses up what it has.
+    SHARED.create(
+        &poor,
+        &never_restarted(running("first", "sleep 3", aliyun(8))),
+    );
+    let first = SHARED.wait_charged(&poor, "first");
+    assert_eq!(first["spec"]["priorityClassName"], "gpushare-in-budget");
+    SHARED.wait_budget(&poor, "it is exhausted", |status| {
+        status["exhausted"] == true
+    });
+    SHARED.wait_for_class(&poor, "gpushare-over-budget");
+
+    // A card is idle, so its next pod runs all the same, below everybody else.
+    SHARED.create(&poor, &never_restarted(pod("late", aliyun(5))));
+    let late = SHARED.wait_running(&poor, "late");
+    assert_eq!(late["spec"]["priorityClassName"], "gpushare-over-budget");
+    assert_eq!(late["spec"]["priority"], -1000);
+    assert_eq!(late["spec"]["preemptionPolicy"], "Never");
+
+    // Somebody who pays needs more than either card has left. Of the two who are there the one goes that is over budget.
+    SHARED.create(&rich, &never_restarted(pod("neighbour", aliyun(5))));
+    SHARED.wait_running(&rich, "neighbour");
+    // The timekeeper stands still, so that what was evicted can be looked at.
+    timekeeper.freeze();
+    SHARED.create(&rich, &never_restarted(pod("worker", aliyun(6))));
+    let worker = SHARED.wait_running(&rich, "worker");
+    assert_eq!(recorded_card(&worker), recorded_card(&late));
+    let evicted = SHARED.wait_pod(&poor, "late", "it was evicted and has ended", |pod| {
+        let finished = &pod["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"];
+        !pod["metadata"]["deletionTimestamp"].is_null() && finished.is_string()
+    });
+    let disrupted = evicted["status"]["conditions"].as_array().unwrap();
+    let disrupted = disrupted
+        .iter()
+        .find(|one| one["type"] == "DisruptionTarget");
+    assert_eq!(disrupted.unwrap()["reason"], "EvictionByEvictionAPI");
+    timekeeper.thaw();
+    SHARED.wait_gone(&poor, "late");
+    wait::until("what it held is charged", || {
+        let seconds = timekeeper.seconds_of(&poor, "late");
+        if seconds == held(&evicted) {
+            Ok(())
+        } else {
+            Err(seconds)
+        }
+    });
+
+    // The paying team was left alone, and is done.
+    for name in ["neighbour", "worker"] {
+        let left_alone = SHARED.pod(&rich, name).unwrap();
+        assert!(left_alone["metadata"]["deletionTimestamp"].is_null());
+        SHARED.delete(&rich, name);
+        SHARED.wait_gone(&rich, name);
+        assert!(timekeeper.seconds_of(&rich, name) > 0);
+    }
+
+    // A day later the poor team has budget again, and its work is ordinary work.
+    timekeeper.ahead(DAY);
+    SHARED.wait_budget(&poor, "the next period has begun", |status| {
+        status["exhausted"] == false && status["remainingSeconds"] == 1
+    });
+    SHARED.wait_for_class(&poor, "gpushare-in-budget");
+    SHARED.create(
+        &poor,
+        &never_restarted(running("again", "sleep 2", aliyun(8))),
+    );
+    timekeeper.ahead(0);
+    let again = SHARED.wait_charged(&poor, "again");
+    assert_eq!(again["spec"]["priorityClassName"], "gpushare-in-budget");
+
+    // What is charged is what ran, to the second.
+    let lines = timekeeper.statement(&poor);
+    let charged: Vec<(&str, i64)> = lines
+        .iter()
+        .map(|line| (line.name.as_str(), line.seconds))
+        .collect();
+    let ran = [
+        ("first", held(&first)),
+        ("late", held(&evicted)),
+        ("again", held(&again)),
+    ];
+    assert_eq!(charged, ran);
+    let eighths = |name: &str| if name == "late" { 5 } else { 8 };
+    for line in &lines {
+        let amount = line.seconds * 1_000_000 * eighths(&line.name) / 8;
+        assert_eq!(line.amount.micros(), amount, "{}", line.name);
+    }
+    timekeeper.audit();
+    timekeeper.assert_alive();
+}
