@@ -16,6 +16,7 @@ pub mod history;
 pub mod hook;
 pub mod http;
 pub mod manifest;
+pub mod paper;
 pub mod process;
 pub mod replicas;
 pub mod rng;

@@ -4,6 +4,7 @@
 mod bench;
 mod cargo;
 mod cluster;
+mod docs;
 mod e2e;
 mod fuzz;
 mod nvidia_smi;
@@ -40,6 +41,7 @@ enum Command {
     Bench(bench::Arguments),
     Cluster(cluster::Arguments),
     Packing(packing::Arguments),
+    Docs(docs::Arguments),
     Tidy(tidy::Arguments),
 }
 
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Cluster(arguments) => cluster::run(&arguments),
         Command::Packing(arguments) => packing::run(&arguments),
+        Command::Docs(arguments) => docs::run(&arguments),
         Command::Tidy(arguments) => tidy::run(&arguments),
     };
     match result {

@@ -224,6 +224,10 @@ impl Failure {
         .about(resource, name)
     }
 
+    pub(crate) fn fault_forbidden() -> Self {
+        Self::new(403, "Forbidden", "forbidden: you do not have the right")
+    }
+
     pub(crate) fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         let mut failure = Self::new(405, "MethodNotAllowed", message);

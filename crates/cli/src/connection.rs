@@ -134,6 +134,14 @@ pub(crate) fn wait_for<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
         .block_on(work)
 }
 
+/// What the API server said, without what a client adds for its own authors.
+pub(crate) fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
 #[derive(Deserialize)]
 struct Page<T> {
     #[serde(default)]

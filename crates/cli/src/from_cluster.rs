@@ -1,5 +1,6 @@
 //! `simulate --from-cluster`: reads nodes and pods once and asks the simulator. Writes nothing.
 
+use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -8,7 +9,8 @@ use gpushare_core::NodeName;
 use gpushare_core::dialect::Dialects;
 use gpushare_core::gpu::{self, AliyunUnit, Reading};
 use gpushare_kube::convert::{self, PodFacts};
-use gpushare_kube::{manifest, slim};
+use gpushare_kube::manifest::Manifest;
+use gpushare_kube::slim;
 use gpushare_sim::cli::{Args as Simulate, Output};
 use gpushare_sim::more::{More, Now};
 
@@ -60,31 +62,51 @@ async fn read(args: &Simulate, cluster: &Cluster, dialects: &Dialects) -> Result
     let client = cluster.connection.client().await?;
     let mut now = Now::new(dialects.classes.clone(), args.policy);
     connection::each(&client, NODES, Only::Everything, |node: slim::Node| {
-        if node.spec.unschedulable {
-            return Ok(());
+        if !node.spec.unschedulable {
+            add_node(&mut now, &node, dialects)?;
         }
-        let name = node.metadata.name.as_deref().unwrap_or_default();
-        let cards = convert::cards(&node, &dialects.classes)
-            .with_context(|| format!("node {name}"))?
-            .unwrap_or_default();
-        now.add_node(NodeName::new(name), cards, convert::allocatable(&node));
         Ok(())
     })
     .await?;
     connection::each(&client, PODS, Only::Everything, |pod: slim::Pod| {
-        let facts = PodFacts::new(&pod, dialects);
-        if let (Some(node), false) = (&facts.node, facts.ended) {
-            let booking = facts.bound(&dialects.classes).and_then(Result::ok);
-            now.add_pod(&facts.uid, node, facts.host, booking);
-        }
+        add_pod(&mut now, &pod, dialects);
         Ok(())
     })
     .await?;
     Ok(now)
 }
 
+pub(crate) fn add_node(now: &mut Now, node: &slim::Node, dialects: &Dialects) -> Result<()> {
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    let cards = convert::cards(node, &dialects.classes)
+        .with_context(|| format!("node {name}"))?
+        .unwrap_or_default();
+    now.add_node(NodeName::new(name), cards, convert::allocatable(node));
+    Ok(())
+}
+
+pub(crate) fn add_pod(now: &mut Now, pod: &slim::Pod, dialects: &Dialects) {
+    let facts = PodFacts::new(pod, dialects);
+    if let (Some(node), false) = (&facts.node, facts.ended) {
+        let booking = facts.bound(&dialects.classes).and_then(Result::ok);
+        now.add_pod(&facts.uid, node, facts.host, booking);
+    }
+}
+
+/// A manifest with a pod in it; `-` is standard input.
+pub(crate) fn manifest_of(file: &Path) -> Result<Manifest> {
+    let mut text = String::new();
+    if file == Path::new("-") {
+        let read = std::io::stdin().read_to_string(&mut text);
+        read.context("cannot read standard input")?;
+    } else {
+        text = std::fs::read_to_string(file)
+            .with_context(|| format!("cannot read {}", file.display()))?;
+    }
+    Manifest::read(&text).with_context(|| format!("cannot use {}", file.display()))
+}
+
 fn pod_of(file: &Path) -> Result<slim::Pod> {
-    let text =
-        std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    manifest::pod(&text).with_context(|| format!("cannot use {}", file.display()))
+    let pod = manifest_of(file)?.slim_pod();
+    pod.with_context(|| format!("cannot use {}", file.display()))
 }

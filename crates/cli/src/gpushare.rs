@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use gpushare_sim::cli as simulate;
 use serde_json::json;
 
-use crate::{budget, cards, from_cluster};
+use crate::{Printed, budget, cards, docs, doctor, fit, from_cluster, why};
 
 /// Shared GPUs of a Kubernetes cluster, from the command line.
 ///
@@ -31,6 +31,12 @@ enum Command {
     /// Reads what the gpushare agents published and the records on pods, and writes nothing.
     #[command(after_help = cards::EXAMPLES)]
     Cards(cards::Arguments),
+    /// Say why a pod waits, and what would help
+    ///
+    /// Reads the API server and decides by the rules that decide in the cluster; also for a pod that does not exist
+    /// yet. Writes nothing.
+    #[command(after_help = why::EXAMPLES)]
+    Why(why::Arguments),
     /// Replay a trace of pods against a cluster and report how full it gets
     ///
     /// Pods arrive one by one and are placed by the code that serves a cluster; one that fits nowhere is
@@ -46,7 +52,27 @@ enum Command {
         #[command(flatten)]
         cluster: from_cluster::Cluster,
     },
+    /// Say how many more pods of a shape fit now, and where
+    ///
+    /// Places copies of the pod on a copy of the cluster's state until no node takes another. Writes nothing.
+    #[command(after_help = fit::EXAMPLES)]
+    Fit(fit::Arguments),
+    /// Check an installation and say what to fix
+    ///
+    /// Looks at the API server, the nodes' agents, the extender, the webhook and what deploy/ puts there. Writes
+    /// nothing.
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(doctor::Arguments),
+    /// Print what a shell needs to complete this program's command lines
+    #[command(after_help = docs::EXAMPLES)]
+    Completion(docs::Completion),
+    /// Generate the reference from the program itself
+    #[command(hide = true, subcommand)]
+    Docs(docs::Docs),
     /// Print the version of this program
+    #[command(
+        after_help = "Examples:\n  kubectl gpushare version\n  kubectl gpushare version -o json | jq -r .version"
+    )]
     Version {
         /// How to print it
         #[arg(short, long, value_enum, default_value_t = Output::Text)]
@@ -62,10 +88,15 @@ enum Output {
     Json,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
-    match &arguments.command {
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Printed> {
+    let text = match &arguments.command {
+        Command::Doctor(arguments) => return doctor::run(arguments),
+        Command::Fit(arguments) => fit::run(arguments),
+        Command::Completion(arguments) => docs::completion(arguments),
+        Command::Docs(docs) => docs::run(docs),
         Command::Budget(arguments) => budget::run(arguments),
         Command::Cards(arguments) => cards::run(arguments),
+        Command::Why(arguments) => why::run(arguments),
         Command::Simulate { args, cluster } if args.from_cluster => {
             from_cluster::run(args, cluster)
         }
@@ -74,7 +105,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<String> {
         }
         Command::Simulate { args, .. } => Ok(simulate::run(args)?),
         Command::Version { output } => Ok(version(*output)),
-    }
+    };
+    text.map(Printed::from)
 }
 
 fn version(output: Output) -> String {

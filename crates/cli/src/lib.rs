@@ -1,15 +1,20 @@
 //! The kubectl plugins: read the command line and the cluster, and print.
 //!
-//! Must not decide anything about cards or pods: that is the business of the cluster components and, for
-//! files, of the simulator.
+//! What is decided about cards and requests is decided by the core, and how pods are packed by the simulator. Only what
+//! kube-scheduler looks at before it asks us is judged here, for `why`.
 
 mod budget;
 mod cards;
+mod complete;
 mod connection;
+mod docs;
+mod doctor;
+mod fit;
 mod from_cluster;
 mod gpushare;
 mod inspect;
 mod tabs;
+mod why;
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
@@ -24,12 +29,40 @@ pub fn gpushare() -> ExitCode {
 
 /// `kubectl inspect gpushare`, the predecessor's plugin by name and output.
 pub fn inspect() -> ExitCode {
-    finish(inspect::run(&inspect::Arguments::parse()))
+    finish(inspect::run(&inspect::Arguments::parse()).map(Printed::from))
 }
 
-fn finish(printed: Result<String>) -> ExitCode {
-    match printed.and_then(|text| print(&text)) {
-        Ok(()) => ExitCode::SUCCESS,
+/// What kubectl's completion asks for: the words so far are this program's arguments.
+pub fn complete() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    finish(Ok(Printed::from(complete::answer(&words))))
+}
+
+/// What a command has to say.
+#[derive(Debug)]
+pub(crate) struct Printed {
+    text: String,
+    /// It is an answer, and not a good one: scripts see it by the exit status.
+    failed: bool,
+}
+
+impl From<String> for Printed {
+    fn from(text: String) -> Self {
+        Self {
+            text,
+            failed: false,
+        }
+    }
+}
+
+fn finish(printed: Result<Printed>) -> ExitCode {
+    let printed = printed.and_then(|printed| {
+        print(&printed.text)?;
+        Ok(printed.failed)
+    });
+    match printed {
+        Ok(false) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::FAILURE,
         Err(error) => {
             // The chain of causes on one line, without a backtrace: it is for the person at the terminal.
             eprintln!("error: {error:#}");

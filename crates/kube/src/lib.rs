@@ -19,6 +19,7 @@ pub mod manifest;
 pub mod metering;
 pub mod notice;
 pub mod slim;
+pub mod totals;
 pub mod trust;
 pub mod wake;
 pub mod watch;

@@ -65,6 +65,11 @@ impl Trust {
         bundles.all(|bundle| bundle.contains(certificate))
     }
 
+    /// What each webhook believes, in PEM; empty where it believes nothing.
+    pub fn bundles(&self) -> impl Iterator<Item = &str> {
+        self.webhooks.iter().map(|(_, bundle)| bundle.as_str())
+    }
+
     /// Whether every webhook believes exactly this.
     pub fn is(&self, bundle: &str) -> bool {
         self.webhooks.iter().all(|(_, other)| other == bundle)

@@ -205,7 +205,8 @@ start_controllers() {
         --cluster-cidr="$POD_CIDR" \
         --service-cluster-ip-range="$SERVICE_CIDR" \
         --kube-api-qps=1000 \
-        --kube-api-burst=2000
+        --kube-api-burst=2000 \
+        ${CONTROLLERS_EXTRA:-}
 }
 
 start_node() {

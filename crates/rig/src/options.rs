@@ -18,6 +18,8 @@ pub struct Options {
     pub max_pods: u32,
     /// Further arguments of kube-apiserver, such as `--feature-gates=…`; no spaces in them.
     pub apiserver_extra: Vec<String>,
+    /// Further arguments of kube-controller-manager, such as `--controllers=…`; no spaces in them.
+    pub controllers_extra: Vec<String>,
     /// Where the components' logs go. They outlive the rig. `None` is a directory named after the
     /// rig in `$GPUSHARE_RIG_LOGS`, or else in the cache.
     pub log_dir: Option<PathBuf>,
@@ -30,6 +32,7 @@ impl Default for Options {
             scheduler_extra: String::new(),
             max_pods: 250,
             apiserver_extra: Vec::new(),
+            controllers_extra: Vec::new(),
             log_dir: None,
         }
     }

@@ -190,6 +190,7 @@ fn command(
         .env("SERVICE_CIDR", config::SERVICE_CIDR)
         .env("POD_CIDR", config::POD_CIDR)
         .env("APISERVER_EXTRA", options.apiserver_extra.join(" "))
+        .env("CONTROLLERS_EXTRA", options.controllers_extra.join(" "))
         .env("START_DEADLINE", START_DEADLINE.as_secs().to_string());
     Ok(command)
 }

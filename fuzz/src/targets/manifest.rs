@@ -2,7 +2,8 @@
 
 use gpushare_core::gpu::{self, AliyunUnit, Reading};
 use gpushare_kube::convert::PodFacts;
-use gpushare_kube::manifest;
+use gpushare_kube::manifest::{Manifest, ManifestError};
+use gpushare_kube::slim;
 use serde_json::Value;
 
 use super::on_text;
@@ -14,21 +15,25 @@ pub(crate) fn check(data: &[u8]) -> Verdict {
             aliyun: AliyunUnit::GiB,
             hami: true,
         });
-        let pod = match manifest::pod(text) {
-            Ok(pod) => pod,
+        let read = match pod(text) {
+            Ok(read) => read,
             Err(error) => {
                 assert!(!error.to_string().is_empty());
                 return Verdict::Refused;
             }
         };
-        let facts = PodFacts::new(&pod, &dialects);
+        let facts = PodFacts::new(&read, &dialects);
         // Must not panic.
         let _bound = facts.bound(&dialects.classes);
         // YAML that was read can be written as JSON, which is YAML again.
         if let Ok(value) = serde_saphyr::from_str::<Value>(text) {
-            let again = manifest::pod(&value.to_string()).expect("the same pod");
+            let again = pod(&value.to_string()).expect("the same pod");
             assert_eq!(PodFacts::new(&again, &dialects).ask, facts.ask);
         }
         Verdict::Accepted
     })
+}
+
+fn pod(text: &str) -> Result<slim::Pod, ManifestError> {
+    Manifest::read(text)?.slim_pod()
 }

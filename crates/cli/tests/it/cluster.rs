@@ -9,7 +9,7 @@ use gpushare_core::record::Record;
 use gpushare_core::{Amounts, Card, CardId, NodeName, Placement, PodUid, gpu, inventory, names};
 use gpushare_kube::convert::PodFacts;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, Patch, PatchParams, PostParams, Request};
 use kube::{Client, Config};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 pub(crate) struct Cluster {
     client: Client,
     directory: TempDir,
-    _server: Server,
+    server: Server,
 }
 
 impl Cluster {
@@ -66,8 +66,31 @@ impl Cluster {
         Self {
             client: Client::try_from(config).unwrap(),
             directory,
-            _server: server,
+            server,
         }
+    }
+
+    pub(crate) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Creates any object by the path of its kind.
+    pub(crate) async fn create_at(&self, path: &str, object: &Value) {
+        let namespace = object["metadata"]["namespace"].as_str();
+        if let Some(namespace) = namespace {
+            self.add_namespace(namespace).await;
+        }
+        let body = serde_json::to_vec(object).unwrap();
+        let request = Request::new(path).create(&PostParams::default(), body);
+        let created: Result<Value, _> = self.client.request(request.unwrap()).await;
+        created.unwrap_or_else(|error| panic!("{path}: {error}"));
+    }
+
+    /// Writes a file beside the kubeconfig.
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
     }
 
     pub(crate) fn kubeconfig(&self) -> PathBuf {
@@ -82,6 +105,11 @@ impl Cluster {
         let patch = Patch::Merge(json!({"status": node["status"]}));
         let name = node["metadata"]["name"].as_str().unwrap();
         api.patch_status(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+        // The API server marks every new node as not ready; the node controller would take that back.
+        let taints = json!({"spec": {"taints": node["spec"]["taints"]}});
+        api.patch(name, &PatchParams::default(), &Patch::Merge(taints))
             .await
             .unwrap();
     }
@@ -136,7 +164,20 @@ impl Cluster {
         self.annotate(name, &annotations).await;
     }
 
-    async fn annotate(&self, name: &str, annotations: &Value) {
+    pub(crate) async fn uid(&self, name: &str) -> String {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), "default");
+        api.get(name).await.unwrap().metadata.uid.unwrap()
+    }
+
+    pub(crate) async fn set_status(&self, name: &str, status: &Value) {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), "default");
+        let patch = Patch::Merge(json!({"status": status}));
+        api.patch_status(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+
+    pub(crate) async fn annotate(&self, name: &str, annotations: &Value) {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), "default");
         let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
         api.patch(name, &PatchParams::default(), &patch)

@@ -3,6 +3,7 @@
 #![expect(
     clippy::expect_used,
     clippy::indexing_slicing,
+    clippy::panic,
     clippy::unwrap_used,
     reason = "the helpers of tests are tests too and stop at the first surprise"
 )]
@@ -11,6 +12,13 @@ mod budget;
 mod cards;
 mod cluster;
 mod command_line;
+mod completion;
+mod doctor;
+mod errors;
+mod fit;
 mod from_cluster;
 mod inspect;
+mod reference;
 mod simulate;
+mod why;
+mod why_table;

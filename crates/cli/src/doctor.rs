@@ -1,0 +1,100 @@
+//! `kubectl gpushare doctor`: looks at an installation and says what to fix. Writes nothing.
+//!
+//! Each module looks at one part; what a part means is decided there alone.
+
+mod certificate;
+mod check;
+mod extender;
+mod nodes;
+mod objects;
+mod server;
+mod webhook;
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use gpushare_core::gpu::{self, AliyunUnit, Reading};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::json;
+
+use crate::Printed;
+use crate::connection::{self, Connection};
+use crate::tabs::align;
+use check::{Check, Status};
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  kubectl gpushare doctor             every check, with what to do about those that fail
+  kubectl gpushare doctor -o json | jq '.checks[] | select(.status != \"ok\")'
+
+Exit status: 0 when nothing failed, warnings included; 1 when a check failed or the cluster cannot be
+reached; 2 when the command line is wrong.";
+
+/// Where `deploy/` puts everything.
+pub(crate) const SYSTEM: &str = "gpushare-system";
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Arguments {
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+    /// The namespace of gpushare's parts
+    #[arg(long, value_name = "NAME", default_value = SYSTEM)]
+    system_namespace: String,
+    /// What one aliyun.com/gpu-mem means in the cluster, GiB or MiB
+    #[arg(long, value_name = "UNIT", default_value = "GiB")]
+    aliyun_memory_unit: AliyunUnit,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// A line for each check
+    Text,
+    /// An object for programs, with the field `checks`
+    Json,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Printed> {
+    let checks = connection::wait_for(examine(arguments))?;
+    let failed = checks.iter().any(|check| check.status == Status::Fail);
+    let text = match arguments.output {
+        Output::Text => table(&checks),
+        Output::Json => serde_json::to_string_pretty(&json!({"ok": !failed, "checks": checks}))?,
+    };
+    Ok(Printed { text, failed })
+}
+
+async fn examine(arguments: &Arguments) -> Result<Vec<Check>> {
+    let client = arguments.connection.client().await?;
+    let system = arguments.system_namespace.as_str();
+    let dialects = gpu::read(Reading {
+        aliyun: arguments.aliyun_memory_unit,
+        hami: true,
+    });
+    let now = Timestamp::now();
+    let mut checks = server::look(&client).await?;
+    let (found, pods) = nodes::look(&client, &dialects).await?;
+    checks.extend(found);
+    checks.extend(extender::look(&client, system, &pods, now).await);
+    checks.extend(objects::look(&client).await);
+    let budgets = objects::budgets(&client).await;
+    checks.extend(webhook::look(&client, system, budgets, now).await);
+    checks.extend(extender::timekeeper(&client, system, budgets, now).await);
+    Ok(checks)
+}
+
+fn table(checks: &[Check]) -> String {
+    let mut rows = String::new();
+    for check in checks {
+        let Check { name, message, .. } = check;
+        let _ = writeln!(rows, "{}\t{name}\t{message}", check.status.word());
+        if let Some(fix) = &check.fix {
+            let _ = writeln!(rows, "\t\tfix: {fix}");
+        }
+    }
+    let count = |status| checks.iter().filter(|check| check.status == status).count();
+    let (ok, warn, fail) = (count(Status::Ok), count(Status::Warn), count(Status::Fail));
+    format!("{}{ok} ok, {warn} to look at, {fail} failed", align(&rows))
+}

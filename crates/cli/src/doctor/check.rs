@@ -1,0 +1,100 @@
+//! One finding, and how to ask the API server for single objects.
+
+use kube::Client;
+use kube::api::Request;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::connection::said;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Check {
+    pub(super) name: &'static str,
+    pub(super) status: Status,
+    pub(super) message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) fix: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Status {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl Status {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "FAIL",
+        }
+    }
+}
+
+pub(super) fn ok(name: &'static str, message: impl Into<String>) -> Check {
+    Check {
+        name,
+        status: Status::Ok,
+        message: message.into(),
+        fix: None,
+    }
+}
+
+pub(super) fn warn(
+    name: &'static str,
+    message: impl Into<String>,
+    fix: impl Into<String>,
+) -> Check {
+    Check {
+        name,
+        status: Status::Warn,
+        message: message.into(),
+        fix: Some(fix.into()),
+    }
+}
+
+pub(super) fn fail(
+    name: &'static str,
+    message: impl Into<String>,
+    fix: impl Into<String>,
+) -> Check {
+    Check {
+        status: Status::Fail,
+        ..warn(name, message, fix)
+    }
+}
+
+/// An answer to a single read.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Seen {
+    Found(Value),
+    /// The object, or its whole kind, is not there.
+    Missing,
+    /// It cannot be told.
+    Unknown(String),
+}
+
+pub(super) async fn get(client: &Client, path: &str) -> Seen {
+    let request = Request::new(path).list(&kube::api::ListParams::default());
+    let answer = match request {
+        Ok(request) => client.request::<Value>(request).await,
+        Err(error) => return Seen::Unknown(error.to_string()),
+    };
+    match answer {
+        Ok(object) => Seen::Found(object),
+        Err(kube::Error::Api(status)) if status.code == 404 => Seen::Missing,
+        Err(error) => Seen::Unknown(said(&error)),
+    }
+}
+
+/// For what cannot be told.
+pub(super) fn unknown(name: &'static str, what: &str, error: &str) -> Check {
+    warn(
+        name,
+        format!("{what} cannot be read: {error}"),
+        "ask with a user that may read it",
+    )
+}

@@ -1,0 +1,209 @@
+//! The extender and the timekeeper: whether somebody leads, and whether kube-scheduler asks.
+
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use serde_json::Value;
+
+use super::check::{Check, Seen, fail, get, ok, unknown, warn};
+use super::nodes::{Pods, some};
+
+const LEASE: &str = "extender's lease";
+const SERVICE: &str = "extender's Service";
+const ASKED: &str = "kube-scheduler";
+const TIMEKEEPER: &str = "timekeeper's lease";
+
+pub(super) async fn look(client: &Client, system: &str, pods: &Pods, now: Timestamp) -> Vec<Check> {
+    let path = lease_path(system, "gpushare-extender");
+    let lease = match get(client, &path).await {
+        Seen::Found(lease) => held(
+            LEASE,
+            &lease,
+            now,
+            "look at the extender's pods in the namespace",
+        ),
+        Seen::Missing => warn(
+            LEASE,
+            format!(
+                "there is none in {system}: no extender runs, or a single one without --leader-elect"
+            ),
+            "run the extender (docs/extender.md), or give --system-namespace",
+        ),
+        Seen::Unknown(error) => unknown(LEASE, "the lease", &error),
+    };
+    vec![
+        lease,
+        endpoints(client, system, "gpushare-extender", SERVICE).await,
+        asked(pods),
+    ]
+}
+
+/// Needed only where there are budgets.
+pub(super) async fn timekeeper(
+    client: &Client,
+    system: &str,
+    budgets: usize,
+    now: Timestamp,
+) -> Vec<Check> {
+    if budgets == 0 {
+        return Vec::new();
+    }
+    let path = lease_path(system, "gpushare-timekeeper");
+    vec![match get(client, &path).await {
+        Seen::Found(lease) => held(TIMEKEEPER, &lease, now, "look at the timekeeper's pods"),
+        Seen::Missing => fail(
+            TIMEKEEPER,
+            format!(
+                "there are {budgets} budgets, and no timekeeper has ever led: nothing is charged"
+            ),
+            "run gpushare-control timekeeper (docs/budgets.md)",
+        ),
+        Seen::Unknown(error) => unknown(TIMEKEEPER, "the lease", &error),
+    }]
+}
+
+fn lease_path(system: &str, name: &str) -> String {
+    format!("/apis/coordination.k8s.io/v1/namespaces/{system}/leases/{name}")
+}
+
+fn held(name: &'static str, lease: &Value, now: Timestamp, fix: &str) -> Check {
+    let text = |path: &str| {
+        lease
+            .pointer(path)
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty())
+    };
+    let Some(holder) = text("/spec/holderIdentity") else {
+        return fail(name, "nobody holds it", fix);
+    };
+    let renewed: Option<Timestamp> = text("/spec/renewTime").and_then(|at| at.parse().ok());
+    let lasts = lease
+        .pointer("/spec/leaseDurationSeconds")
+        .and_then(Value::as_i64);
+    let (Some(renewed), Some(lasts)) = (renewed, lasts) else {
+        return fail(name, format!("{holder} holds it and never renewed it"), fix);
+    };
+    let age = now.as_second().saturating_sub(renewed.as_second());
+    // Clocks differ: half a minute is no proof of anything.
+    if age > lasts.saturating_add(30) {
+        return fail(
+            name,
+            format!("{holder} holds it and has not renewed it for {age} s"),
+            fix,
+        );
+    }
+    ok(name, format!("held by {holder}"))
+}
+
+/// Whether anybody serves behind a Service.
+pub(super) async fn endpoints(
+    client: &Client,
+    namespace: &str,
+    service: &str,
+    name: &'static str,
+) -> Check {
+    let path = format!("/api/v1/namespaces/{namespace}/services/{service}");
+    match get(client, &path).await {
+        Seen::Found(_) => {}
+        Seen::Missing => {
+            let message = format!("there is no Service {namespace}/{service}");
+            let fix = "create it, unless the other side reaches the program by another address";
+            return warn(name, message, fix);
+        }
+        Seen::Unknown(error) => return unknown(name, "the Service", &error),
+    }
+    let path = format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices");
+    let slices = match get(client, &path).await {
+        Seen::Found(slices) => slices,
+        Seen::Missing => Value::Null,
+        Seen::Unknown(error) => return unknown(name, "endpoint slices", &error),
+    };
+    let slices = slices
+        .get("items")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    let own = slices.iter().filter(|slice| {
+        let label = slice.pointer("/metadata/labels/kubernetes.io~1service-name");
+        label.is_some_and(|label| label == service)
+    });
+    let ready = own
+        .filter_map(|slice| slice.get("endpoints")?.as_array())
+        .flatten()
+        .filter(|endpoint| endpoint.pointer("/conditions/ready") != Some(&Value::Bool(false)))
+        .count();
+    if ready == 0 {
+        let fix = format!(
+            "kubectl -n {namespace} get pods,endpointslices: one of its pods must be Ready"
+        );
+        return fail(name, format!("nobody serves behind {service}"), fix);
+    }
+    ok(name, format!("{ready} ready behind {service}"))
+}
+
+/// Pods tell whether the scheduler asks us.
+fn asked(pods: &Pods) -> Check {
+    let fix = "name the extender in kube-scheduler's configuration, with bindVerb and all of managedResources (docs/extender.md)";
+    if !pods.unbelievable.is_empty() {
+        let message = format!(
+            "records that cannot be believed: {}",
+            some(&pods.unbelievable)
+        );
+        return fail(
+            ASKED,
+            message,
+            "apply deploy/admission.yaml, and create these pods anew",
+        );
+    }
+    match (pods.unrecorded.as_slice(), pods.recorded) {
+        ([], 0) => ok(ASKED, "no pod has asked for cards yet"),
+        ([], recorded) => ok(
+            ASKED,
+            format!("{recorded} pods hold cards that the extender chose"),
+        ),
+        (unrecorded, _) => {
+            let message = format!(
+                "{} pods have a node and no card was chosen for them: {}",
+                unrecorded.len(),
+                some(unrecorded)
+            );
+            fail(ASKED, message, fix)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::check::Status;
+    use super::*;
+
+    fn check(spec: &Value, expected: Status) {
+        let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
+        let found = held(LEASE, &json!({"spec": spec}), now, "fix");
+        assert_eq!(found.status, expected, "{spec}: {}", found.message);
+    }
+
+    #[test]
+    fn a_lease_is_held_while_it_is_renewed() {
+        let held = |renewed: &str| json!({"holderIdentity": "one", "leaseDurationSeconds": 15, "renewTime": renewed});
+        check(&held("2026-01-01T00:00:58.000000Z"), Status::Ok);
+        check(&held("2026-01-01T00:00:20.000000Z"), Status::Ok);
+        check(&held("2025-12-31T23:00:00.000000Z"), Status::Fail);
+        check(
+            &json!({"holderIdentity": "", "leaseDurationSeconds": 1}),
+            Status::Fail,
+        );
+        check(&json!({"holderIdentity": "one"}), Status::Fail);
+    }
+
+    #[test]
+    fn pods_without_a_record_show_that_the_scheduler_does_not_ask() {
+        let mut pods = Pods::default();
+        assert_eq!(asked(&pods).status, Status::Ok);
+        pods.unrecorded.push("a/b".to_owned());
+        let found = asked(&pods);
+        assert_eq!(found.status, Status::Fail);
+        assert!(found.message.contains("a/b"), "{}", found.message);
+    }
+}

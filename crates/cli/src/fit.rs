@@ -1,0 +1,227 @@
+//! `kubectl gpushare fit`: how many more pods of a shape fit now, and where. Reads only.
+//!
+//! The count is the simulator's ([`gpushare_sim::more`]), by the code that places pods in the cluster.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use gpushare_core::dialect::Dialects;
+use gpushare_core::gpu::{self, AliyunUnit, Reading};
+use gpushare_core::names::{GPU, GPU_CORE, GPU_MEM};
+use gpushare_core::pack::Policy;
+use gpushare_kube::convert::PodFacts;
+use gpushare_kube::slim;
+use gpushare_sim::more::{More, Now};
+use k8s_openapi::api::core::v1 as core;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::connection::{self, Connection, NODES, Only, PODS};
+use crate::from_cluster::{self, add_pod};
+use crate::tabs::align;
+use crate::why;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  kubectl gpushare fit -f deployment.yaml                       more replicas of this
+  kubectl gpushare fit --mem 3072                               pods with 3072 MiB of one card
+  kubectl gpushare fit --mem 3072 --cores 30 --count 2 --cpu 4 --memory 8Gi
+  kubectl gpushare fit --count 1                                whole cards
+  kubectl gpushare fit --mem 3072 -o json | jq .fit
+
+Nodes that the pod may not use (cordoned, tainted, not selected) are left out and counted. Quotas and budgets are
+not looked at: ask `why -f` about one pod.
+
+Exit status: 0 when there is an answer, also when it is 0 pods; 1 when the cluster or the file cannot be
+read; 2 when the command line is wrong.";
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Arguments {
+    /// A manifest with a pod, or with the template of a workload; - is standard input
+    #[arg(short, long, value_name = "YAML", conflicts_with_all = ["mem", "cores", "count", "cpu", "memory"])]
+    file: Option<PathBuf>,
+    /// GPU memory on each card, in MiB; whole cards without it
+    #[arg(long, value_name = "MIB", required_unless_present_any = ["file", "count"])]
+    mem: Option<u64>,
+    /// Compute on each card, in percent
+    #[arg(long, value_name = "PERCENT", requires = "mem")]
+    cores: Option<u64>,
+    /// How many cards each pod takes
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+    /// CPU of the node
+    #[arg(long, value_name = "QUANTITY")]
+    cpu: Option<String>,
+    /// Memory of the node
+    #[arg(long, value_name = "QUANTITY")]
+    memory: Option<String>,
+    /// Stop after so many
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    most: u64,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+    /// What one aliyun.com/gpu-mem means in the cluster, GiB or MiB
+    #[arg(long, value_name = "UNIT", default_value = "GiB")]
+    aliyun_memory_unit: AliyunUnit,
+    /// HAMi's nvidia.com/gpu and companions are served there
+    #[arg(long)]
+    hami: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// How many, on which nodes, and why not one more
+    Text,
+    /// With the nodes that are left out, and why
+    Wide,
+    /// An object for programs
+    Json,
+}
+
+/// The answer, as programs get it.
+#[derive(Debug, Serialize)]
+struct Report {
+    fit: u64,
+    nodes: Vec<Taken>,
+    /// Why not one more; empty when the search ended because it had found enough.
+    then: Vec<Refusal>,
+    /// Nodes that the pod may not use, whatever is free there.
+    excluded: Vec<Excluded>,
+}
+
+#[derive(Debug, Serialize)]
+struct Taken {
+    node: String,
+    pods: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Refusal {
+    nodes: u64,
+    reason: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Excluded {
+    node: String,
+    reason: String,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<String> {
+    let dialects = gpu::read(Reading {
+        aliyun: arguments.aliyun_memory_unit,
+        hami: arguments.hami,
+    });
+    let object = match &arguments.file {
+        Some(file) => from_cluster::manifest_of(file)?.pod().clone(),
+        None => arguments.pod(),
+    };
+    let pod: slim::Pod = serde_json::from_value(object.clone()).context("this is no valid pod")?;
+    let facts = PodFacts::new(&pod, &dialects);
+    let ask = match &facts.ask {
+        Ok(Some(ask)) => ask,
+        Ok(None) => bail!(
+            "the pod asks for no card; name one of its resources under limits, such as {GPU_MEM}"
+        ),
+        Err(violations) => bail!("{violations}"),
+    };
+    let (now, excluded) = connection::wait_for(read(arguments, &dialects, &object))?;
+    let more = now.more(ask, facts.host, arguments.most);
+    let report = Report::new(&more, excluded);
+    Ok(match arguments.output {
+        Output::Text => report.text(&more, false),
+        Output::Wide => report.text(&more, true),
+        Output::Json => serde_json::to_string_pretty(&report)?,
+    })
+}
+
+impl Arguments {
+    /// The pod that the flags describe, in our dialect.
+    fn pod(&self) -> Value {
+        let mut limits = json!({GPU: self.count.unwrap_or(1).to_string()});
+        for (name, amount) in [(GPU_MEM, self.mem), (GPU_CORE, self.cores)] {
+            if let (Some(limits), Some(amount)) = (limits.as_object_mut(), amount) {
+                limits.insert(name.to_owned(), json!(amount.to_string()));
+            }
+        }
+        let requests = json!({"cpu": self.cpu, "memory": self.memory});
+        let container =
+            json!({"name": "shape", "resources": {"limits": limits, "requests": requests}});
+        json!({"metadata": {"name": "shape"}, "spec": {"containers": [container]}})
+    }
+}
+
+async fn read(
+    arguments: &Arguments,
+    dialects: &Dialects,
+    pod: &Value,
+) -> Result<(Now, Vec<Excluded>)> {
+    let client = arguments.connection.client().await?;
+    let mut now = Now::new(dialects.classes.clone(), Policy::default());
+    let mut excluded = Vec::new();
+    let judge = why::Judge::new(pod, dialects)?;
+    connection::each(&client, NODES, Only::Everything, |node: core::Node| {
+        match judge.may_not_use(&node) {
+            Some(reason) => excluded.push(Excluded {
+                node: node.metadata.name.clone().unwrap_or_default(),
+                reason,
+            }),
+            None => from_cluster::add_node(&mut now, &slim_of(&node)?, dialects)?,
+        }
+        Ok(())
+    })
+    .await?;
+    connection::each(&client, PODS, Only::Everything, |pod: slim::Pod| {
+        add_pod(&mut now, &pod, dialects);
+        Ok(())
+    })
+    .await?;
+    Ok((now, excluded))
+}
+
+fn slim_of(node: &core::Node) -> Result<slim::Node> {
+    let object = serde_json::to_value(node).context("a node cannot be read")?;
+    serde_json::from_value(object).context("a node cannot be read")
+}
+
+impl Report {
+    fn new(more: &More, excluded: Vec<Excluded>) -> Self {
+        let nodes = more.nodes.iter().map(|(node, pods)| Taken {
+            node: node.clone(),
+            pods: *pods,
+        });
+        let then = more.then.iter().map(|(nodes, reason)| Refusal {
+            nodes: *nodes,
+            reason: reason.clone(),
+        });
+        Self {
+            fit: more.fit,
+            nodes: nodes.collect(),
+            then: then.collect(),
+            excluded,
+        }
+    }
+
+    fn text(&self, more: &More, wide: bool) -> String {
+        let mut text = more.to_string();
+        let count = self.excluded.len();
+        if wide && count > 0 {
+            text.push_str("\nLEFT OUT\tREASON\n");
+            for Excluded { node, reason } in &self.excluded {
+                let _ = writeln!(text, "{node}\t{reason}");
+            }
+            text = align(&text);
+        } else if count > 0 {
+            let s = if count == 1 { "" } else { "s" };
+            let _ = writeln!(
+                text,
+                "{count} node{s} left out: the pod may not use them (-o wide)"
+            );
+        }
+        text.trim_end().to_owned()
+    }
+}

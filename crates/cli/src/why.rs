@@ -1,0 +1,322 @@
+//! `kubectl gpushare why`: the least that keeps a pod from running, in plain words, and what would help.
+//!
+//! Everything is read from the API server and decided here, by the validator and the search that decide in the
+//! cluster, and by kube-scheduler's rules for what comes before them. Writes nothing.
+
+mod answer;
+mod change;
+mod cluster;
+mod message;
+mod node;
+mod plan;
+mod pod;
+mod read;
+mod repair;
+mod request;
+mod rules;
+mod running;
+mod subject;
+mod surroundings;
+mod text;
+mod verdict;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use gpushare_core::dialect::Dialects;
+use gpushare_core::gpu::{self, AliyunUnit, Reading};
+use k8s_openapi::api::core::v1 as core;
+use kube::Client;
+use serde_json::Value;
+
+use crate::connection::{self, Connection};
+use answer::{Answer, GroupReport, Help, Standing};
+use change::Target;
+use pod::Pod;
+use subject::{Owner, Subject};
+use verdict::{Situation, Verdict};
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  kubectl gpushare why train-0                  a pod that waits, in the current namespace
+  kubectl gpushare why -n team deployment/web   a workload, also when its pods are not even created
+  kubectl gpushare why -f pod.yaml              a pod that does not exist yet
+  kubectl gpushare why -f - -o wide < job.yaml  with a table of nodes and reasons
+  kubectl gpushare why train-0 -o json | jq '.help[0].steps'
+
+Every change under \"What would help\" was tried on a copy of the cluster's state: after it the pod would be
+scheduled. With -o json each is a list of steps: patch (a JSON patch of the target; a pod is created anew
+with it), delete, or operate (what somebody has to do by hand).
+
+Exit status: 0 when there is an answer, whatever it is; 1 when the pod or the cluster cannot be read; 2 when
+the command line is wrong.";
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Arguments {
+    /// The pod, or TYPE/NAME of a workload such as deployment/web
+    #[arg(value_name = "POD", required_unless_present = "file")]
+    name: Option<String>,
+    /// A manifest with a pod, or with the template of a workload; - is standard input
+    #[arg(short, long, value_name = "YAML", conflicts_with = "name")]
+    file: Option<PathBuf>,
+    /// The namespace; without it that of the manifest or of the context
+    #[arg(short, long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+    /// What one aliyun.com/gpu-mem means in the cluster, GiB or MiB
+    #[arg(long, value_name = "UNIT", default_value = "GiB")]
+    aliyun_memory_unit: AliyunUnit,
+    /// HAMi's nvidia.com/gpu and companions are served there
+    #[arg(long)]
+    hami: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// The reason, and what would help
+    Text,
+    /// With a table of nodes and reasons
+    Wide,
+    /// An object for programs
+    Json,
+}
+
+/// Whether a pod may use a node at all, whatever is free there.
+pub(crate) struct Judge(Pod);
+
+impl Judge {
+    pub(crate) fn new(pod: &Value, dialects: &Dialects) -> Result<Self> {
+        Pod::read(pod.clone(), dialects).map(Self)
+    }
+
+    /// Why not.
+    pub(crate) fn may_not_use(&self, node: &core::Node) -> Option<String> {
+        let found = node::placing(&cluster::Node::read(node), &self.0);
+        let all: Vec<String> = found.iter().map(ToString::to_string).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<String> {
+    let answer = connection::wait_for(answer(arguments))?;
+    Ok(match arguments.output {
+        Output::Text => text::paragraph(&answer, false),
+        Output::Wide => text::paragraph(&answer, true),
+        Output::Json => serde_json::to_string_pretty(&answer)?,
+    })
+}
+
+async fn answer(arguments: &Arguments) -> Result<Answer> {
+    let dialects = gpu::read(Reading {
+        aliyun: arguments.aliyun_memory_unit,
+        hami: arguments.hami,
+    });
+    let client = arguments.connection.client().await?;
+    let default = client.default_namespace().to_owned();
+    let namespace = arguments.namespace.as_deref();
+    let subject = match (&arguments.file, &arguments.name) {
+        (Some(file), _) => Subject::of_file(file, namespace, &default)?,
+        (None, name) => {
+            let name = name.as_deref().unwrap_or_default();
+            Subject::by_name(&client, namespace.unwrap_or(&default), name).await?
+        }
+    };
+    let pod = Pod::read(subject.pod.clone(), &dialects)?;
+    let placed = pod.facts.node.is_some() && !read::is_misplaced(&client, &pod).await;
+    if subject.exists && (placed || pod.facts.ended || pod.facts.deleting) {
+        return Ok(of_placed(&pod, &dialects));
+    }
+    of_waiting(&client, &subject, pod, dialects).await
+}
+
+fn target(pod: &Pod) -> Target {
+    Target::of("Pod", &pod.facts.namespace, &pod.facts.name)
+}
+
+fn of_placed(pod: &Pod, dialects: &Dialects) -> Answer {
+    let (standing, message, reason) = running::tell(pod, &dialects.classes);
+    Answer {
+        pod: target(pod),
+        standing,
+        reason: reason.map(str::to_owned),
+        message,
+        node: pod.facts.node.as_ref().map(ToString::to_string),
+        help: Vec::new(),
+        waits: false,
+        groups: Vec::new(),
+        scheduler: None,
+        notes: Vec::new(),
+    }
+}
+
+async fn of_waiting(
+    client: &Client,
+    subject: &Subject,
+    pod: Pod,
+    dialects: Dialects,
+) -> Result<Answer> {
+    let mut notes = Vec::new();
+    let around = read::surroundings(client, &pod, subject.exists, &mut notes).await;
+    let situation = Situation {
+        cluster: read::cluster(client, dialects).await?,
+        around,
+        pod,
+    };
+    let verdict = situation.verdict();
+    let (message, reason) = match &verdict {
+        Verdict::Blocked(block) => (
+            message::of_block(&situation, block, subject.exists),
+            Some(block.kind().to_owned()),
+        ),
+        Verdict::Nowhere(groups) => {
+            let nearest = groups.first().and_then(|group| group.obstacles.first());
+            let kind = nearest.map_or("no-nodes", |obstacle| obstacle.kind());
+            (message::of_nodes(&situation, groups), Some(kind.to_owned()))
+        }
+        Verdict::Fits(fitting) => of_fitting(client, &situation, subject, fitting.len()).await,
+    };
+    let groups = match &verdict {
+        Verdict::Nowhere(groups) => groups.iter().map(GroupReport::new).collect(),
+        _ => Vec::new(),
+    };
+    let message = match preempting(&situation) {
+        Some(preempting) => format!("{preempting} {message}"),
+        None => message,
+    };
+    Ok(Answer {
+        pod: target(&situation.pod),
+        standing: if subject.exists {
+            Standing::Pending
+        } else {
+            Standing::Proposed
+        },
+        waits: subject.exists && reason.as_deref() == Some("no-room"),
+        reason,
+        message,
+        node: None,
+        help: help(&situation, &verdict, subject),
+        groups,
+        scheduler: said_last(&situation.pod),
+        notes,
+    })
+}
+
+/// Room is being made for it.
+fn preempting(situation: &Situation) -> Option<String> {
+    let (claim, _) = situation
+        .pod
+        .facts
+        .claim(&situation.cluster.dialects.classes)?
+        .ok()?;
+    let pods = &situation.cluster.pods;
+    let victims: Vec<String> = claim
+        .victims
+        .iter()
+        .filter_map(|victim| pods.get(victim))
+        .map(|holder| format!("{}/{}", holder.namespace, holder.name))
+        .collect();
+    let node = claim.node();
+    Some(if victims.is_empty() {
+        format!("Room on {node} is kept for the pod.")
+    } else {
+        format!(
+            "Room on {node} is being made for the pod: it starts when {} have ended.",
+            victims.join(", ")
+        )
+    })
+}
+
+/// Nothing that is known here stands in the way.
+async fn of_fitting(
+    client: &Client,
+    situation: &Situation,
+    subject: &Subject,
+    fitting: usize,
+) -> (String, Option<String>) {
+    let s = if fitting == 1 { "" } else { "s" };
+    let fits = format!("{fitting} node{s} can take the pod now");
+    let asks = matches!(situation.pod.facts.ask, Ok(Some(_)));
+    let cards = if asks {
+        ""
+    } else {
+        " It asks for no card that gpushare knows."
+    };
+    let (text, reason) = if !subject.exists {
+        of_proposed(client, situation, subject, &fits).await
+    } else if let Some(said) = said_last(&situation.pod) {
+        let text = format!(
+            "By everything that gpushare knows {fits}, and kube-scheduler tries it again; it said last: {said}"
+        );
+        (text, Some("scheduler"))
+    } else {
+        let text = format!(
+            "{fits}, but kube-scheduler has not looked at it yet: if that lasts, see whether it runs."
+        );
+        (text, Some("not-looked-at"))
+    };
+    (format!("{text}{cards}"), reason.map(str::to_owned))
+}
+
+/// A pod that does not exist, although its workload may.
+async fn of_proposed(
+    client: &Client,
+    situation: &Situation,
+    subject: &Subject,
+    fits: &str,
+) -> (String, Option<&'static str>) {
+    let scheduled = format!("{fits}: it would be scheduled.");
+    let Some(owner) = &subject.owner else {
+        return (scheduled, None);
+    };
+    let Target { kind, name, .. } = &owner.target;
+    let placed = subject.placed;
+    if placed < owner.replicas() {
+        let namespace = situation.pod.facts.namespace.as_str();
+        if let Some(refused) = read::refused_creation(client, namespace, name).await {
+            let text = format!("{fits}, but its creation was refused: {refused}.");
+            return (text, Some("creation-refused"));
+        }
+    }
+    if placed == 0 {
+        return (scheduled, None);
+    }
+    let text = format!(
+        "No pod of the {kind} {name} waits: {placed} have a node. Of one more: {scheduled}"
+    );
+    (text, None)
+}
+
+fn said_last(pod: &Pod) -> Option<String> {
+    let message = pod.scheduled_condition()?.get("message")?;
+    message.as_str().map(str::to_owned)
+}
+
+/// Where a template made the pod, the template is to be changed, if it has the same in its way.
+fn help(situation: &Situation, verdict: &Verdict, subject: &Subject) -> Vec<Help> {
+    let pod = target(&situation.pod);
+    let of = |situation: &Situation, verdict: &Verdict, owner: Option<&Owner>| -> Vec<Help> {
+        let plans = plan::plans(situation, verdict);
+        plans
+            .iter()
+            .map(|plan| Help::new(plan, &pod, owner))
+            .collect()
+    };
+    if let Some(owner) = &subject.owner {
+        let template: Value = subject::named(owner.manifest.pod().clone(), &owner.target);
+        if let Ok(template) = Pod::read(template, &situation.cluster.dialects) {
+            let changed = Situation {
+                pod: template,
+                ..situation.clone()
+            };
+            let same = changed.verdict();
+            if same == *verdict {
+                return of(&changed, &same, Some(owner));
+            }
+        }
+    }
+    of(situation, verdict, None)
+}

@@ -1,0 +1,291 @@
+//! The cluster as the API server shows it: nodes, who is on them, and what is booked on their cards.
+//!
+//! A copy that changes can be tried on before anybody is told to make them.
+
+use std::collections::BTreeMap;
+
+use gpushare_core::dialect::Dialects;
+use gpushare_core::ledger::Bound;
+use gpushare_core::preempt::{Guard, Occupant, Site, Spending, Steps, choose};
+use gpushare_core::{Card, Ledger, NodeName, Placement, PodAsk, PodUid};
+use gpushare_kube::convert::{self, PodFacts};
+use gpushare_kube::slim;
+use gpushare_kube::totals::{self, Totals};
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::api::core::v1::Taint;
+
+/// How long a choice of pods to end may be searched for.
+const STEPS: u32 = 200_000;
+
+#[derive(Clone, Debug)]
+pub(super) struct Cluster {
+    pub(super) dialects: Dialects,
+    pub(super) nodes: BTreeMap<NodeName, Node>,
+    pub(super) pods: BTreeMap<PodUid, Holder>,
+    claims: BTreeMap<PodUid, Claim>,
+    /// What the pods of each node take of its totals.
+    used: BTreeMap<NodeName, Totals>,
+    ledger: Ledger,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) name: String,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) taints: Vec<Taint>,
+    pub(super) cordoned: bool,
+    pub(super) allocatable: Totals,
+    /// Nothing where no agent has published any; or why they cannot be read.
+    pub(super) cards: Result<Option<Vec<Card>>, String>,
+}
+
+/// A pod on a node.
+#[derive(Clone, Debug)]
+pub(super) struct Holder {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) node: NodeName,
+    pub(super) needs: Totals,
+    priority: i32,
+    started: i64,
+    bound: Option<Bound>,
+}
+
+/// Room that is kept for a pod until others have gone.
+#[derive(Clone, Debug)]
+struct Claim {
+    who: String,
+    node: NodeName,
+    ask: PodAsk,
+    placement: Placement,
+}
+
+impl Node {
+    /// Without its cards.
+    pub(super) fn read(node: &core::Node) -> Self {
+        let spec = node.spec.as_ref();
+        let allocatable = node.status.iter().flat_map(|status| &status.allocatable);
+        Self {
+            name: node.metadata.name.clone().unwrap_or_default(),
+            labels: node.metadata.labels.clone().unwrap_or_default(),
+            taints: spec
+                .and_then(|spec| spec.taints.clone())
+                .unwrap_or_default(),
+            cordoned: spec.and_then(|spec| spec.unschedulable).unwrap_or(false),
+            allocatable: allocatable
+                .flatten()
+                .map(|(name, quantity)| (name.clone(), totals::amount(name, &quantity.0)))
+                .collect(),
+            cards: Ok(None),
+        }
+    }
+}
+
+impl Cluster {
+    pub(super) fn new(dialects: Dialects) -> Self {
+        Self {
+            ledger: Ledger::new(dialects.classes.clone()),
+            dialects,
+            nodes: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            used: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn add_node(&mut self, node: &core::Node) {
+        let name = NodeName::new(node.metadata.name.as_deref().unwrap_or_default());
+        let read = slim::Node {
+            metadata: node.metadata.clone(),
+            ..slim::Node::default()
+        };
+        let cards = convert::cards(&read, &self.dialects.classes);
+        let node = Node {
+            cards: cards.map_err(|error| error.to_string()),
+            ..Node::read(node)
+        };
+        self.set_node(&name, node);
+    }
+
+    pub(super) fn set_node(&mut self, name: &NodeName, node: Node) {
+        let cards = node.cards.clone().ok().flatten().unwrap_or_default();
+        self.ledger.set_node(name, cards);
+        self.nodes.insert(name.clone(), node);
+    }
+
+    pub(super) fn add_pod(&mut self, pod: &slim::Pod) {
+        let facts = PodFacts::new(pod, &self.dialects);
+        if facts.ended {
+            return;
+        }
+        let classes = &self.dialects.classes;
+        if let Some(node) = facts.node.clone() {
+            let holder = Holder {
+                bound: facts.bound(classes).and_then(Result::ok),
+                needs: totals::needs(&pod.spec),
+                namespace: facts.namespace,
+                name: facts.name,
+                node,
+                priority: facts.priority,
+                started: facts.standing.started,
+            };
+            self.hold(facts.uid, holder);
+        } else if let (Some(Ok((claim, placement))), Ok(Some(ask))) =
+            (facts.claim(classes), &facts.ask)
+        {
+            let claim = Claim {
+                who: format!("{}/{}", facts.namespace, facts.name),
+                node: claim.node().clone(),
+                ask: ask.clone(),
+                placement,
+            };
+            self.keep(facts.uid, claim);
+        }
+    }
+
+    fn hold(&mut self, uid: PodUid, holder: Holder) {
+        if let Some(bound) = &holder.bound {
+            self.ledger.confirm(bound.clone());
+        }
+        let used = self.used.entry(holder.node.clone()).or_default();
+        for (resource, needs) in &holder.needs {
+            let sum = used.entry(resource.clone()).or_default();
+            *sum = sum.saturating_add(*needs);
+        }
+        self.pods.insert(uid, holder);
+    }
+
+    fn keep(&mut self, uid: PodUid, claim: Claim) {
+        let Claim {
+            node,
+            ask,
+            placement,
+            ..
+        } = &claim;
+        self.ledger.claim(&uid, node, ask, placement.clone());
+        self.claims.insert(uid, claim);
+    }
+
+    /// This node alone, to try changes on.
+    pub(super) fn only(&self, name: &NodeName) -> Self {
+        let mut one = Self::new(self.dialects.clone());
+        if let Some(node) = self.nodes.get(name) {
+            one.set_node(name, node.clone());
+        }
+        for (uid, holder) in self.pods.iter().filter(|(_, holder)| holder.node == *name) {
+            one.hold(uid.clone(), holder.clone());
+        }
+        for (uid, claim) in self.claims.iter().filter(|(_, claim)| claim.node == *name) {
+            one.keep(uid.clone(), claim.clone());
+        }
+        one
+    }
+
+    pub(super) fn end_pods(&mut self, pods: &[PodUid]) {
+        for pod in pods {
+            let Some(holder) = self.pods.remove(pod) else {
+                continue;
+            };
+            self.ledger.release(pod);
+            let used = self.used.entry(holder.node).or_default();
+            for (resource, needs) in holder.needs {
+                let sum = used.entry(resource).or_default();
+                *sum = sum.saturating_sub(needs);
+            }
+        }
+    }
+
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// What is left of the node's total.
+    pub(super) fn free(&self, name: &NodeName, resource: &str) -> i64 {
+        let whole = self
+            .nodes
+            .get(name)
+            .and_then(|node| node.allocatable.get(resource));
+        let held = self.used.get(name).and_then(|used| used.get(resource));
+        let number = |total: Option<&i64>| total.copied().unwrap_or(0);
+        number(whole).saturating_sub(number(held))
+    }
+
+    pub(super) fn on<'a>(
+        &'a self,
+        name: &'a NodeName,
+    ) -> impl Iterator<Item = (&'a PodUid, &'a Holder)> {
+        self.pods
+            .iter()
+            .filter(move |(_, holder)| holder.node == *name)
+    }
+
+    /// The pods for whom room on the node is kept, by name.
+    pub(super) fn claims_on<'a>(&'a self, name: &'a NodeName) -> impl Iterator<Item = &'a str> {
+        let claims = self
+            .claims
+            .values()
+            .filter(move |claim| claim.node == *name);
+        claims.map(|claim| claim.who.as_str())
+    }
+
+    /// The fewest pods whose end lets the request on the node, by the extender's own choice, whatever their
+    /// priority.
+    pub(super) fn in_the_way(
+        &self,
+        name: &NodeName,
+        pod: &PodUid,
+        ask: &PodAsk,
+    ) -> Option<Vec<PodUid>> {
+        let occupants = self.on(name).filter_map(|(uid, holder)| {
+            Some(Occupant {
+                pod: uid,
+                priority: holder.priority,
+                spending: Spending::default(),
+                started: holder.started,
+                guard: Guard::Free,
+                going: false,
+                charges: self.ledger.booking(uid.as_str())?.charges(),
+            })
+        });
+        let site = Site {
+            rooms: self
+                .ledger
+                .rooms_without_claims(name.as_str(), |other| other == pod),
+            occupants: occupants.collect(),
+        };
+        let search = self.ledger.search(ask);
+        let mut steps = Steps::new(STEPS);
+        let plan = choose(&site, &search, i32::MAX, &[], None, &mut steps)?;
+        (!plan.victims.is_empty()).then_some(plan.victims)
+    }
+
+    /// The fewest pods whose end frees so much of a total: the largest first.
+    pub(super) fn holders_of(
+        &self,
+        name: &NodeName,
+        resource: &str,
+        missing: i64,
+    ) -> Option<Vec<PodUid>> {
+        let mut holders: Vec<(i64, &PodUid)> = self
+            .on(name)
+            .filter(|(_, holder)| holder.namespace != "kube-system")
+            .filter_map(|(uid, holder)| Some((*holder.needs.get(resource)?, uid)))
+            .filter(|(held, _)| *held > 0)
+            .collect();
+        holders.sort();
+        // One that is just large enough, or the largest until they are.
+        if let Some((_, one)) = holders.iter().find(|(held, _)| *held >= missing) {
+            return Some(vec![(*one).clone()]);
+        }
+        let mut ending = Vec::new();
+        let mut freed = 0_i64;
+        for (held, uid) in holders.into_iter().rev() {
+            if freed >= missing {
+                break;
+            }
+            freed = freed.saturating_add(held);
+            ending.push(uid.clone());
+        }
+        (freed >= missing).then_some(ending)
+    }
+}

@@ -1,0 +1,286 @@
+//! One node: everything that keeps the pod off it, by kube-scheduler's checks and by ours.
+
+use std::fmt;
+
+use gpushare_core::{NodeName, PodUid, Why};
+use gpushare_kube::totals;
+use k8s_openapi::api::core::v1::Taint;
+
+use super::cluster::{Cluster, Node};
+use super::pod::Pod;
+use super::rules;
+
+/// What the API server and the node controller put on nodes that do not answer.
+const NOT_READY: [&str; 2] = [
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+];
+/// What a cordon puts there beside `spec.unschedulable`.
+const CORDONED: &str = "node.kubernetes.io/unschedulable";
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Obstacle {
+    Cordoned,
+    NotReady,
+    Taint {
+        key: String,
+        value: String,
+        effect: String,
+    },
+    /// A label of `spec.nodeSelector`.
+    Selector {
+        key: String,
+        value: String,
+    },
+    Affinity,
+    /// The node does not offer one of our resources at all.
+    Unpublished {
+        resource: String,
+    },
+    /// Too little of a total is left.
+    Total {
+        resource: String,
+        needed: i64,
+        free: i64,
+        whole: i64,
+    },
+    /// The inventory cannot be read.
+    Unreadable(String),
+    Cards(Why),
+}
+
+/// All of them; none when the node can take the pod.
+pub(super) fn obstacles(cluster: &Cluster, pod: &Pod, name: &NodeName) -> Vec<Obstacle> {
+    let Some(node) = cluster.nodes.get(name) else {
+        return Vec::new();
+    };
+    let mut found = placing(node, pod);
+    if let Err(why) = &node.cards {
+        found.push(Obstacle::Unreadable(why.clone()));
+        return found;
+    }
+    let cards = cards(cluster, pod, name);
+    found.extend(totals(cluster, node, pod, name, cards.as_ref()));
+    found.extend(cards.map(Obstacle::Cards));
+    found
+}
+
+/// Why the node's cards do not do.
+pub(super) fn cards(cluster: &Cluster, pod: &Pod, name: &NodeName) -> Option<Why> {
+    let ask = pod.facts.ask.as_ref().ok()?.as_ref()?;
+    let ledger = cluster.ledger();
+    let uid: &PodUid = &pod.facts.uid;
+    ledger.fit(name.as_str(), uid, &ledger.search(ask)).err()
+}
+
+/// What has nothing to do with resources.
+pub(super) fn placing(node: &Node, pod: &Pod) -> Vec<Obstacle> {
+    let placing = &pod.placing;
+    let mut found = Vec::new();
+    let kept_off: Vec<&Taint> = rules::untolerated(&node.taints, &placing.tolerations).collect();
+    let has = |keys: &[&str]| {
+        kept_off
+            .iter()
+            .any(|taint| keys.contains(&taint.key.as_str()))
+    };
+    let cordon: Taint = Taint {
+        key: CORDONED.to_owned(),
+        effect: "NoSchedule".to_owned(),
+        ..Taint::default()
+    };
+    let minds = || {
+        let mut left = rules::untolerated(std::slice::from_ref(&cordon), &placing.tolerations);
+        left.next().is_some()
+    };
+    if node.cordoned && minds() {
+        found.push(Obstacle::Cordoned);
+    }
+    if has(&NOT_READY) {
+        found.push(Obstacle::NotReady);
+    }
+    let others = kept_off
+        .iter()
+        .filter(|taint| taint.key != CORDONED && !NOT_READY.contains(&taint.key.as_str()));
+    found.extend(others.map(|taint| Obstacle::Taint {
+        key: taint.key.clone(),
+        value: taint.value.clone().unwrap_or_default(),
+        effect: taint.effect.clone(),
+    }));
+    let wanted = placing.node_selector.iter();
+    let missing = wanted.filter(|(key, value)| node.labels.get(*key) != Some(*value));
+    found.extend(missing.map(|(key, value)| Obstacle::Selector {
+        key: key.clone(),
+        value: value.clone(),
+    }));
+    if !rules::required_affinity(placing.affinity.as_ref(), &node.name, &node.labels) {
+        found.push(Obstacle::Affinity);
+    }
+    found
+}
+
+fn totals(
+    cluster: &Cluster,
+    node: &Node,
+    pod: &Pod,
+    name: &NodeName,
+    cards: Option<&Why>,
+) -> Vec<Obstacle> {
+    let mut found = Vec::new();
+    for (resource, needed) in pod.needs.iter().filter(|(_, needed)| **needed > 0) {
+        let ours = cluster
+            .dialects
+            .resources()
+            .any(|ours| **ours == **resource);
+        let whole = node.allocatable.get(resource).copied().unwrap_or(0);
+        let free = cluster.free(name, resource);
+        if ours && matches!(cards, Some(Why::NoCards { .. })) {
+            continue;
+        }
+        if ours && whole == 0 {
+            found.push(Obstacle::Unpublished {
+                resource: resource.clone(),
+            });
+        } else if free < *needed && !(ours && cards.is_some()) {
+            // Where the cards do not do, they say better what is missing than their sum.
+            found.push(Obstacle::Total {
+                resource: resource.clone(),
+                needed: *needed,
+                free,
+                whole,
+            });
+        }
+    }
+    found
+}
+
+impl Obstacle {
+    /// As programs read it.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Cordoned => "cordoned",
+            Self::NotReady => "not-ready",
+            Self::Taint { .. } => "taint",
+            Self::Selector { .. } => "node-selector",
+            Self::Affinity => "node-affinity",
+            Self::Unpublished { .. } => "not-offered",
+            Self::Total { .. } => "total",
+            Self::Unreadable(_) => "unreadable-inventory",
+            Self::Cards(why) => match why {
+                Why::NoCards { .. } => "no-cards",
+                Why::TooSmall { .. } => "cards-too-small",
+                Why::Blocked { by, .. } if by.choice => "card-selectors",
+                Why::Blocked { by, .. } if by.health => "card-health",
+                Why::Blocked { .. } => "no-room",
+                Why::BindInProgress { .. }
+                | Why::HeldElsewhere { .. }
+                | Why::AlreadyBound { .. } => "bound",
+            },
+        }
+    }
+
+    /// The same without numbers: what several nodes have in common.
+    pub(super) fn common(&self) -> Self {
+        match self {
+            Self::Total { resource, .. } => Self::Total {
+                resource: resource.clone(),
+                needed: 0,
+                free: 0,
+                whole: 0,
+            },
+            Self::Cards(why) => Self::Cards(why.kind()),
+            Self::Unreadable(_) => Self::Unreadable(String::new()),
+            other => other.clone(),
+        }
+    }
+
+    /// How much somebody would have to do about it; what passes by itself is least.
+    pub(super) fn weight(&self) -> u32 {
+        match self {
+            Self::Cards(Why::Blocked { by, .. }) => {
+                u32::from(by.room) + 6 * u32::from(by.choice) + 8 * u32::from(by.health)
+            }
+            Self::Cordoned => 2,
+            Self::Total { .. } => 3,
+            Self::Selector { .. } | Self::Affinity => 4,
+            Self::Taint { .. } => 5,
+            Self::NotReady => 9,
+            Self::Cards(Why::TooSmall { .. }) => 20,
+            Self::Unpublished { .. } | Self::Unreadable(_) => 30,
+            Self::Cards(Why::NoCards { .. }) => 100,
+            Self::Cards(_) => 0,
+        }
+    }
+
+    /// How far from enough, comparable among obstacles of one kind.
+    pub(super) fn lack(&self) -> u64 {
+        match self {
+            Self::Total { needed, free, .. } => needed.saturating_sub(*free).unsigned_abs(),
+            Self::Cards(why) => why.lack(),
+            _ => 0,
+        }
+    }
+
+    /// The reason as it reads for several nodes, of which this one lacks least.
+    pub(super) fn of_several(&self) -> String {
+        match self {
+            Self::Cards(why) => why.of_several(),
+            Self::Total {
+                resource,
+                needed,
+                free,
+                ..
+            } => {
+                let written = |amount| totals::text(resource, amount);
+                let (needed, free) = (written(*needed), written((*free).max(0)));
+                format!("too little {resource}: {needed} needed, at most {free} left")
+            }
+            other => other.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cordoned => f.write_str("cordoned"),
+            Self::NotReady => f.write_str("not ready"),
+            Self::Taint { key, value, effect } => {
+                let value = if value.is_empty() {
+                    String::new()
+                } else {
+                    format!("={value}")
+                };
+                write!(
+                    f,
+                    "the taint {key}{value}:{effect} is not tolerated by the pod"
+                )
+            }
+            Self::Selector { key, value } => {
+                write!(
+                    f,
+                    "the label {key}={value} of the pod's nodeSelector is missing"
+                )
+            }
+            Self::Affinity => f.write_str("excluded by the pod's required node affinity"),
+            Self::Unpublished { resource } => write!(
+                f,
+                "{resource} is not offered (is the gpushare node agent running there?)"
+            ),
+            Self::Total {
+                resource,
+                needed,
+                free,
+                whole,
+            } => {
+                let written = |amount: i64| totals::text(resource, amount.max(0));
+                let (needed, free, whole) = (written(*needed), written(*free), written(*whole));
+                write!(
+                    f,
+                    "too little {resource}: {needed} needed, {free} of {whole} left"
+                )
+            }
+            Self::Unreadable(why) => write!(f, "the cards cannot be read: {why}"),
+            Self::Cards(why) => why.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! What might be done about an obstacle: candidates, of which the plans keep those that work.
+
+use gpushare_core::names::{BUDGET_GATE, GPU};
+use gpushare_core::{NodeName, PodUid, Why};
+use gpushare_kube::totals;
+use serde_json::json;
+
+use super::change::{Act, Change, Ending, Operation, Target, push, remove, set};
+use super::node::{self, Obstacle};
+use super::pod::DEFAULT_SCHEDULER;
+use super::request;
+use super::surroundings::Shortage;
+use super::verdict::{Block, Situation};
+
+/// The easiest first.
+pub(super) fn of_block(situation: &Situation, block: &Block) -> Vec<Change> {
+    let pod = &situation.pod;
+    let namespace = pod.facts.namespace.as_str();
+    let on_pod = |text: String, operations| Change {
+        text,
+        command: None,
+        act: Act::Pod(operations),
+    };
+    match block {
+        Block::Invalid(violations) => {
+            let first = violations.0.first();
+            let mistakes =
+                first.map(|first| request::corrections(pod, &situation.cluster.dialects, first));
+            mistakes.unwrap_or_default()
+        }
+        Block::Gate(gate) if gate == BUDGET_GATE => {
+            let budget = situation.around.budget.as_ref();
+            let name = budget.map_or("of the namespace", |budget| budget.name.as_str());
+            vec![Change {
+                text: format!("grant GPU time to the budget {name}, or wait for its next period"),
+                command: budget
+                    .map(|_| format!("kubectl gpushare budget grant {name} 1h --reason TEXT")),
+                act: Act::Operate {
+                    what: Operation::RaiseBudget,
+                    on: Target {
+                        kind: "GpuBudget".to_owned(),
+                        namespace: None,
+                        name: name.to_owned(),
+                    },
+                },
+            }]
+        }
+        Block::Gate(gate) => {
+            let gates = &pod.placing.scheduling_gates;
+            let place = gates.iter().position(|found| found.name == *gate);
+            let place = place.unwrap_or_default().to_string();
+            let operations = remove(&pod.object, &["spec", "schedulingGates", &place]);
+            vec![on_pod(
+                format!("remove the scheduling gate {gate}"),
+                operations,
+            )]
+        }
+        Block::NoScheduler => {
+            let path = ["spec", "schedulerName"];
+            let operations = set(&pod.object, &path, &json!(DEFAULT_SCHEDULER));
+            let text = format!("set spec.schedulerName to {DEFAULT_SCHEDULER}");
+            vec![on_pod(text, operations)]
+        }
+        Block::NoSuchNode(_) | Block::PastScheduler(_) => {
+            let operations = remove(&pod.object, &["spec", "nodeName"]);
+            vec![on_pod("remove spec.nodeName".to_owned(), operations)]
+        }
+        Block::NoPriorityClass(name) => {
+            let mut operations = remove(&pod.object, &["spec", "priorityClassName"]);
+            operations.extend(remove(&pod.object, &["spec", "priority"]));
+            vec![
+                on_pod("remove spec.priorityClassName".to_owned(), operations),
+                create("PriorityClass", None, name),
+            ]
+        }
+        Block::NoVolumeClaim(name) => vec![create("PersistentVolumeClaim", Some(namespace), name)],
+        Block::Quota(shortage) => quota(situation, shortage),
+    }
+}
+
+fn create(kind: &str, namespace: Option<&str>, name: &str) -> Change {
+    Change {
+        text: format!("create the {kind} {name}"),
+        command: None,
+        act: Act::Operate {
+            what: Operation::Create,
+            on: Target {
+                kind: kind.to_owned(),
+                namespace: namespace.map(str::to_owned),
+                name: name.to_owned(),
+            },
+        },
+    }
+}
+
+fn quota(situation: &Situation, shortage: &Shortage) -> Vec<Change> {
+    let Shortage {
+        quota,
+        counted,
+        resource,
+        needed,
+        used,
+        hard,
+    } = shortage;
+    let enough = used.saturating_add(*needed);
+    let written = totals::text(resource, enough);
+    let raise = Change {
+        text: format!("raise {counted} of the quota {quota} to {written}"),
+        command: None,
+        act: Act::RaiseQuota {
+            namespace: situation.pod.facts.namespace.clone(),
+            name: quota.clone(),
+            counted: counted.clone(),
+            hard: enough,
+            written,
+        },
+    };
+    let mut changes = request::lower(&situation.pod, resource, enough.saturating_sub(*hard));
+    changes.push(raise);
+    changes
+}
+
+/// What might be done about an obstacle on a node.
+pub(super) fn of_obstacle(
+    situation: &Situation,
+    name: &NodeName,
+    obstacle: &Obstacle,
+) -> Vec<Change> {
+    let pod = &situation.pod;
+    let on_pod = |text: String, operations| Change {
+        text,
+        command: None,
+        act: Act::Pod(operations),
+    };
+    match obstacle {
+        Obstacle::Cordoned => vec![Change {
+            text: format!("uncordon the node {name}"),
+            command: Some(format!("kubectl uncordon {name}")),
+            act: Act::Uncordon(name.clone()),
+        }],
+        Obstacle::NotReady => vec![operate(
+            Operation::RepairNode,
+            name,
+            format!("bring the node {name} back: its kubelet does not report that it is ready"),
+        )],
+        Obstacle::Taint { key, value, effect } => {
+            let toleration = if value.is_empty() {
+                json!({"key": key, "operator": "Exists", "effect": effect})
+            } else {
+                json!({"key": key, "operator": "Equal", "value": value, "effect": effect})
+            };
+            let operations = push(&pod.object, &["spec", "tolerations"], &toleration);
+            let text = format!("tolerate the taint: add {toleration} to spec.tolerations");
+            let mut changes = vec![on_pod(text, operations)];
+            let taints = situation.cluster.nodes.get(name).map(|node| &node.taints);
+            let place = taints.and_then(|all| all.iter().position(|taint| taint.key == *key));
+            changes.extend(place.map(|place| Change {
+                text: format!("remove the taint {key} from the node {name}"),
+                command: Some(format!("kubectl taint node {name} {key}:{effect}-")),
+                act: Act::Untaint {
+                    node: name.clone(),
+                    key: key.clone(),
+                    place,
+                },
+            }));
+            changes
+        }
+        Obstacle::Selector { key, value } => {
+            let operations = remove(&pod.object, &["spec", "nodeSelector", key]);
+            vec![
+                on_pod(format!("remove {key} from spec.nodeSelector"), operations),
+                Change {
+                    text: format!("label the node {name} with {key}={value}"),
+                    command: Some(format!("kubectl label node {name} {key}={value}")),
+                    act: Act::Label {
+                        node: name.clone(),
+                        key: key.clone(),
+                        value: value.clone(),
+                    },
+                },
+            ]
+        }
+        Obstacle::Affinity => {
+            let required = "requiredDuringSchedulingIgnoredDuringExecution";
+            let path = ["spec", "affinity", "nodeAffinity", required];
+            let field = path.join(".");
+            vec![on_pod(
+                format!("remove or widen {field}"),
+                remove(&pod.object, &path),
+            )]
+        }
+        Obstacle::Unpublished { .. } | Obstacle::Unreadable(_) => vec![run_agent(name)],
+        Obstacle::Total {
+            resource,
+            needed,
+            free,
+            ..
+        } => total(situation, name, resource, needed.saturating_sub(*free)),
+        Obstacle::Cards(why) => cards(situation, name, why),
+    }
+}
+
+fn operate(what: Operation, node: &NodeName, text: String) -> Change {
+    Change {
+        text,
+        command: None,
+        act: Act::Operate {
+            what,
+            on: Target::node(node),
+        },
+    }
+}
+
+fn run_agent(name: &NodeName) -> Change {
+    let text =
+        format!("run the gpushare node agent on {name}, so that it offers {GPU} and the others");
+    operate(Operation::RunAgent, name, text)
+}
+
+fn total(situation: &Situation, name: &NodeName, resource: &str, missing: i64) -> Vec<Change> {
+    let mut changes = request::lower(&situation.pod, resource, missing);
+    let holders = situation.cluster.holders_of(name, resource, missing);
+    changes.extend(holders.map(|pods| end(situation, name, pods)));
+    changes
+}
+
+fn end(situation: &Situation, node: &NodeName, pods: Vec<PodUid>) -> Change {
+    let pods = pods.into_iter().filter_map(|pod| {
+        let holder = situation.cluster.pods.get(&pod)?;
+        let (namespace, name) = (holder.namespace.clone(), holder.name.clone());
+        Some(Ending {
+            pod,
+            namespace,
+            name,
+        })
+    });
+    let pods: Vec<Ending> = pods.collect();
+    let named: Vec<String> = pods
+        .iter()
+        .map(|pod| format!("{}/{}", pod.namespace, pod.name))
+        .collect();
+    let command = match pods.as_slice() {
+        [one] => Some(format!(
+            "kubectl -n {} delete pod {}",
+            one.namespace, one.name
+        )),
+        _ => None,
+    };
+    let s = if named.len() == 1 { "" } else { "s" };
+    Change {
+        text: format!("end the pod{s} {} on {node}", named.join(", ")),
+        command,
+        act: Act::End(pods),
+    }
+}
+
+fn cards(situation: &Situation, name: &NodeName, why: &Why) -> Vec<Change> {
+    let Situation { cluster, pod, .. } = situation;
+    let dialects = &cluster.dialects;
+    let less = || {
+        request::less(pod, dialects, |pod| {
+            pod.facts.ask.is_ok() && node::cards(cluster, pod, name).is_none()
+        })
+    };
+    match why {
+        Why::NoCards { .. } => vec![run_agent(name)],
+        Why::TooSmall { .. } => less(),
+        Why::Blocked { by, .. } => {
+            let mut changes = Vec::new();
+            if by.choice {
+                let choosers = dialects.choosers.iter();
+                let annotations = choosers.map(|chooser| &*chooser.annotation);
+                changes.extend(
+                    annotations
+                        .filter_map(|annotation| request::remove_annotation(pod, annotation)),
+                );
+            }
+            if by.health {
+                let text = format!("repair or replace the unhealthy cards of {name}");
+                changes.push(operate(Operation::RepairCards, name, text));
+            }
+            if by.room {
+                changes.extend(less());
+                let ask = pod.facts.ask.as_ref().ok().and_then(Option::as_ref);
+                let ending = ask.and_then(|ask| cluster.in_the_way(name, &pod.facts.uid, ask));
+                changes.extend(ending.map(|pods| end(situation, name, pods)));
+            }
+            changes
+        }
+        Why::BindInProgress { .. } | Why::HeldElsewhere { .. } | Why::AlreadyBound { .. } => {
+            Vec::new()
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What concerns the pod beside nodes: quotas and the budget of its namespace, claims of volumes, its priority
+//! class, its scheduler.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpushare_core::Quantity;
+use gpushare_kube::totals::{self, CPU, MEMORY, PODS};
+use k8s_openapi::api::core::v1::ResourceQuota;
+use serde_json::Value;
+
+use super::pod::{DEFAULT_SCHEDULER, Pod};
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Surroundings {
+    /// Only of pods that do not exist yet: the others have passed them.
+    pub(super) quotas: Vec<Quota>,
+    pub(super) budget: Option<Budget>,
+    pub(super) missing_claims: BTreeSet<String>,
+    pub(super) missing_class: Option<String>,
+    /// A scheduler of which nothing has been seen.
+    pub(super) unknown_scheduler: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Quota {
+    name: String,
+    hard: BTreeMap<String, i64>,
+    used: BTreeMap<String, i64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Shortage {
+    pub(super) quota: String,
+    /// As the quota names it, such as `requests.gpushare.io/gpu-mem`.
+    pub(super) counted: String,
+    /// As containers name it.
+    pub(super) resource: String,
+    pub(super) needed: i64,
+    pub(super) used: i64,
+    pub(super) hard: i64,
+}
+
+/// The budget that the namespace pays from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Budget {
+    pub(super) name: String,
+    pub(super) used: Option<String>,
+    pub(super) resets: Option<String>,
+}
+
+impl Quota {
+    /// Nothing when it counts some pods only: whether this one is among them depends on more than we read.
+    pub(super) fn read(quota: &ResourceQuota) -> Option<Self> {
+        let spec = quota.spec.as_ref()?;
+        let scoped = spec.scopes.iter().flatten().next().is_some();
+        if scoped || spec.scope_selector.is_some() {
+            return None;
+        }
+        let status = quota.status.as_ref();
+        let amounts =
+            |all: Option<&BTreeMap<_, k8s_openapi::apimachinery::pkg::api::resource::Quantity>>| {
+                let all = all.into_iter().flatten();
+                all.map(|(name, quantity): (&String, _)| {
+                    (name.clone(), totals::amount(resource_of(name), &quantity.0))
+                })
+                .collect()
+            };
+        Some(Self {
+            name: quota.metadata.name.clone().unwrap_or_default(),
+            hard: amounts(spec.hard.as_ref()),
+            used: amounts(status.and_then(|status| status.used.as_ref())),
+        })
+    }
+
+    fn exceeded(&self, pod: &Pod) -> Option<Shortage> {
+        self.hard.iter().find_map(|(counted, hard)| {
+            let resource = resource_of(counted);
+            let needed = match counted.as_str() {
+                "limits.cpu" | "limits.memory" => limits(pod, resource),
+                // Of our resources and other extended ones, only requests are counted.
+                name if name.contains('/')
+                    && !name.starts_with("requests.")
+                    && resource != PODS =>
+                {
+                    0
+                }
+                _ => pod.needs.get(resource).copied().unwrap_or(0),
+            };
+            let used = self.used.get(counted).copied().unwrap_or(0);
+            (needed > 0 && used.saturating_add(needed) > *hard).then(|| Shortage {
+                quota: self.name.clone(),
+                counted: counted.clone(),
+                resource: resource.to_owned(),
+                needed,
+                used,
+                hard: *hard,
+            })
+        })
+    }
+}
+
+/// The resource that a quota counts under this name.
+fn resource_of(counted: &str) -> &str {
+    match counted {
+        "count/pods" => PODS,
+        "limits.cpu" => CPU,
+        "limits.memory" => MEMORY,
+        other => other.strip_prefix("requests.").unwrap_or(other),
+    }
+}
+
+/// The sum of the containers' limits.
+fn limits(pod: &Pod, resource: &str) -> i64 {
+    let containers = pod
+        .object
+        .pointer("/spec/containers")
+        .and_then(Value::as_array);
+    let limit = |container: &Value| {
+        let limit = container.pointer("/resources/limits")?.get(resource)?;
+        let text = limit
+            .as_str()
+            .map_or_else(|| limit.to_string(), str::to_owned);
+        Quantity::parse(&text).ok()?;
+        Some(totals::amount(resource, &text))
+    };
+    containers.into_iter().flatten().filter_map(limit).sum()
+}
+
+impl Surroundings {
+    /// The first quota that the pod would exceed.
+    pub(super) fn exceeded(&self, pod: &Pod) -> Option<Shortage> {
+        self.quotas.iter().find_map(|quota| quota.exceeded(pod))
+    }
+
+    pub(super) fn raise_quota(&mut self, name: &str, counted: &str, hard: i64) {
+        let quota = self.quotas.iter_mut().find(|quota| quota.name == name);
+        if let Some(quota) = quota {
+            quota.hard.insert(counted.to_owned(), hard);
+        }
+    }
+
+    pub(super) fn is_nobody(&self, scheduler: &str) -> bool {
+        scheduler != DEFAULT_SCHEDULER && self.unknown_scheduler.as_deref() == Some(scheduler)
+    }
+
+    pub(super) fn lacks_claim(&self, claim: &str) -> bool {
+        self.missing_claims.contains(claim)
+    }
+}

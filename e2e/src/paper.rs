@@ -1,0 +1,204 @@
+//! A real API server, scheduler and extender over nodes that are only on paper: pods are refused and bound as anywhere, and
+//! never run. Any situation of nodes and cards can be made in a moment.
+
+use std::fs;
+use std::process::Output;
+
+use anyhow::{Result, ensure};
+use gpushare_core::{Amounts, Card, CardId, gpu, inventory, names};
+use gpushare_rig::{Options, Rig};
+use serde_json::{Value, json};
+
+use crate::process::Process;
+use crate::setup::Setup;
+use crate::world::{EXTENDER, NODE, binary, deploy, enter, kubeconfigs};
+use crate::{http, wait};
+
+/// Every node's own label, for pods that belong on it.
+pub const NAME_LABEL: &str = "paper";
+
+#[derive(Debug)]
+pub struct Paper {
+    extender: Process,
+    rig: Rig,
+    _directory: tempfile::TempDir,
+}
+
+/// A node as a case wants it.
+#[derive(Clone, Debug)]
+pub struct PaperNode {
+    pub name: &'static str,
+    /// Model and MiB of each card.
+    pub cards: Vec<(&'static str, u64)>,
+    pub healthy: bool,
+    pub cpu: &'static str,
+    pub memory: &'static str,
+    pub pods: &'static str,
+    /// Whether the totals of cards stand in its status.
+    pub offers: bool,
+    /// Merged into the object.
+    pub spec: Value,
+    pub labels: Value,
+}
+
+impl PaperNode {
+    pub fn new(name: &'static str, mib: &[u64]) -> Self {
+        Self {
+            name,
+            cards: mib.iter().map(|mib| ("NVIDIA A10", *mib)).collect(),
+            healthy: true,
+            cpu: "8",
+            memory: "64Gi",
+            pods: "110",
+            offers: true,
+            spec: json!({}),
+            labels: json!({}),
+        }
+    }
+
+    fn inventory(&self) -> String {
+        let cards: Vec<Card> = (0..)
+            .zip(&self.cards)
+            .map(|(index, (model, mib))| Card {
+                id: CardId::new(format!("GPU-{}-{index}", self.name)),
+                class: gpu::CLASS.into(),
+                index,
+                model: (*model).into(),
+                capacity: Amounts::of(gpu::MEMORY, *mib).with(gpu::CORE, gpu::WHOLE_CORE),
+                healthy: self.healthy,
+            })
+            .collect();
+        inventory::encode(&gpu::classes(), &cards)
+    }
+
+    /// As the agent would write them.
+    fn totals(&self) -> Value {
+        let sum: u64 = self.cards.iter().map(|(_, mib)| mib).sum();
+        let count = u64::try_from(self.cards.len()).expect("few");
+        let mut totals = json!({"cpu": self.cpu, "memory": self.memory, "pods": self.pods});
+        if self.offers && count > 0 {
+            let ours = [
+                (names::GPU, count * 100),
+                (names::GPU_MEM, sum),
+                (names::GPU_CORE, count * 100),
+                (names::ALIYUN_GPU_MEM, sum / 1024),
+                (names::ALIYUN_GPU_COUNT, count),
+                (names::tencent::CORE, count * 100),
+                (names::tencent::MEMORY, sum / gpu::TENCENT_BLOCK_MIB),
+            ];
+            for (name, amount) in ours {
+                totals[name] = json!(amount.to_string());
+            }
+        }
+        totals
+    }
+}
+
+impl Paper {
+    pub fn start() -> Self {
+        let options = Options {
+            scheduler_extra: Setup::cards(&[]).scheduler(),
+            // Nothing may judge nodes by heartbeats that nobody sends.
+            controllers_extra: vec!["--controllers=*,-node-lifecycle-controller".to_owned()],
+            ..Options::default()
+        };
+        let rig = Rig::start(options).expect("the rig starts");
+        rig.stop_component("kubelet").expect("stopped");
+        rig.kubectl(&["delete", "node", NODE]).expect("deleted");
+        let directory = tempfile::tempdir().expect("a directory");
+        for file in ["rbac.yaml", "admission.yaml"] {
+            let text = fs::read_to_string(deploy(file)).expect("readable");
+            rig.apply(&text).expect("accepted");
+        }
+        kubeconfigs(&rig, directory.path(), &["gpushare-extender"]).expect("kubeconfigs");
+        let mut command = enter(&rig, &binary("gpushare-control"));
+        command
+            .args(["extender", "--listen", EXTENDER, "--leader-elect=false"])
+            .arg("--kubeconfig")
+            .arg(directory.path().join("gpushare-extender.kubeconfig"));
+        let log = rig.logs().join("gpushare-extender.log");
+        let extender = Process::start("extender", command, &log);
+        wait::until("the extender to be ready", || {
+            match rig.run(|| http::get(EXTENDER, "/readyz")) {
+                Ok(answer) if answer.status == 200 => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        });
+        Self {
+            extender,
+            rig,
+            _directory: directory,
+        }
+    }
+
+    pub fn kubectl(&self, args: &[&str]) -> Result<String> {
+        self.rig.kubectl(args)
+    }
+
+    pub fn apply(&self, object: &Value) {
+        let applied = self.rig.apply(&object.to_string());
+        applied.unwrap_or_else(|error| panic!("{object}: {error:#}"));
+    }
+
+    pub fn object(&self, args: &[&str]) -> Result<Value> {
+        let text = self.kubectl(&[args, &["--output=json"]].concat())?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// Our plugin, as a user of the cluster calls it.
+    pub fn plugin(&self, args: &[&str]) -> Output {
+        let mut command = self.rig.net(binary("kubectl-gpushare"));
+        command.args(args).output().expect("the plugin starts")
+    }
+
+    pub fn assert_alive(&mut self) {
+        self.extender.assert_alive();
+    }
+
+    /// Creates the node, or brings it to what it should be.
+    pub fn set_node(&self, node: &PaperNode) {
+        let mut labels = node.labels.clone();
+        labels[NAME_LABEL] = json!(node.name);
+        let mut metadata = json!({"name": node.name, "labels": labels});
+        if !node.cards.is_empty() {
+            metadata["annotations"] = json!({names::CARDS: node.inventory()});
+        }
+        self.apply(&json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata}));
+        let totals = node.totals();
+        let ready = json!([{"type": "Ready", "status": "True", "reason": "Paper", "message": ""}]);
+        let status =
+            json!({"status": {"capacity": totals, "allocatable": totals, "conditions": ready}});
+        self.patch_node(node.name, &status, &["--subresource=status"]);
+        // The API server marks every new node as not ready; nobody here would take that back.
+        let mut spec = json!({"taints": null});
+        for (key, value) in node.spec.as_object().into_iter().flatten() {
+            spec[key] = value.clone();
+        }
+        self.patch_node(node.name, &json!({"spec": spec}), &[]);
+    }
+
+    fn patch_node(&self, name: &str, patch: &Value, more: &[&str]) {
+        let patch = patch.to_string();
+        let args = ["patch", "node", name, "--type=merge", "--patch", &patch];
+        let patched = self.kubectl(&[&args[..], more].concat());
+        patched.unwrap_or_else(|error| panic!("{name}: {error:#}"));
+    }
+
+    /// The node of a pod, once it has one.
+    pub fn wait_bound(&self, namespace: &str, selector: &[&str]) -> String {
+        wait::until(&format!("{selector:?} to be bound"), || {
+            let args = [&["get", "pods", "--namespace", namespace][..], selector].concat();
+            let found = self.object(&args)?;
+            let pods = found["items"].as_array().cloned().unwrap_or(vec![found]);
+            let node = pods.iter().find_map(|pod| pod["spec"]["nodeName"].as_str());
+            ensure!(
+                node.is_some(),
+                "{}",
+                pods.iter()
+                    .map(|pod| pod["status"]["conditions"].to_string())
+                    .collect::<String>()
+            );
+            Ok(node.unwrap_or_default().to_owned())
+        })
+    }
+}

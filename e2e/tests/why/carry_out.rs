@@ -1,0 +1,288 @@
+//! Sets a case up, asks, and does what the answer says, without knowing better.
+
+use std::fs;
+
+use anyhow::ensure;
+use e2e::paper::{Paper, PaperNode};
+use e2e::wait;
+use serde_json::{Value, json};
+
+use crate::cases::{Asked, Case};
+
+pub(crate) const NAMESPACE: &str = "case";
+
+pub(crate) struct Stage<'a> {
+    paper: &'a Paper,
+    case: &'a Case,
+    manifest: tempfile::NamedTempFile,
+}
+
+impl<'a> Stage<'a> {
+    pub(crate) fn set(paper: &'a Paper, case: &'a Case) -> Self {
+        for node in &case.nodes {
+            paper.set_node(node);
+        }
+        paper.apply(
+            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
+        );
+        wait::until("the namespace's account", || {
+            paper.object(&["get", "serviceaccount", "default", "--namespace", NAMESPACE])
+        });
+        for object in &case.before {
+            paper.apply(&inside(object.clone()));
+            let name = object["metadata"]["name"].as_str().unwrap();
+            match object["kind"].as_str().unwrap() {
+                "Pod" => {
+                    paper.wait_bound(NAMESPACE, &[name]);
+                }
+                "ResourceQuota" => wait_counted(paper, name),
+                _ => {}
+            }
+        }
+        let manifest = tempfile::NamedTempFile::new().unwrap();
+        fs::write(manifest.path(), case.subject.to_string()).unwrap();
+        let stage = Self {
+            paper,
+            case,
+            manifest,
+        };
+        match &case.asked {
+            Asked::File => {}
+            Asked::Pod => {
+                paper.apply(&inside(case.subject.clone()));
+                stage.wait_refused();
+            }
+            Asked::Workload(_) => {
+                paper.apply(&inside(case.subject.clone()));
+                wait::until("the workload to be refused its pod", || {
+                    let events = ["get", "events", "--namespace", NAMESPACE];
+                    let events = paper.kubectl(&events)?;
+                    let refused =
+                        events.contains("FailedCreate") || events.contains("FailedScheduling");
+                    ensure!(refused, "{events}");
+                    Ok(())
+                });
+            }
+        }
+        stage
+    }
+
+    fn name(&self) -> &str {
+        self.case.subject["metadata"]["name"].as_str().unwrap()
+    }
+
+    fn pod(&self) -> anyhow::Result<Value> {
+        self.paper
+            .object(&["get", "pod", self.name(), "--namespace", NAMESPACE])
+    }
+
+    /// The scheduler has said no; or nobody will ever say anything.
+    fn wait_refused(&self) {
+        if self.case.nobody_looks {
+            return;
+        }
+        wait::until("the pod to be refused", || {
+            let pod = self.pod()?;
+            let conditions = pod["status"]["conditions"].as_array().cloned();
+            let refused = conditions.into_iter().flatten().any(|condition| {
+                condition["type"] == "PodScheduled" && condition["status"] == "False"
+            });
+            ensure!(refused, "{}", pod["status"]);
+            Ok(())
+        });
+    }
+
+    pub(crate) fn ask(&self) -> Value {
+        let file = self.manifest.path().to_str().unwrap();
+        let mut args = match &self.case.asked {
+            Asked::File => vec!["why", "--file", file],
+            Asked::Pod => vec!["why", self.name()],
+            Asked::Workload(name) => vec!["why", *name],
+        };
+        args.extend(["--namespace", NAMESPACE, "--output", "json"]);
+        let output = self.paper.plugin(&args);
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {complaint}", self.case.name);
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Does every step, and returns how many of them no patch describes.
+    pub(crate) fn carry_out(&self, help: &Value) -> usize {
+        let mut by_hand = 0;
+        for step in help["steps"].as_array().unwrap() {
+            let target = &step["target"];
+            let kind = target["kind"].as_str().unwrap();
+            match step["action"].as_str().unwrap() {
+                "patch" => self.patch(kind, target, &step["patch"]),
+                "delete" => self.delete(target),
+                "operate" => {
+                    by_hand += 1;
+                    self.operate(step["operation"].as_str().unwrap(), target);
+                }
+                other => panic!("{other}"),
+            }
+        }
+        if matches!(self.case.asked, Asked::File) {
+            let manifest = fs::read_to_string(self.manifest.path()).unwrap();
+            let manifest: Value = serde_json::from_str(&manifest).unwrap();
+            self.paper.apply(&inside(manifest));
+        }
+        by_hand
+    }
+
+    fn patch(&self, kind: &str, target: &Value, patch: &Value) {
+        let name = target["name"].as_str().unwrap();
+        let own = name == self.name() && kind == self.case.subject["kind"];
+        if own && matches!(self.case.asked, Asked::File) {
+            let text = fs::read_to_string(self.manifest.path()).unwrap();
+            let changed = patched(serde_json::from_str(&text).unwrap(), patch);
+            fs::write(self.manifest.path(), changed.to_string()).unwrap();
+        } else if own && kind == "Pod" {
+            let changed = patched(self.pod().unwrap(), patch);
+            self.delete(target);
+            self.paper.apply(&as_written(changed));
+        } else {
+            let text = patch.to_string();
+            let mut args = vec!["patch", kind, name, "--type=json", "--patch", &text];
+            if let Some(namespace) = target["namespace"].as_str() {
+                args.extend(["--namespace", namespace]);
+            }
+            self.paper.kubectl(&args).unwrap();
+            if kind == "ResourceQuota" {
+                wait_counted(self.paper, name);
+            }
+        }
+    }
+
+    fn delete(&self, target: &Value) {
+        let name = target["name"].as_str().unwrap();
+        let namespace = target["namespace"].as_str().unwrap();
+        let now = ["--grace-period=0", "--force"];
+        let pod = ["delete", "pod", name, "--namespace", namespace];
+        self.paper.kubectl(&[&pod[..], &now[..]].concat()).unwrap();
+    }
+
+    /// What somebody does at a machine, as far as the API server sees it.
+    fn operate(&self, what: &str, target: &Value) {
+        let name = target["name"].as_str().unwrap();
+        let node = self.case.nodes.iter().find(|node| node.name == name);
+        let repaired = |change: fn(&mut PaperNode)| {
+            let mut node = node.unwrap().clone();
+            change(&mut node);
+            self.paper.set_node(&node);
+        };
+        match what {
+            "run-agent" => repaired(|node| node.offers = true),
+            "repair-cards" => repaired(|node| node.healthy = true),
+            "repair-node" => repaired(|node| node.spec = json!({})),
+            "create" if target["kind"] == "PriorityClass" => self.paper.apply(&json!({
+                "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+                "metadata": {"name": name}, "value": 1,
+            })),
+            "create" => {
+                let spec = json!({"capacity": {"storage": "1Mi"}, "accessModes": ["ReadWriteOnce"],
+                    "hostPath": {"path": "/tmp"}, "storageClassName": "none"});
+                self.paper
+                    .apply(&json!({"apiVersion": "v1", "kind": "PersistentVolume",
+                    "metadata": {"name": "paper"}, "spec": spec}));
+                let spec = json!({"volumeName": "paper", "accessModes": ["ReadWriteOnce"],
+                    "storageClassName": "none", "resources": {"requests": {"storage": "1Mi"}}});
+                self.paper.apply(&inside(
+                    json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                    "metadata": {"name": name}, "spec": spec}),
+                ));
+            }
+            other => panic!("{other}"),
+        }
+    }
+
+    pub(crate) fn wait_scheduled(&self) {
+        match self.case.subject["kind"].as_str().unwrap() {
+            "Pod" => {
+                let node = self.paper.wait_bound(NAMESPACE, &[self.name()]);
+                let known = self.case.nodes.iter().any(|known| known.name == node);
+                assert!(known, "{node}");
+            }
+            _ => {
+                self.paper
+                    .wait_bound(NAMESPACE, &["--selector=app=subject"]);
+            }
+        }
+    }
+
+    pub(crate) fn clear(self) {
+        let workloads = "deployments,replicasets,statefulsets,jobs";
+        let delete = |what: &[&str]| {
+            let more = [
+                "--all",
+                "--namespace",
+                NAMESPACE,
+                "--grace-period=0",
+                "--force",
+            ];
+            self.paper
+                .kubectl(&[&["delete"], what, &more].concat())
+                .unwrap();
+        };
+        delete(&[workloads]);
+        delete(&["pods"]);
+        delete(&["resourcequotas,persistentvolumeclaims,events"]);
+        wait::until("the pods to be gone", || {
+            let left =
+                self.paper
+                    .kubectl(&["get", "pods", "--namespace", NAMESPACE, "--output=name"])?;
+            ensure!(left.trim().is_empty(), "{left}");
+            Ok(())
+        });
+        let nodes: Vec<&str> = self.case.nodes.iter().map(|node| node.name).collect();
+        self.paper
+            .kubectl(&[&["delete", "node"], &nodes[..]].concat())
+            .unwrap();
+        let _ = self.paper.kubectl(&[
+            "delete",
+            "persistentvolume,priorityclass",
+            "paper",
+            "--ignore-not-found",
+        ]);
+    }
+}
+
+fn inside(mut object: Value) -> Value {
+    object["metadata"]["namespace"] = json!(NAMESPACE);
+    object
+}
+
+fn patched(mut object: Value, patch: &Value) -> Value {
+    let patch: json_patch::Patch = serde_json::from_value(patch.clone()).unwrap();
+    json_patch::patch(&mut object, &patch).unwrap();
+    object
+}
+
+/// A pod as it could have been written: without what the API server and the scheduler put there.
+fn as_written(mut pod: Value) -> Value {
+    pod.as_object_mut().unwrap().remove("status");
+    let metadata = pod["metadata"].as_object_mut().unwrap();
+    for field in [
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "managedFields",
+        "generation",
+    ] {
+        metadata.remove(field);
+    }
+    pod
+}
+
+/// Kubernetes has counted what there is.
+fn wait_counted(paper: &Paper, quota: &str) {
+    wait::until("the quota to be in force", || {
+        let quota = paper.object(&["get", "resourcequota", quota, "--namespace", NAMESPACE])?;
+        let (wanted, counted) = (&quota["spec"]["hard"], &quota["status"]["hard"]);
+        ensure!(
+            wanted == counted && quota["status"]["used"].is_object(),
+            "{quota}"
+        );
+        Ok(())
+    });
+}
