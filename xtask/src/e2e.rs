@@ -13,7 +13,7 @@ use crate::steps::{Steps, Tests};
 ///
 /// Builds the cluster's programs into the cache the first time (about 15 minutes on 2 cores),
 /// then runs the tests of the rig, the scenarios, and the integration suite against the real API
-/// server. Every cluster lives in namespaces of its own and leaves nothing behind. Needs root and
+/// server, and the dashboard's in a real Chromium. Every cluster lives in namespaces of its own and leaves nothing behind. Needs root and
 /// Go; what is missing is a failure, never a skip.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -27,11 +27,12 @@ pub(crate) struct Arguments {
     test_threads: u32,
 }
 
-/// Tests that need a real cluster are built with these features only.
-pub(crate) const FEATURES: [&str; 3] = [
+/// Tests that need a real cluster or browser are built with these features only.
+pub(crate) const FEATURES: [&str; 4] = [
     "gpushare-rig/real-cluster",
     "xtask/real-cluster",
     "e2e/real-cluster",
+    "gpushare-dashboard/real-browser",
 ];
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -57,6 +58,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         steps.run("rig", |tests| suite.run(tests, "crates/rig"));
         steps.run("cluster command", |tests| suite.run(tests, "xtask"));
         steps.run("scenarios", |tests| suite.run(tests, "e2e"));
+        steps.run("dashboard in Chromium", |tests| {
+            suite.run(tests, "crates/dashboard")
+        });
         steps.run("integration on the real API server", |tests| {
             suite.integration(tests)
         });

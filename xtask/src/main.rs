@@ -4,6 +4,7 @@
 mod bench;
 mod cargo;
 mod cluster;
+mod dashboard;
 mod docs;
 mod e2e;
 mod fuzz;
@@ -40,6 +41,7 @@ enum Command {
     Fuzz(fuzz::Arguments),
     Bench(bench::Arguments),
     Cluster(cluster::Arguments),
+    Dashboard(dashboard::Arguments),
     Packing(packing::Arguments),
     Docs(docs::Arguments),
     Tidy(tidy::Arguments),
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Cluster(arguments) => cluster::run(&arguments),
+        Command::Dashboard(arguments) => dashboard::run(&arguments),
         Command::Packing(arguments) => packing::run(&arguments),
         Command::Docs(arguments) => docs::run(&arguments),
         Command::Tidy(arguments) => tidy::run(&arguments),

@@ -2,11 +2,12 @@
 //!
 //! [`extender`] decides where pods go; [`leader`] decides which replica does it. [`webhook`] judges pods before they
 //! exist. [`timekeeper`] charges what they hold to budgets; [`sidecar`] tells an application its budget, from inside its
-//! pod. Configuration is read once, at start, in [`config`].
+//! pod. [`dashboard`] shows the cluster to people. Configuration is read once, at start, in [`config`].
 
 mod body;
 mod client;
 pub mod config;
+pub mod dashboard;
 pub mod extender;
 pub mod leader;
 pub mod sidecar;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
-use gpushare_control::{config, extender, sidecar, timekeeper, webhook};
+use gpushare_control::{config, dashboard, extender, sidecar, timekeeper, webhook};
 use gpushare_daemon::{Tasks, logging};
 
 /// Longer than an open request may take to drain, shorter than a pod's usual grace period.
@@ -32,6 +32,8 @@ enum Role {
     Timekeeper(Box<timekeeper::config::RawConfig>),
     /// Tell the containers of a pod how their budget stands, as a sidecar that the webhook adds
     Sidecar(Box<sidecar::config::RawConfig>),
+    /// Serve people: cards, pods that wait and budgets, live in a browser
+    Dashboard(Box<dashboard::config::RawConfig>),
 }
 
 fn main() -> ExitCode {
@@ -67,6 +69,11 @@ fn run(role: Role) -> anyhow::Result<()> {
             // One thread is enough for it, and costs the pod less.
             let runtime = tokio::runtime::Builder::new_current_thread();
             until_the_end_on(runtime, async |tasks| Ok(sidecar::start(&config, tasks)?))
+        }
+        Role::Dashboard(raw) => {
+            let config = dashboard::config::Config::try_from(*raw)?;
+            logging::init(config.log_format, &config.log_filter)?;
+            until_the_end(async |tasks| Ok(dashboard::start(config, tasks).await?))
         }
     }
 }

@@ -17,6 +17,8 @@ pub enum StartError {
     Listen(#[from] ListenError),
     #[error("{}", with_causes(.0))]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Dashboard(#[from] gpushare_dashboard::StartError),
     #[error("cannot serve: {0}")]
     Serve(#[from] std::io::Error),
 }

@@ -8,12 +8,14 @@
 )]
 
 use clap::Parser;
+use gpushare_control::dashboard;
 use gpushare_control::timekeeper;
 use gpushare_control::webhook::config::{Certificates, Config, RawConfig};
 use gpushare_core::names;
 use gpushare_timekeeper::store::database::Database;
 use serde_json::Value;
 
+const DASHBOARD: &str = include_str!("../../../deploy/dashboard.yaml");
 const WEBHOOK: &str = include_str!("../../../deploy/webhook.yaml");
 const ADMISSION: &str = include_str!("../../../deploy/admission.yaml");
 const RBAC: &str = include_str!("../../../deploy/rbac.yaml");
@@ -244,4 +246,40 @@ fn the_timekeepers_lease_ports_and_database_are_those_of_its_flags() {
     // Two of them would be two writers of one file for a moment.
     assert_eq!(deployment["spec"]["replicas"], 1);
     assert_eq!(deployment["spec"]["strategy"]["type"], "Recreate");
+}
+
+#[derive(Parser)]
+struct DashboardCli {
+    #[command(flatten)]
+    raw: dashboard::config::RawConfig,
+}
+
+#[test]
+fn the_dashboard_reads_only_asks_for_tokens_and_serves_with_a_certificate() {
+    let role = find(DASHBOARD, "ClusterRole", "gpushare-dashboard");
+    for rule in role["rules"].as_array().unwrap() {
+        let reviews = rule["resources"][0].as_str().unwrap().ends_with("reviews");
+        for verb in rule["verbs"].as_array().unwrap() {
+            let reads = verb == "list" || verb == "watch";
+            assert!(reads || (reviews && verb == "create"), "{rule}");
+        }
+    }
+    let viewer = find(DASHBOARD, "ClusterRole", "gpushare-dashboard-viewer");
+    let expected =
+        serde_json::json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]);
+    assert_eq!(viewer["rules"], expected);
+    let deployment = find(DASHBOARD, "Deployment", "gpushare-dashboard");
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let flags = container["args"].as_array().unwrap().iter();
+    let flags = flags.map(|flag| flag.as_str().unwrap());
+    let raw = DashboardCli::try_parse_from(flags).unwrap().raw;
+    let config = dashboard::config::Config::try_from(raw).unwrap();
+    assert_eq!(config.auth, dashboard::config::Auth::Token);
+    assert!(config.tls.is_some());
+    let ports = &container["ports"];
+    assert_eq!(ports[0]["containerPort"], config.listen.port());
+    assert_eq!(
+        ports[1]["containerPort"],
+        config.admin_listen.unwrap().port()
+    );
 }

@@ -1,0 +1,127 @@
+//! How the cluster was: samples at a steady pace, and what budgets had left when that changed. Bounded.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::Serialize;
+
+use crate::view::overview::Overview;
+
+/// At the usual pace of 10 s this is an hour.
+const MOST_SAMPLES: usize = 360;
+/// Of each budget. When there are more, every other of the older ones goes.
+const MOST_POINTS: usize = 240;
+
+/// The cluster at one moment; levels in tenths of a percent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Sample {
+    /// In seconds since 1970.
+    pub(crate) time: i64,
+    pub(crate) memory: u64,
+    pub(crate) core: u64,
+    /// Of the free memory, what pods of the usual size could use.
+    pub(crate) usable: u64,
+    pub(crate) pods: usize,
+    pub(crate) pending: usize,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    samples: VecDeque<Sample>,
+    budgets: BTreeMap<String, Vec<(i64, i64)>>,
+}
+
+impl Sample {
+    pub(crate) fn new(time: i64, overview: &Overview) -> Self {
+        let permille = |part: u64, whole: u64| {
+            let permille = u128::from(part) * 1000 / u128::from(whole).max(1);
+            u64::try_from(permille).unwrap_or(0)
+        };
+        Self {
+            time,
+            memory: permille(overview.memory.used, overview.memory.size),
+            core: permille(overview.core.used, overview.core.size),
+            usable: permille(overview.idle.used, overview.idle.size),
+            pods: overview.pods,
+            pending: overview.pending,
+        }
+    }
+}
+
+impl History {
+    pub(crate) fn add(&mut self, sample: Sample) {
+        if self.samples.len() >= MOST_SAMPLES {
+            self.samples.pop_front();
+        }
+        self.samples.push_back(sample);
+    }
+
+    pub(crate) fn samples(&self) -> &VecDeque<Sample> {
+        &self.samples
+    }
+
+    /// A budget's remainder is noted when it differs from the last one.
+    pub(crate) fn note_budget(&mut self, name: &str, time: i64, remaining: i64) {
+        let points = self.budgets.entry(name.to_owned()).or_default();
+        if points.last().is_some_and(|(_, last)| *last == remaining) {
+            return;
+        }
+        points.push((time, remaining));
+        if points.len() > MOST_POINTS {
+            let mut at = 0;
+            points.retain(|_| {
+                at += 1;
+                at % 2 == 0 || at > MOST_POINTS
+            });
+        }
+    }
+
+    pub(crate) fn budget(&self, name: &str) -> &[(i64, i64)] {
+        self.budgets.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn keep_budgets(&mut self, there: impl Fn(&str) -> bool) {
+        self.budgets.retain(|name, _| there(name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(time: i64) -> Sample {
+        Sample::new(time, &Overview::default())
+    }
+
+    #[test]
+    fn the_oldest_samples_go_when_there_are_too_many() {
+        let mut history = History::default();
+        for time in 0..1000 {
+            history.add(sample(time));
+        }
+        assert_eq!(history.samples().len(), MOST_SAMPLES);
+        assert_eq!(history.samples().back(), Some(&sample(999)));
+        assert_eq!(history.samples().front(), Some(&sample(640)));
+    }
+
+    #[test]
+    fn a_budget_keeps_its_newest_point_and_a_bounded_past() {
+        let mut history = History::default();
+        for time in 0..10_000 {
+            history.note_budget("team", time, -time);
+        }
+        let points = history.budget("team");
+        assert!(points.len() <= MOST_POINTS, "{}", points.len());
+        assert_eq!(points.last(), Some(&(9999, -9999)));
+        assert!(points.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        history.keep_budgets(|name| name != "team");
+        assert!(history.budget("team").is_empty());
+    }
+
+    #[test]
+    fn an_unchanged_budget_is_one_point() {
+        let mut history = History::default();
+        history.note_budget("team", 1, 50);
+        history.note_budget("team", 2, 50);
+        assert_eq!(history.budget("team"), [(1, 50)]);
+    }
+}

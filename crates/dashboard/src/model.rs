@@ -1,0 +1,201 @@
+//! What the dashboard knows of the cluster, as the watches last showed it: the books of the core, and names.
+//!
+//! No clock and no network here. Every change is noted, so that whoever shows the model looks at what changed only.
+
+mod pods;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpushare_core::dialect::Dialects;
+use gpushare_core::{Card, Ledger, NodeName, PodUid};
+use gpushare_kube::convert;
+use gpushare_kube::gpu_budget::GpuBudget;
+use gpushare_kube::labels::Labels;
+use gpushare_kube::slim;
+
+pub(crate) use pods::{Pod, Standing};
+
+const NODES: &str = "nodes";
+const PODS: &str = "pods";
+const BUDGETS: &str = "budgets";
+const NAMESPACES: &str = "namespaces";
+
+#[derive(Debug)]
+pub(crate) struct Model {
+    dialects: Dialects,
+    ledger: Ledger,
+    nodes: BTreeMap<NodeName, Node>,
+    pods: BTreeMap<PodUid, Pod>,
+    budgets: BTreeMap<String, GpuBudget>,
+    namespaces: BTreeMap<String, Labels>,
+    /// What has not been listed yet.
+    missing: BTreeSet<&'static str>,
+    changes: Changes,
+}
+
+/// A node that has cards, or should have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub(crate) cordoned: bool,
+    /// Its cards, or why they cannot be told.
+    pub(crate) cards: Result<Vec<Card>, String>,
+}
+
+/// A node as an object shows it; nothing where no agent has published cards.
+pub(crate) type Seen = (NodeName, Option<Node>);
+
+/// What has changed since somebody last looked.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) nodes: BTreeSet<NodeName>,
+    pub(crate) pending: bool,
+    pub(crate) budgets: bool,
+}
+
+impl Changes {
+    pub(crate) fn any(&self) -> bool {
+        !self.nodes.is_empty() || self.pending || self.budgets
+    }
+}
+
+impl Model {
+    pub(crate) fn new(dialects: Dialects) -> Self {
+        Self {
+            ledger: Ledger::new(dialects.classes.clone()),
+            dialects,
+            nodes: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            budgets: BTreeMap::new(),
+            namespaces: BTreeMap::new(),
+            missing: [NODES, PODS, BUDGETS, NAMESPACES].into(),
+            changes: Changes::default(),
+        }
+    }
+
+    pub(crate) fn dialects(&self) -> &Dialects {
+        &self.dialects
+    }
+
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    pub(crate) fn nodes(&self) -> &BTreeMap<NodeName, Node> {
+        &self.nodes
+    }
+
+    pub(crate) fn pod(&self, uid: &PodUid) -> Option<&Pod> {
+        self.pods.get(uid)
+    }
+
+    pub(crate) fn pods(&self) -> impl Iterator<Item = (&PodUid, &Pod)> {
+        self.pods.iter()
+    }
+
+    pub(crate) fn pod_named(&self, namespace: &str, name: &str) -> Option<(&PodUid, &Pod)> {
+        let mut pods = self.pods.iter();
+        pods.find(|(_, pod)| pod.namespace == namespace && pod.name == name)
+    }
+
+    pub(crate) fn budgets(&self) -> &BTreeMap<String, GpuBudget> {
+        &self.budgets
+    }
+
+    pub(crate) fn namespaces(&self) -> &BTreeMap<String, Labels> {
+        &self.namespaces
+    }
+
+    /// Whether there is something to show, or what is missing.
+    pub(crate) fn ready(&self) -> Result<(), String> {
+        match self.missing.first() {
+            Some(missing) => Err(format!("the {missing} have not been listed yet")),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn take_changes(&mut self) -> Changes {
+        std::mem::take(&mut self.changes)
+    }
+
+    pub(crate) fn see_node(&self, node: &slim::Node) -> Seen {
+        let name = NodeName::new(node.metadata.name.as_deref().unwrap_or_default());
+        let cards = convert::cards(node, &self.dialects.classes);
+        let cards = cards.map_err(|error| error.to_string()).transpose();
+        let node = cards.map(|cards| Node {
+            cordoned: node.spec.unschedulable,
+            cards,
+        });
+        (name, node)
+    }
+
+    pub(crate) fn set_node(&mut self, (name, node): Seen) {
+        let Some(node) = node else {
+            self.remove_node(&name);
+            return;
+        };
+        if self.nodes.get(&name) == Some(&node) {
+            return;
+        }
+        match &node.cards {
+            Ok(cards) => self.ledger.set_node(&name, cards.clone()),
+            Err(_) => self.ledger.remove_node(name.as_str()),
+        }
+        self.changes.nodes.insert(name.clone());
+        self.changes.pending = true;
+        self.nodes.insert(name, node);
+    }
+
+    pub(crate) fn remove_node(&mut self, name: &NodeName) {
+        if self.nodes.remove(name).is_some() {
+            self.ledger.remove_node(name.as_str());
+            self.changes.nodes.insert(name.clone());
+            self.changes.pending = true;
+        }
+    }
+
+    pub(crate) fn replace_nodes(&mut self, seen: Vec<Seen>) {
+        let there: BTreeSet<NodeName> = seen.iter().map(|(name, _)| name.clone()).collect();
+        let gone = self.nodes.keys().filter(|name| !there.contains(*name));
+        for name in gone.cloned().collect::<Vec<_>>() {
+            self.remove_node(&name);
+        }
+        for node in seen {
+            self.set_node(node);
+        }
+        self.missing.remove(NODES);
+    }
+
+    pub(crate) fn set_budget(&mut self, name: String, budget: GpuBudget) {
+        self.budgets.insert(name, budget);
+        self.changes.budgets = true;
+    }
+
+    pub(crate) fn remove_budget(&mut self, name: &str) {
+        self.budgets.remove(name);
+        self.changes.budgets = true;
+    }
+
+    pub(crate) fn replace_budgets(&mut self, budgets: BTreeMap<String, GpuBudget>) {
+        self.budgets = budgets;
+        self.missing.remove(BUDGETS);
+        self.changes.budgets = true;
+    }
+
+    pub(crate) fn set_namespace(&mut self, name: String, labels: Labels) {
+        self.changes.budgets |= self.namespaces.get(&name) != Some(&labels);
+        self.namespaces.insert(name, labels);
+    }
+
+    pub(crate) fn remove_namespace(&mut self, name: &str) {
+        self.changes.budgets |= self.namespaces.remove(name).is_some();
+    }
+
+    pub(crate) fn replace_namespaces(&mut self, namespaces: BTreeMap<String, Labels>) {
+        self.namespaces = namespaces;
+        self.missing.remove(NAMESPACES);
+        self.changes.budgets = true;
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,192 @@
+//! Pods that concern cards: those that hold some by their record, and those that wait for some.
+
+use std::collections::BTreeSet;
+
+use gpushare_core::ledger::Bound;
+use gpushare_core::{NodeName, Placement, PodAsk, PodUid};
+use gpushare_kube::convert::PodFacts;
+use gpushare_kube::slim;
+
+use super::{Model, PODS};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pod {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) priority: i32,
+    /// In seconds since 1970.
+    pub(crate) created: i64,
+    pub(crate) running: bool,
+    pub(crate) deleting: bool,
+    pub(crate) standing: Standing,
+}
+
+/// How a pod stands to cards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Its record is believed.
+    Placed {
+        node: NodeName,
+        ask: PodAsk,
+        placement: Placement,
+    },
+    /// It is on a node, and its record is missing or not believed.
+    Unproven { node: NodeName, why: String },
+    Waiting {
+        ask: PodAsk,
+        /// The scheduler does not look at it yet.
+        gated: bool,
+        /// Where room is being made for it.
+        claim: Option<(NodeName, Placement)>,
+    },
+    /// Its request cannot be understood, and it has no node.
+    Invalid { why: String },
+}
+
+impl Pod {
+    pub(crate) fn node(&self) -> Option<&NodeName> {
+        match &self.standing {
+            Standing::Placed { node, .. } | Standing::Unproven { node, .. } => Some(node),
+            Standing::Waiting { .. } | Standing::Invalid { .. } => None,
+        }
+    }
+
+    pub(crate) fn waits(&self) -> bool {
+        self.node().is_none()
+    }
+}
+
+impl Model {
+    /// What is kept of a pod; nothing if it does not concern cards, or does no more.
+    pub(crate) fn see_pod(&self, pod: &slim::Pod) -> (PodUid, Option<Pod>) {
+        let facts = PodFacts::new(pod, &self.dialects);
+        let uid = facts.uid.clone();
+        if facts.ended {
+            return (uid, None);
+        }
+        let Some(standing) = self.standing(&facts) else {
+            return (uid, None);
+        };
+        let pod = Pod {
+            namespace: facts.namespace,
+            name: facts.name,
+            priority: facts.priority,
+            created: facts.created,
+            running: facts.standing.running,
+            deleting: facts.deleting,
+            standing,
+        };
+        (uid, Some(pod))
+    }
+
+    fn standing(&self, facts: &PodFacts) -> Option<Standing> {
+        let classes = &self.dialects.classes;
+        let ask = match &facts.ask {
+            Ok(None) => return None,
+            Ok(Some(ask)) => ask,
+            Err(violations) => {
+                let why = violations.to_string();
+                return Some(match &facts.node {
+                    Some(node) => Standing::Unproven {
+                        node: node.clone(),
+                        why,
+                    },
+                    None => Standing::Invalid { why },
+                });
+            }
+        };
+        let Some(node) = facts.node.clone() else {
+            let claim = facts.claim(classes).and_then(Result::ok);
+            return Some(Standing::Waiting {
+                ask: ask.clone(),
+                gated: facts.gated,
+                claim: claim.map(|(record, placement)| (record.node().clone(), placement)),
+            });
+        };
+        Some(match facts.bound(classes) {
+            Some(Ok(Bound {
+                node,
+                ask,
+                placement,
+                ..
+            })) => Standing::Placed {
+                node,
+                ask,
+                placement,
+            },
+            Some(Err(error)) => Standing::Unproven {
+                node,
+                why: error.to_string(),
+            },
+            None => Standing::Unproven {
+                node,
+                why: "it has no record of its cards: gpushare did not bind it".to_owned(),
+            },
+        })
+    }
+
+    pub(crate) fn set_pod(&mut self, (uid, pod): (PodUid, Option<Pod>)) {
+        let Some(pod) = pod else {
+            self.remove_pod(&uid);
+            return;
+        };
+        if self.pods.get(&uid) == Some(&pod) {
+            return;
+        }
+        self.remove_pod(&uid);
+        match &pod.standing {
+            Standing::Placed {
+                node,
+                ask,
+                placement,
+            } => self.ledger.confirm(Bound {
+                pod: uid.clone(),
+                node: node.clone(),
+                ask: ask.clone(),
+                placement: placement.clone(),
+            }),
+            Standing::Waiting {
+                ask,
+                claim: Some((node, placement)),
+                ..
+            } => self.ledger.claim(&uid, node, ask, placement.clone()),
+            _ => {}
+        }
+        self.note_pod(&pod);
+        self.pods.insert(uid, pod);
+    }
+
+    pub(crate) fn remove_pod(&mut self, uid: &PodUid) {
+        let Some(pod) = self.pods.remove(uid) else {
+            return;
+        };
+        self.ledger.release(uid);
+        self.ledger.unclaim(uid);
+        self.note_pod(&pod);
+    }
+
+    pub(crate) fn replace_pods(&mut self, seen: Vec<(PodUid, Option<Pod>)>) {
+        let there: BTreeSet<PodUid> = seen.iter().map(|(uid, _)| uid.clone()).collect();
+        let gone = self.pods.keys().filter(|uid| !there.contains(*uid));
+        for uid in gone.cloned().collect::<Vec<_>>() {
+            self.remove_pod(&uid);
+        }
+        for pod in seen {
+            self.set_pod(pod);
+        }
+        self.missing.remove(PODS);
+    }
+
+    /// Whatever happens on a card can change why others wait.
+    fn note_pod(&mut self, pod: &Pod) {
+        self.changes.pending = true;
+        self.changes.nodes.extend(pod.node().cloned());
+        if let Standing::Waiting {
+            claim: Some((node, _)),
+            ..
+        } = &pod.standing
+        {
+            self.changes.nodes.insert(node.clone());
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The whole cluster in a few numbers: how full the cards are, and how much of the rest can still be used.
+//!
+//! Idle memory is of use only where a pod of the usual size still fits. The usual size is the median of what pods
+//! that share cards hold or ask for; so the number falls when the rest is scattered in small pieces.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpushare_core::ledger::CardView;
+use gpushare_core::request::Want;
+use gpushare_core::{Amounts, PodAsk, gpu};
+use serde::Serialize;
+
+use super::Level;
+use crate::model::{Model, Standing};
+
+/// Cards are counted by how full they are, in so many steps.
+const STEPS: usize = 10;
+
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Overview {
+    pub(crate) nodes: usize,
+    pub(crate) cards: usize,
+    pub(crate) sick: usize,
+    pub(crate) pods: usize,
+    pub(crate) pending: usize,
+    pub(crate) memory: Level,
+    pub(crate) core: Level,
+    /// Free memory on healthy cards, and how much of it pods of the usual size could use.
+    pub(crate) idle: Level,
+    /// The usual size, in MiB; nothing while no pod shares a card.
+    pub(crate) usual: Option<u64>,
+    pub(crate) models: BTreeMap<String, OfModel>,
+    /// Cards by how much of their memory is used, from empty to full.
+    pub(crate) fullness: [usize; STEPS],
+}
+
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct OfModel {
+    pub(crate) cards: usize,
+    pub(crate) nodes: usize,
+    pub(crate) memory: Level,
+    pub(crate) core: Level,
+    pub(crate) idle: Level,
+}
+
+pub(crate) fn overview(model: &Model) -> Overview {
+    let usual = usual_size(model);
+    let mut overview = Overview {
+        nodes: model.nodes().len(),
+        pods: model.ledger().len(),
+        pending: model.pods().filter(|(_, pod)| pod.waits()).count(),
+        usual: usual.map(|usual| usual.get(gpu::MEMORY)),
+        ..Overview::default()
+    };
+    for node in model.ledger().nodes() {
+        let mut models = BTreeSet::new();
+        for card in node.cards().filter(|card| *card.card.class == *gpu::CLASS) {
+            overview.add(&card, usual.as_ref());
+            models.insert(card.card.model.clone());
+        }
+        for name in models {
+            overview.models.entry(name.to_string()).or_default().nodes += 1;
+        }
+    }
+    overview
+}
+
+impl Overview {
+    fn add(&mut self, card: &CardView<'_>, usual: Option<&Amounts>) {
+        let (used, size) = (&card.used, &card.card.capacity);
+        let memory = Level {
+            used: used.get(gpu::MEMORY),
+            size: size.get(gpu::MEMORY),
+        };
+        let idle = idle(card, usual);
+        let of_model = self.models.entry(card.card.model.to_string()).or_default();
+        of_model.cards += 1;
+        self.cards += 1;
+        self.sick += usize::from(!card.card.healthy);
+        for (memory_of, core_of, idle_of) in [
+            (&mut self.memory, &mut self.core, &mut self.idle),
+            (&mut of_model.memory, &mut of_model.core, &mut of_model.idle),
+        ] {
+            memory_of.add(memory.used, memory.size);
+            core_of.add(used.get(gpu::CORE), size.get(gpu::CORE));
+            idle_of.add(idle.used, idle.size);
+        }
+        let step = usize::from(memory.percent()) * STEPS / 100;
+        if let Some(count) = self.fullness.get_mut(step.min(STEPS - 1)) {
+            *count += 1;
+        }
+    }
+}
+
+/// A card's free memory, and how much of it is usable: all, or nothing if the usual pod does not fit.
+fn idle(card: &CardView<'_>, usual: Option<&Amounts>) -> Level {
+    if !card.card.healthy {
+        return Level::default();
+    }
+    let free = card.free();
+    let usable = usual.is_none_or(|usual| usual.fits_in(&free));
+    let memory = free.get(gpu::MEMORY);
+    Level {
+        used: if usable { memory } else { 0 },
+        size: memory,
+    }
+}
+
+/// In each dimension the median of what containers that share cards ask for.
+fn usual_size(model: &Model) -> Option<Amounts> {
+    let asks = model.pods().filter_map(|(_, pod)| match &pod.standing {
+        Standing::Placed { ask, .. } | Standing::Waiting { ask, .. } => Some(ask),
+        Standing::Unproven { .. } | Standing::Invalid { .. } => None,
+    });
+    let shares: Vec<Amounts> = asks.flat_map(shares).collect();
+    let median = |dimension| {
+        let mut sizes: Vec<u64> = shares.iter().map(|share| share.get(dimension)).collect();
+        sizes.sort_unstable();
+        sizes.get(sizes.len() / 2).copied()
+    };
+    Some(Amounts::of(gpu::MEMORY, median(gpu::MEMORY)?).with(gpu::CORE, median(gpu::CORE)?))
+}
+
+fn shares(ask: &PodAsk) -> impl Iterator<Item = Amounts> {
+    ask.of_class(gpu::CLASS).filter_map(|ask| match &ask.want {
+        Want::Share(part) => Some(part.amounts),
+        Want::Whole => None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

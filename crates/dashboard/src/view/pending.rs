@@ -1,0 +1,152 @@
+//! Pods that wait, each with the reason in one line and what would help.
+//!
+//! Pods that ask for the same wait for the same reasons, so those are worked out once for each different ask.
+
+use std::collections::BTreeMap;
+
+use gpushare_core::explain::{CardDetail, Explanation, Report, Tally};
+use gpushare_core::{NodeName, PodAsk, PodUid};
+use serde::Serialize;
+
+use super::asked;
+use crate::model::{Model, Pod, Standing};
+
+/// So many different asks are explained in the list; a pod's own page explains it in any case.
+const MOST_EXPLAINED: usize = 32;
+/// So many things that would help are shown in the list.
+const MOST_HELP: usize = 3;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Row {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) created: i64,
+    pub(crate) priority: i32,
+    pub(crate) state: State,
+    pub(crate) asks: String,
+    /// Nothing where it was not worked out.
+    pub(crate) reason: Option<String>,
+    pub(crate) help: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum State {
+    Waiting,
+    /// A node could take it: the scheduler has not come to it yet, or has its own reasons.
+    Fits,
+    /// Others are made to go for it.
+    Preempting,
+    Gated,
+    Invalid,
+}
+
+/// Why one kind of pod waits.
+#[derive(Clone, Debug)]
+struct Reason {
+    fits: bool,
+    text: String,
+    help: Vec<String>,
+}
+
+pub(crate) fn rows(model: &Model) -> BTreeMap<String, Row> {
+    let mut reasons: BTreeMap<&PodAsk, Reason> = BTreeMap::new();
+    let waiting = model.pods().filter(|(_, pod)| pod.waits());
+    let mut rows = BTreeMap::new();
+    for (uid, pod) in waiting {
+        let row = match &pod.standing {
+            Standing::Waiting {
+                ask,
+                gated: false,
+                claim: None,
+            } => {
+                if !reasons.contains_key(ask) && reasons.len() < MOST_EXPLAINED {
+                    reasons.insert(ask, Reason::of(model, uid, ask));
+                }
+                row(model, pod, reasons.get(ask))
+            }
+            _ => row(model, pod, None),
+        };
+        rows.insert(format!("{}/{}", pod.namespace, pod.name), row);
+    }
+    rows
+}
+
+fn row(model: &Model, pod: &Pod, reason: Option<&Reason>) -> Row {
+    let (state, said) = match &pod.standing {
+        Standing::Invalid { why } => (State::Invalid, Some(why.clone())),
+        Standing::Waiting {
+            claim: Some((node, _)),
+            ..
+        } => {
+            let said = format!("room is being made for it on {node}");
+            (State::Preempting, Some(said))
+        }
+        Standing::Waiting { gated: true, .. } => {
+            let said = "it has a scheduling gate: the scheduler does not look at it yet".to_owned();
+            (State::Gated, Some(said))
+        }
+        _ if reason.is_some_and(|reason| reason.fits) => (State::Fits, None),
+        _ => (State::Waiting, None),
+    };
+    let asks = match &pod.standing {
+        Standing::Waiting { ask, .. } => asked(ask, &model.dialects().classes),
+        _ => String::new(),
+    };
+    Row {
+        namespace: pod.namespace.clone(),
+        name: pod.name.clone(),
+        created: pod.created,
+        priority: pod.priority,
+        state,
+        asks,
+        reason: said.or_else(|| Some(reason?.text.clone())),
+        help: reason.map(|reason| reason.help.clone()).unwrap_or_default(),
+    }
+}
+
+impl Reason {
+    fn of(model: &Model, pod: &PodUid, ask: &PodAsk) -> Self {
+        let explanation = explain(model, pod, ask);
+        let report = explanation.report(ask, model.dialects(), |_| Vec::new());
+        let mut help: Vec<String> = Vec::new();
+        for one in report.groups.into_iter().flat_map(|group| group.help) {
+            if help.len() < MOST_HELP && !help.contains(&one) {
+                help.push(one);
+            }
+        }
+        Self {
+            fits: report.fitting > 0,
+            text: report.message,
+            help: if report.fitting > 0 { Vec::new() } else { help },
+        }
+    }
+}
+
+/// Why each node does or does not take the pod, by the rule that decides about it.
+fn explain(model: &Model, pod: &PodUid, ask: &PodAsk) -> Explanation {
+    let ledger = model.ledger();
+    let search = ledger.search(ask);
+    let mut tally = Tally::default();
+    for name in model.nodes().keys() {
+        tally.add(name, ledger.fit(name.as_str(), pod, &search));
+    }
+    tally.finish()
+}
+
+/// The same with everything a person may want to know.
+pub(crate) fn report(model: &Model, pod: &PodUid, ask: &PodAsk) -> Report {
+    let ledger = model.ledger();
+    let cards = |node: &NodeName| {
+        let search = ledger.search(ask);
+        let view = ledger.node(node.as_str());
+        let rooms = view.map_or(&[][..], |view| view.rooms());
+        let detail = |room| CardDetail::new(ledger.classes(), &search, room);
+        rooms.iter().map(detail).collect()
+    };
+    explain(model, pod, ask).report(ask, model.dialects(), cards)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! One pod: where its containers are, or why it waits.
+
+use gpushare_core::explain::Report;
+use gpushare_core::placement::Share;
+use gpushare_core::{CardId, NodeName, PodUid};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+use super::{asked, named, pending};
+use crate::model::{Model, Standing};
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Detail {
+    #[serde(skip)]
+    pub(crate) uid: PodUid,
+    namespace: String,
+    name: String,
+    priority: i32,
+    created: i64,
+    running: bool,
+    deleting: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<NodeName>,
+    asks: String,
+    /// What is wrong with its request or its record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wrong: Option<String>,
+    /// Where room is being made for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claimed_on: Option<NodeName>,
+    gated: bool,
+    containers: Vec<Container>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<Report>,
+}
+
+#[derive(Debug, Serialize)]
+struct Container {
+    name: String,
+    class: String,
+    cards: Vec<Held>,
+}
+
+/// What a container holds of a card.
+#[derive(Debug, Serialize)]
+struct Held {
+    id: CardId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    used: BTreeMap<String, u64>,
+}
+
+pub(crate) fn detail(model: &Model, namespace: &str, name: &str) -> Option<Detail> {
+    let (uid, pod) = model.pod_named(namespace, name)?;
+    let classes = &model.dialects().classes;
+    let mut detail = Detail {
+        uid: uid.clone(),
+        namespace: pod.namespace.clone(),
+        name: pod.name.clone(),
+        priority: pod.priority,
+        created: pod.created,
+        running: pod.running,
+        deleting: pod.deleting,
+        node: pod.node().cloned(),
+        asks: String::new(),
+        wrong: None,
+        claimed_on: None,
+        gated: false,
+        containers: Vec::new(),
+        report: None,
+    };
+    match &pod.standing {
+        Standing::Placed {
+            node,
+            ask,
+            placement,
+        } => {
+            detail.asks = asked(ask, classes);
+            let containers = placement.containers.iter().map(|placed| {
+                let held = |share| held(model, node, &placed.class, share);
+                Container {
+                    name: placed.container.to_string(),
+                    class: placed.class.to_string(),
+                    cards: placed.shares.iter().map(held).collect(),
+                }
+            });
+            detail.containers = containers.collect();
+        }
+        Standing::Unproven { why, .. } | Standing::Invalid { why } => {
+            detail.wrong = Some(why.clone());
+        }
+        Standing::Waiting { ask, gated, claim } => {
+            detail.asks = asked(ask, classes);
+            detail.gated = *gated;
+            detail.claimed_on = claim.as_ref().map(|(node, _)| node.clone());
+            detail.report = Some(pending::report(model, uid, ask));
+        }
+    }
+    Some(detail)
+}
+
+fn held(model: &Model, node: &NodeName, class: &str, share: &Share) -> Held {
+    let node = model.ledger().node(node.as_str());
+    let card = node.and_then(|node| node.card(share.card.as_str()));
+    let capacity = card.map(|card| card.card.capacity).unwrap_or_default();
+    Held {
+        id: share.card.clone(),
+        index: card.map(|card| card.card.index),
+        model: card.map(|card| card.card.model.to_string()),
+        used: named(
+            model.ledger().classes().get(class),
+            &share.hold.on(&capacity),
+        ),
+    }
+}

@@ -1,0 +1,186 @@
+//! The watches that feed the model. A broken one changes nothing: what it last showed holds until it is taken up.
+
+use std::convert::Infallible;
+
+use gpushare_core::PodUid;
+use gpushare_daemon::Tasks;
+use gpushare_kube::gpu_budget::GpuBudget;
+use gpushare_kube::kinds::Namespace;
+use gpushare_kube::labels::Labels;
+use gpushare_kube::slim;
+use gpushare_kube::watch::{Index, Which, follow};
+use kube::runtime::watcher;
+use kube::{Api, Client, ResourceExt};
+
+use crate::Dashboard;
+use crate::model::{Model, Pod, Seen};
+
+impl Dashboard {
+    /// Follows everything that the model holds, as services of the process.
+    pub(crate) fn follow(&self, client: &Client, tasks: &Tasks) {
+        self.follow_kind::<slim::Node>(client, tasks, "the watch of nodes");
+        self.follow_kind::<slim::Pod>(client, tasks, "the watch of pods");
+        self.follow_kind::<GpuBudget>(client, tasks, "the watch of budgets");
+        self.follow_kind::<Namespace>(client, tasks, "the watch of namespaces");
+    }
+
+    fn follow_kind<K>(&self, client: &Client, tasks: &Tasks, name: &'static str)
+    where
+        K: Followed,
+    {
+        let (dashboard, shutdown) = (self.clone(), tasks.shutdown().clone());
+        let api: Api<K> = Api::all(client.clone());
+        tasks.service(name, async move {
+            let index = Following(&dashboard);
+            shutdown
+                .run_until_cancelled(follow(api, Which::All, &index))
+                .await;
+            Ok::<(), Infallible>(())
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Model)) {
+        change(&mut self.0.model.write());
+        self.0.changed.notify_one();
+    }
+}
+
+/// A kind of which the model holds something.
+trait Followed:
+    kube::Resource<DynamicType = ()>
+    + Clone
+    + serde::de::DeserializeOwned
+    + std::fmt::Debug
+    + Send
+    + 'static
+{
+    type Kept: Send;
+
+    fn kept(&self, model: &Model) -> Self::Kept;
+    fn set(model: &mut Model, kept: Self::Kept);
+    fn remove(model: &mut Model, kept: &Self::Kept);
+    fn replace(model: &mut Model, all: Vec<Self::Kept>);
+}
+
+impl Followed for slim::Node {
+    type Kept = Seen;
+
+    fn kept(&self, model: &Model) -> Seen {
+        model.see_node(self)
+    }
+
+    fn set(model: &mut Model, kept: Seen) {
+        model.set_node(kept);
+    }
+
+    fn remove(model: &mut Model, (name, _): &Seen) {
+        model.remove_node(name);
+    }
+
+    fn replace(model: &mut Model, all: Vec<Seen>) {
+        model.replace_nodes(all);
+    }
+}
+
+impl Followed for slim::Pod {
+    type Kept = (PodUid, Option<Pod>);
+
+    fn kept(&self, model: &Model) -> Self::Kept {
+        model.see_pod(self)
+    }
+
+    fn set(model: &mut Model, kept: Self::Kept) {
+        model.set_pod(kept);
+    }
+
+    fn remove(model: &mut Model, (uid, _): &Self::Kept) {
+        model.remove_pod(uid);
+    }
+
+    fn replace(model: &mut Model, all: Vec<Self::Kept>) {
+        model.replace_pods(all);
+    }
+}
+
+impl Followed for GpuBudget {
+    type Kept = (String, GpuBudget);
+
+    fn kept(&self, _: &Model) -> Self::Kept {
+        (self.name_any(), self.clone())
+    }
+
+    fn set(model: &mut Model, (name, budget): Self::Kept) {
+        model.set_budget(name, budget);
+    }
+
+    fn remove(model: &mut Model, (name, _): &Self::Kept) {
+        model.remove_budget(name);
+    }
+
+    fn replace(model: &mut Model, all: Vec<Self::Kept>) {
+        model.replace_budgets(all.into_iter().collect());
+    }
+}
+
+impl Followed for Namespace {
+    type Kept = (String, Labels);
+
+    fn kept(&self, _: &Model) -> Self::Kept {
+        (self.name_any(), Labels::from(self.labels()))
+    }
+
+    fn set(model: &mut Model, (name, labels): Self::Kept) {
+        model.set_namespace(name, labels);
+    }
+
+    fn remove(model: &mut Model, (name, _): &Self::Kept) {
+        model.remove_namespace(name);
+    }
+
+    fn replace(model: &mut Model, all: Vec<Self::Kept>) {
+        model.replace_namespaces(all.into_iter().collect());
+    }
+}
+
+struct Following<'a>(&'a Dashboard);
+
+impl<K: Followed> Index<K> for Following<'_> {
+    type Value = K::Kept;
+
+    fn reduce(&self, object: &K) -> K::Kept {
+        object.kept(&self.0.0.model.read())
+    }
+
+    fn apply(&self, kept: K::Kept) {
+        self.0.change(|model| K::set(model, kept));
+    }
+
+    fn delete(&self, kept: K::Kept) {
+        self.0.change(|model| K::remove(model, &kept));
+    }
+
+    fn replace(&self, all: Vec<K::Kept>) {
+        let kind = K::kind(&());
+        tracing::info!(%kind, count = all.len(), "listed");
+        self.0.change(|model| K::replace(model, all));
+    }
+
+    fn interrupted(&self, error: &watcher::Error) {
+        let kind = K::kind(&());
+        self.0.0.metrics.interrupted();
+        if not_served(error) {
+            // Without the definition of budgets there are none.
+            tracing::debug!(%kind, "not known to the API server");
+            self.0.change(|model| K::replace(model, Vec::new()));
+            return;
+        }
+        tracing::warn!(%error, %kind, "a watch was interrupted; taking it up again");
+    }
+}
+
+fn not_served(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status)) => status.code == 404,
+        _ => false,
+    }
+}

@@ -1,0 +1,69 @@
+//! Five thousand nodes: readable, searchable, and never in the user's way.
+
+use futures::stream::{self, StreamExt};
+use serde_json::Value;
+
+use crate::cluster::{A100, Cluster, T4};
+use crate::{LIGHT, Window};
+
+const NODES: usize = 5000;
+const AT_ONCE: usize = 16;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn five_thousand_nodes_are_searched_and_scrolled() {
+    let cluster = Cluster::start().await;
+    let add = |node: usize| {
+        let cluster = &cluster;
+        async move {
+            let name = format!("gpu-{node:04}");
+            let card = if node.is_multiple_of(4) { T4 } else { A100 };
+            cluster.add_node(&name, &[card; 8]).await;
+            if node.is_multiple_of(5) {
+                let pod = format!("p-{node}");
+                cluster.place("default", &pod, (&name, 0), (8192, 20)).await;
+            }
+        }
+    };
+    stream::iter(0..NODES)
+        .map(add)
+        .buffer_unordered(AT_ONCE)
+        .collect::<()>()
+        .await;
+    let window = Window::open(cluster.dashboard(), LIGHT);
+    let page = &window.page;
+    page.before_scripts(
+        "window.long = []; new PerformanceObserver((list) => window.long.push(...list.getEntries().map((task) => Math.round(task.duration)))).observe({type: 'longtask', buffered: true})",
+    )
+    .unwrap();
+    window.go("#/", "5,000 nodes");
+    window.go("#/nodes", "5,000 nodes");
+    let rows = "document.querySelectorAll('tbody tr').length";
+    let drawn = page.eval(rows).unwrap().as_u64().unwrap();
+    assert!(drawn < 100, "only what is in sight is in the page: {drawn}");
+    page.eval("document.querySelector('.tall').scrollTop = 1e9")
+        .unwrap();
+    page.wait("document.querySelector('tr[aria-rowindex=\"5001\"]') !== null")
+        .unwrap();
+    page.eval("document.getElementById('search').focus()")
+        .unwrap();
+    page.type_text("gpu-4321").unwrap();
+    page.wait_for_text("1 of 5,000 nodes").unwrap();
+    cluster
+        .place("default", "late", ("gpu-4321", 1), (40_960, 20))
+        .await;
+    page.wait("document.querySelector('tbody td.number')?.textContent === '1'")
+        .unwrap();
+    // How long they take depends on the machine: cargo xtask bench judges it on a quiet one.
+    let long = page.eval("window.long").unwrap();
+    let count = long.as_array().map_or(0, Vec::len);
+    let longest = long
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_u64)
+        .max();
+    println!(
+        "long tasks: {count}, the longest {} ms",
+        longest.unwrap_or(0)
+    );
+}

@@ -1,0 +1,122 @@
+//! Every view: what it shows, how it is used without a mouse, and that it is fit for everybody.
+
+use gpushare_browser::axe;
+use serde_json::json;
+
+use crate::cluster::{A100, Cluster};
+use crate::{DARK, LIGHT, Window, demo};
+
+/// Each view, and a text that only it has.
+pub(crate) const VIEWS: [(&str, &str); 6] = [
+    ("#/", "Packing over time"),
+    ("#/nodes", "24 nodes"),
+    ("#/nodes/a100-01", "NVIDIA A100-SXM4-80GB"),
+    ("#/pending", "What would help"),
+    ("#/pods/language/pretrain-0", "Why it waits"),
+    ("#/budgets", "even pace"),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_view_is_drawn_without_complaints_and_asks_nobody_else() {
+    let cluster = demo::cluster().await;
+    let window = Window::open(cluster.dashboard(), LIGHT);
+    for (place, text) in VIEWS {
+        window.go(place, text);
+    }
+    let own = format!("http://{}/", window.address);
+    let requests = window.page.requests();
+    assert!(requests.len() > 10, "{requests:?}");
+    let foreign: Vec<&String> = requests
+        .iter()
+        .filter(|url| !url.starts_with(&own))
+        .collect();
+    assert_eq!(foreign, Vec::<&String>::new());
+    let complaints: Vec<String> = window
+        .page
+        .complaints()
+        .into_iter()
+        // Asking whether one can log in is answered with no.
+        .filter(|complaint| !complaint.contains("/login"))
+        .collect();
+    assert_eq!(complaints, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_view_passes_the_accessibility_check_in_light_and_dark() {
+    let script = axe::script().unwrap();
+    let cluster = demo::cluster().await;
+    let address = cluster.dashboard();
+    for look in [LIGHT, DARK] {
+        let window = Window::open(address, look);
+        for (place, text) in VIEWS {
+            window.go(place, text);
+            let findings = axe::findings(&window.page, &script).unwrap();
+            assert_eq!(
+                findings,
+                Vec::<String>::new(),
+                "{place}, dark: {}",
+                look.dark
+            );
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dark_and_light_follow_what_the_user_prefers() {
+    let cluster = Cluster::start().await;
+    let address = cluster.dashboard();
+    let background = |look| {
+        let window = Window::open(address, look);
+        window.go("#/", "Cluster");
+        let color = "getComputedStyle(document.body).backgroundColor";
+        window.page.eval(color).unwrap()
+    };
+    assert_eq!(background(LIGHT), json!("rgb(244, 245, 248)"));
+    assert_eq!(background(DARK), json!("rgb(15, 18, 24)"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_is_found_and_opened_with_the_keyboard_alone() {
+    let cluster = demo::cluster().await;
+    let window = Window::open(cluster.dashboard(), LIGHT);
+    window.go("#/nodes", "24 nodes");
+    let page = &window.page;
+    page.press("/").unwrap();
+    page.wait("document.activeElement.id === 'search'").unwrap();
+    page.type_text("l40s-03").unwrap();
+    page.wait_for_text("1 of 24 nodes").unwrap();
+    let on_link = "document.activeElement.textContent === 'l40s-03'";
+    for _ in 0..6 {
+        page.press("Tab").unwrap();
+        if page.eval(on_link).unwrap() == json!(true) {
+            break;
+        }
+    }
+    page.wait(on_link).unwrap();
+    page.press("Enter").unwrap();
+    page.wait("document.querySelector('h1').textContent === 'l40s-03'")
+        .unwrap();
+    page.wait_for_text("unhealthy").unwrap();
+    // The new view is where the keyboard goes on.
+    page.wait("document.activeElement.id === 'main'").unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cards_and_bars_say_in_words_what_they_show() {
+    let cluster = Cluster::start().await;
+    cluster.add_node("gpu-a", &[A100]).await;
+    cluster
+        .place("default", "train", ("gpu-a", 0), (20_480, 30))
+        .await;
+    let window = Window::open(cluster.dashboard(), LIGHT);
+    window.go("#/nodes/gpu-a", "default/train");
+    let labels =
+        "[...document.querySelectorAll('.stack')].map((bar) => bar.getAttribute('aria-label'))";
+    assert_eq!(
+        window.page.eval(labels).unwrap(),
+        json!(["Memory: 20 GiB of 80 GiB", "Compute: 30 of 100 %"])
+    );
+    let width = "document.querySelector('.part').getBoundingClientRect().width / document.querySelector('.stack').getBoundingClientRect().width";
+    let part = window.page.eval(width).unwrap().as_f64().unwrap();
+    assert!((part - 0.25).abs() < 0.01, "{part}");
+}

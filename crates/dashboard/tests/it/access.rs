@@ -1,0 +1,187 @@
+//! Who may look.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, Response};
+use gpushare_core::gpu;
+use gpushare_daemon::Tasks;
+use gpushare_dashboard::access::Access;
+use gpushare_dashboard::{Config, StartError, start};
+use kube::Client;
+use serde_json::{Value, json};
+use tower::service_fn;
+
+use crate::cluster::Cluster;
+use crate::http::ask;
+
+/// An API server that knows the tokens `viewer` and `stranger`, and counts how often it is asked.
+fn reviews(asked: Arc<AtomicUsize>) -> Client {
+    let answer = move |request: Request<kube::client::Body>| {
+        let asked = asked.clone();
+        async move {
+            asked.fetch_add(1, Ordering::SeqCst);
+            let path = request.uri().path().to_owned();
+            let body = to_bytes(Body::new(request.into_body()), 1 << 20)
+                .await
+                .unwrap();
+            let mut review: Value = serde_json::from_slice(&body).unwrap();
+            review["status"] = match path.as_str() {
+                "/apis/authentication.k8s.io/v1/tokenreviews" => {
+                    let token = review["spec"]["token"].clone();
+                    let known = token == "viewer" || token == "stranger";
+                    json!({"authenticated": known, "user": {"username": token, "groups": ["g"]}})
+                }
+                "/apis/authorization.k8s.io/v1/subjectaccessreviews" => {
+                    let spec = &review["spec"];
+                    assert_eq!(spec["groups"], json!(["g"]));
+                    assert_eq!(spec["resourceAttributes"]["resource"], "pods");
+                    assert_eq!(spec["resourceAttributes"]["verb"], "list");
+                    json!({"allowed": spec["user"] == "viewer"})
+                }
+                other => panic!("asked for {other}"),
+            };
+            Ok::<_, Infallible>(Response::new(Body::from(review.to_string())))
+        }
+    };
+    Client::new(service_fn(answer), "default")
+}
+
+async fn dashboard() -> (Cluster, SocketAddr, Arc<AtomicUsize>) {
+    let cluster = Cluster::start().await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let access = Access::tokens(reviews(asked.clone()));
+    let address = cluster.dashboard_for(access);
+    (cluster, address, asked)
+}
+
+fn bearer(token: &str) -> (&'static str, String) {
+    ("Authorization", format!("Bearer {token}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_token_there_is_nothing_to_see_but_the_login_page() {
+    let (_cluster, dashboard, _) = dashboard().await;
+    for path in [
+        "/api/snapshot",
+        "/api/stream",
+        "/api/nodes/a",
+        "/api/pods/a/b",
+        "/",
+    ] {
+        let answer = ask(dashboard, &format!("GET {path}"), &[]).await;
+        assert_eq!(answer.status, 401, "{path}");
+    }
+    let browser = [("Accept", "text/html,*/*")];
+    let answer = ask(dashboard, "GET /", &browser).await;
+    assert_eq!(
+        (answer.status, answer.header("location")),
+        (303, Some("/login"))
+    );
+    assert_eq!(ask(dashboard, "GET /login", &[]).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_of_somebody_who_may_list_pods_is_enough_and_is_remembered() {
+    let (_cluster, dashboard, asked) = dashboard().await;
+    let (name, token) = bearer("viewer");
+    for _ in 0..5 {
+        let answer = ask(dashboard, "GET /api/nodes/none", &[(name, &token)]).await;
+        assert_eq!(answer.status, 404);
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unknown_tokens_and_users_without_the_right_are_told_what_to_do() {
+    let (_cluster, dashboard, _) = dashboard().await;
+    let cases = [
+        ("forged", 401, "does not know this token"),
+        (
+            "stranger",
+            403,
+            "stranger may not list pods in all namespaces",
+        ),
+    ];
+    for (token, status, said) in cases {
+        let (name, value) = bearer(token);
+        for request in ["GET /api/snapshot", "POST /login"] {
+            let answer = ask(dashboard, request, &[(name, &value)]).await;
+            assert_eq!(answer.status, status, "{request}");
+            assert!(answer.body.contains(said), "{}", answer.body);
+            assert_eq!(answer.header("set-cookie"), None);
+        }
+    }
+    let answer = ask(
+        dashboard,
+        "GET /api/snapshot",
+        &[("Authorization", "Basic eA==")],
+    )
+    .await;
+    assert_eq!(answer.status, 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_lasts_until_it_is_ended() {
+    let (_cluster, dashboard, _) = dashboard().await;
+    let (name, token) = bearer("viewer");
+    let answer = ask(dashboard, "POST /login", &[(name, &token)]).await;
+    assert_eq!(answer.status, 204);
+    let cookie = answer.header("set-cookie").unwrap();
+    assert!(
+        cookie.contains("Secure; HttpOnly; SameSite=Strict"),
+        "{cookie}"
+    );
+    let session = [("Cookie", cookie.split(';').next().unwrap())];
+    assert_eq!(ask(dashboard, "GET /", &session).await.status, 200);
+    assert_eq!(ask(dashboard, "POST /logout", &session).await.status, 204);
+    assert_eq!(ask(dashboard, "GET /", &session).await.status, 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_sites_name_for_this_machine_is_refused_where_nobody_logs_in() {
+    let cluster = Cluster::start().await;
+    let dashboard = cluster.dashboard();
+    for host in [
+        "evil.example",
+        "evil.example:80",
+        "127.0.0.1.evil.example",
+        "",
+    ] {
+        let answer = ask(dashboard, "GET /", &[("Host", host)]).await;
+        assert!(
+            matches!(answer.status, 400 | 421),
+            "{host}: {}",
+            answer.status
+        );
+        assert!(!answer.body.contains("<html"), "{host}");
+    }
+    for host in ["localhost:1234", "127.0.0.1", "[::1]:80"] {
+        let answer = ask(dashboard, "GET /", &[("Host", host)]).await;
+        assert_eq!(answer.status, 200, "{host}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_let_in_unasked_or_in_the_clear_on_an_open_address() {
+    let cluster = Cluster::start().await;
+    let all = SocketAddr::from(([0, 0, 0, 0], 0));
+    let started = |access| {
+        let config = Config {
+            listen: all,
+            admin_listen: None,
+            tls: None,
+            access,
+            dialects: gpu::dialects(gpu::AliyunUnit::GiB),
+            sample_every: std::time::Duration::from_secs(10),
+        };
+        start(&cluster.client, config, &Tasks::new())
+    };
+    let refused = started(Access::Open).unwrap_err();
+    assert!(matches!(refused, StartError::OpenToAll(_)), "{refused}");
+    let refused = started(Access::tokens(cluster.client.clone())).unwrap_err();
+    assert!(matches!(refused, StartError::Plain(_)), "{refused}");
+}

@@ -1,0 +1,213 @@
+//! A cluster to look at: the embedded API server, and a dashboard of it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use gpushare_apiserver::{Habits, NameRule, Resource, Server, Subresource};
+use gpushare_core::record::Record;
+use gpushare_core::{Amounts, Card, CardId, NodeName, Placement, PodUid, gpu, inventory, names};
+use gpushare_daemon::Tasks;
+use gpushare_dashboard::access::Access;
+use gpushare_dashboard::{Config, start};
+use gpushare_kube::convert::PodFacts;
+use gpushare_kube::gpu_budget::GpuBudget;
+use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
+use kube::Client;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+pub(crate) struct Cluster {
+    pub(crate) client: Client,
+    tasks: Tasks,
+    _server: Server,
+}
+
+/// Memory in MiB and compute in percent.
+pub(crate) type Size = (u64, u64);
+
+pub(crate) const A100: (&str, u64) = ("NVIDIA A100-SXM4-80GB", 81_920);
+pub(crate) const T4: (&str, u64) = ("Tesla T4", 15_360);
+
+impl Cluster {
+    pub(crate) async fn start() -> Self {
+        let habits = Habits {
+            unconditional_update: true,
+            create_on_update: false,
+            returns_deleted: false,
+            generation: true,
+            resets_status_on_create: true,
+        };
+        let budgets = Resource {
+            group: "gpushare.io",
+            version: "v1alpha1",
+            plural: "gpubudgets",
+            singular: "gpubudget",
+            kind: "GpuBudget",
+            namespaced: false,
+            short_names: &[],
+            categories: &[],
+            subresources: &[Subresource::Status],
+            selectable: &[],
+            names: NameRule::Subdomain,
+            habits,
+        };
+        let builder = Server::builder().resource(budgets);
+        let server = builder.start().await.unwrap();
+        Self {
+            client: server.client(),
+            tasks: Tasks::new(),
+            _server: server,
+        }
+    }
+
+    /// A dashboard of this cluster that everybody here may look at.
+    pub(crate) fn dashboard(&self) -> SocketAddr {
+        self.dashboard_for(Access::Open)
+    }
+
+    pub(crate) fn dashboard_for(&self, access: Access) -> SocketAddr {
+        let config = Config {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            admin_listen: None,
+            tls: None,
+            access,
+            dialects: gpu::dialects(gpu::AliyunUnit::GiB),
+            sample_every: Duration::from_secs(1),
+        };
+        start(&self.client, config, &self.tasks).unwrap()
+    }
+
+    pub(crate) async fn add_node(&self, name: &str, cards: &[(&str, u64)]) {
+        self.add_node_with_sick(name, cards, None).await;
+    }
+
+    /// As [`Self::add_node`], with one card that does not work.
+    pub(crate) async fn add_node_with_sick(
+        &self,
+        name: &str,
+        cards: &[(&str, u64)],
+        sick: Option<u32>,
+    ) {
+        let inventory: Vec<Card> = (0..)
+            .zip(cards)
+            .map(|(index, (model, memory))| Card {
+                id: CardId::new(card_id(name, index)),
+                class: gpu::CLASS.into(),
+                index,
+                model: (*model).into(),
+                capacity: Amounts::of(gpu::MEMORY, *memory).with(gpu::CORE, gpu::WHOLE_CORE),
+                healthy: Some(index) != sick,
+            })
+            .collect();
+        let published = inventory::encode(&gpu::classes(), &inventory);
+        let node = json!({"metadata": {"name": name, "annotations": {names::CARDS: published}}});
+        let api: Api<Node> = Api::all(self.client.clone());
+        let node = serde_json::from_value(node).unwrap();
+        api.create(&PostParams::default(), &node).await.unwrap();
+    }
+
+    pub(crate) async fn add_namespace(&self, name: &str, labels: &Value) {
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        let namespace = json!({"metadata": {"name": name, "labels": labels}});
+        let namespace = serde_json::from_value(namespace).unwrap();
+        api.create(&PostParams::default(), &namespace)
+            .await
+            .unwrap();
+    }
+
+    /// A pod that waits.
+    pub(crate) async fn add_pod(&self, namespace: &str, name: &str, size: Size) -> PodUid {
+        self.create(&pod(namespace, name, size, None)).await
+    }
+
+    /// A running pod with the record that the extender would write.
+    pub(crate) async fn place(&self, namespace: &str, name: &str, on: (&str, u32), size: Size) {
+        let (node, card) = on;
+        let pod = pod(namespace, name, size, Some(node));
+        let uid = self.create(&pod).await;
+        let dialects = gpu::dialects(gpu::AliyunUnit::GiB);
+        let facts = PodFacts::new(&serde_json::from_value(pod).unwrap(), &dialects);
+        let ask = facts.ask.unwrap().unwrap();
+        let placement = Placement::on_one_card(&ask, &CardId::new(card_id(node, card)));
+        let record = Record::new(uid, NodeName::new(node), &dialects.classes, &placement);
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let annotations = json!({names::ALLOCATION: record.encode()});
+        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+        api.patch(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+
+    async fn create(&self, pod: &Value) -> PodUid {
+        let namespace = pod["metadata"]["namespace"].as_str().unwrap();
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let object = serde_json::from_value(pod.clone()).unwrap();
+        let created = api.create(&PostParams::default(), &object).await.unwrap();
+        if pod["spec"].get("nodeName").is_some() {
+            let running = Patch::Merge(json!({"status": {"phase": "Running"}}));
+            let name = pod["metadata"]["name"].as_str().unwrap();
+            api.patch_status(name, &PatchParams::default(), &running)
+                .await
+                .unwrap();
+        }
+        PodUid::new(created.metadata.uid.unwrap())
+    }
+
+    pub(crate) async fn remove_pod(&self, namespace: &str, name: &str) {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let now = DeleteParams::default().grace_period(0);
+        api.delete(name, &now).await.unwrap();
+    }
+
+    pub(crate) async fn add_budget(&self, name: &str, spec: &Value, status: &Value) {
+        let api: Api<GpuBudget> = Api::all(self.client.clone());
+        let budget = json!({
+            "apiVersion": "gpushare.io/v1alpha1", "kind": "GpuBudget",
+            "metadata": {"name": name}, "spec": spec
+        });
+        let budget = serde_json::from_value(budget).unwrap();
+        api.create(&PostParams::default(), &budget).await.unwrap();
+        let patch = Patch::Merge(json!({"status": status}));
+        api.patch_status(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+
+    pub(crate) async fn say(&self, namespace: &str, pod: &str, uid: &PodUid, message: &str) {
+        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
+        let event = json!({
+            "metadata": {"name": format!("{pod}.1"), "namespace": namespace},
+            "involvedObject": {"kind": "Pod", "name": pod, "namespace": namespace, "uid": uid},
+            "reason": "FailedScheduling", "message": message, "type": "Warning",
+            "firstTimestamp": "2026-11-16T09:00:00Z", "lastTimestamp": "2026-11-16T09:00:00Z",
+        });
+        let event = serde_json::from_value(event).unwrap();
+        api.create(&PostParams::default(), &event).await.unwrap();
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.tasks.shutdown().cancel();
+    }
+}
+
+pub(crate) fn card_id(node: &str, index: u32) -> String {
+    format!("GPU-{node}-{index}")
+}
+
+fn pod(namespace: &str, name: &str, (memory, core): Size, node: Option<&str>) -> Value {
+    let limits = json!({
+        "gpushare.io/gpu": "1",
+        "gpushare.io/gpu-mem": memory.to_string(),
+        "gpushare.io/gpu-core": core.to_string(),
+    });
+    let mut pod = json!({
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"containers": [{"name": "main", "image": "x", "resources": {"limits": limits}}]},
+    });
+    if let Some(node) = node {
+        pod["spec"]["nodeName"] = node.into();
+    }
+    pod
+}

@@ -1,0 +1,153 @@
+//! What is served to everybody: the page, its files, and what the page reads.
+
+use serde_json::json;
+
+use crate::cluster::{A100, Cluster, T4};
+use crate::http::{ask, snapshot_with, when_ready};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_answer_forbids_foreign_and_inline_code() {
+    let cluster = Cluster::start().await;
+    let dashboard = cluster.dashboard();
+    for request in [
+        "GET /",
+        "GET /assets/main.js",
+        "GET /api/snapshot",
+        "GET /x",
+    ] {
+        let answer = ask(dashboard, request, &[]).await;
+        let policy = answer.header("content-security-policy").unwrap();
+        assert!(policy.contains("default-src 'none'"), "{request}: {policy}");
+        assert!(!policy.contains("unsafe"), "{request}: {policy}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_names_only_files_that_are_served_and_has_nothing_inline() {
+    let cluster = Cluster::start().await;
+    let dashboard = cluster.dashboard();
+    let page = ask(dashboard, "GET /", &[]).await;
+    assert_eq!(page.status, 200);
+    assert!(!page.body.contains("style=") && !page.body.contains("<style"));
+    let scripts = page.body.matches("<script").count();
+    assert_eq!(
+        scripts,
+        page.body.matches("<script type=\"module\" src=").count()
+    );
+    let named = |text: &str, before: &str| -> Vec<String> {
+        let rest = text.split(before).skip(1);
+        rest.map(|rest| rest.split('"').next().unwrap().to_owned())
+            .collect()
+    };
+    let main = ask(dashboard, "GET /assets/main.js", &[]).await;
+    let mut files = named(&page.body, "\"/assets/");
+    files.extend(named(&main.body, "from \"./"));
+    assert!(files.len() > 8, "{files:?}");
+    for file in files {
+        let answer = ask(dashboard, &format!("GET /assets/{file}"), &[]).await;
+        assert_eq!(answer.status, 200, "{file}");
+        assert!(!answer.body.contains("innerHTML"), "{file}");
+        assert!(!answer.body.contains("https://"), "{file}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_the_browser_has_is_not_sent_again() {
+    let cluster = Cluster::start().await;
+    let dashboard = cluster.dashboard();
+    let first = ask(dashboard, "GET /assets/style.css", &[]).await;
+    let version = first.header("etag").unwrap();
+    let again = ask(
+        dashboard,
+        "GET /assets/style.css",
+        &[("If-None-Match", version)],
+    )
+    .await;
+    assert_eq!((again.status, again.body.as_str()), (304, ""));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_can_be_changed() {
+    let cluster = Cluster::start().await;
+    let dashboard = cluster.dashboard();
+    for method in ["POST", "PUT", "PATCH", "DELETE"] {
+        for path in ["/", "/api/snapshot", "/api/nodes/a"] {
+            let answer = ask(dashboard, &format!("{method} {path}"), &[]).await;
+            assert_eq!(answer.status, 405, "{method} {path}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_shows_its_cards_and_the_pods_on_them() {
+    let cluster = Cluster::start().await;
+    cluster.add_node("gpu-a", &[A100, T4]).await;
+    cluster
+        .place("default", "train", ("gpu-a", 0), (20_480, 30))
+        .await;
+    cluster
+        .place("default", "serve", ("gpu-a", 0), (10_240, 20))
+        .await;
+    let dashboard = cluster.dashboard();
+    let snapshot = snapshot_with(dashboard, |snapshot| snapshot["overview"]["pods"] == 2).await;
+    let row = &snapshot["nodes"][0];
+    assert_eq!(row["memory"], json!({"used": 30_720, "size": 97_280}));
+    assert_eq!(row["full"], json!([50, 0]));
+    assert_eq!(row["models"], json!([A100.0, T4.0]));
+    let node = when_ready(dashboard, "/api/nodes/gpu-a").await.json();
+    let card = &node["devices"][0];
+    assert_eq!(card["used"], json!({"memory": 30_720, "core": 50}));
+    let names: Vec<&str> = card["pods"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|pod| pod["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["serve", "train"]);
+    assert_eq!(when_ready(dashboard, "/api/nodes/none").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_waits_shows_the_reason_what_would_help_and_what_the_scheduler_said() {
+    let cluster = Cluster::start().await;
+    cluster.add_node("gpu-a", &[T4]).await;
+    let uid = cluster.add_pod("default", "large", (40_000, 10)).await;
+    let said = "0/1 nodes are available: <b>none</b>";
+    cluster.say("default", "large", &uid, said).await;
+    let dashboard = cluster.dashboard();
+    let snapshot = snapshot_with(dashboard, |snapshot| snapshot["overview"]["pending"] == 1).await;
+    let row = &snapshot["pending"][0];
+    assert_eq!(row["state"], "waiting");
+    assert_eq!(
+        row["asks"],
+        "1 card with 40000 MiB of memory and 10 % of core"
+    );
+    assert!(row["reason"].as_str().unwrap().contains("1 node"), "{row}");
+    assert!(!row["help"].as_array().unwrap().is_empty(), "{row}");
+    let pod = when_ready(dashboard, "/api/pods/default/large")
+        .await
+        .json();
+    assert_eq!(pod["pod"]["report"]["groups"][0]["kind"], "too-small");
+    assert_eq!(pod["events"][0]["message"], said);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn budgets_show_who_pays_and_what_is_left() {
+    let cluster = Cluster::start().await;
+    cluster
+        .add_namespace("vision", &json!({"gpushare.io/team": "vision"}))
+        .await;
+    let spec = json!({"amount": "100h", "namespaces": {"team": "vision"}});
+    let status = json!({"usedSeconds": 90_000, "heldSeconds": 0, "remainingSeconds": 270_000, "exhausted": false});
+    cluster.add_budget("vision", &spec, &status).await;
+    let dashboard = cluster.dashboard();
+    let snapshot = snapshot_with(dashboard, |snapshot| {
+        !snapshot["budgets"][0]["status"].is_null()
+    })
+    .await;
+    let row = &snapshot["budgets"][0];
+    assert_eq!(row["namespaces"], json!(["vision"]));
+    assert_eq!(row["status"]["remainingSeconds"], 270_000);
+    assert_eq!(row["points"][0][1], 270_000);
+}
