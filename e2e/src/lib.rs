@@ -22,6 +22,7 @@ pub mod replicas;
 pub mod rng;
 pub mod setup;
 pub mod standing;
+pub mod teller;
 pub mod wait;
 pub mod world;
 

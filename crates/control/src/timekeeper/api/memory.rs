@@ -94,7 +94,10 @@ impl Books for Timekeeper {
             let outcomes = Timekeeper::record(self, vec![change]).await;
             let outcomes = outcomes.map_err(|error| match error {
                 RecordError::Store(error) => NotRecorded::Store(error),
-                other => NotRecorded::NotTheWriter(other.to_string()),
+                RecordError::NotLeading(error) => {
+                    NotRecorded::NotTheWriter(format!("{error}: try again"))
+                }
+                RecordError::TooEarly => NotRecorded::NotTheWriter(error.to_string()),
             })?;
             let outcome = outcomes.first().copied();
             outcome.ok_or_else(|| NotRecorded::NotTheWriter("nothing was written".to_owned()))

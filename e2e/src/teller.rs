@@ -1,0 +1,339 @@
+//! A real cluster with a timekeeper whose ledger knows what two teams used, and people with rights: who may ask its API
+//! for what is decided by the real API server.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use axum::http::{Request, StatusCode, header};
+use gpushare_core::PodUid;
+use gpushare_rig::{Options, Rig};
+use gpushare_timekeeper::Seconds;
+use gpushare_timekeeper::journal::Leg;
+use gpushare_timekeeper::meter::Charge;
+use gpushare_timekeeper::money::Rate;
+use gpushare_timekeeper::period::{Calendar, Schedule};
+use gpushare_timekeeper::store::sqlite::Sqlite;
+use gpushare_timekeeper::store::{Batch, Change, Ledger, Settlement};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::process::Process;
+use crate::world::{binary, deploy, kubeconfigs};
+use crate::{http, wait};
+
+const ACCOUNT: &str = "gpushare-timekeeper";
+const LOG: &str = "gpushare-timekeeper.log";
+const ADDRESS: &str = "https://localhost:12352";
+const ADMIN: &str = "127.0.0.1:12353";
+pub const OWN: &str = "team-own";
+pub const OTHER: &str = "team-other";
+/// A budget from which nobody pays.
+pub const SPARE: &str = "team-spare";
+/// What the ledger has of each team: a pod that held half a card.
+pub const HELD: Seconds = 600;
+
+#[derive(Debug)]
+pub struct Teller {
+    _timekeeper: Process,
+    pub rig: Rig,
+    directory: TempDir,
+    /// The month in which the pods ran.
+    pub month: String,
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub enum Who {
+    /// An editor of the own namespace, with a token for the API server.
+    Tenant,
+    /// A pod of the own namespace, with a token for the timekeeper alone.
+    Pod,
+    /// Whoever manages budgets.
+    Chief,
+}
+
+#[derive(Debug)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub body: String,
+}
+
+impl Answer {
+    pub fn good(&self) -> Value {
+        assert!(self.status.is_success(), "{self:?}");
+        serde_json::from_str(&self.body).expect("JSON")
+    }
+
+    pub fn refused(&self, code: u16) -> String {
+        assert_eq!(self.status, code, "{self:?}");
+        let problem: Value = serde_json::from_str(&self.body).expect("JSON");
+        problem["message"].as_str().expect("a message").to_owned()
+    }
+}
+
+impl Teller {
+    pub fn start() -> Self {
+        let rig = Rig::start(Options::default()).expect("the rig starts");
+        let files = [
+            "rbac.yaml",
+            "crd.yaml",
+            "timekeeper.yaml",
+            "budget-access.yaml",
+        ];
+        for file in files {
+            let text = fs::read_to_string(deploy(file)).expect("readable");
+            rig.apply(&text)
+                .unwrap_or_else(|error| panic!("{file}: {error:#}"));
+        }
+        // No image of the Deployment is here; a process of the test serves.
+        let scale = [
+            "scale",
+            "deployment",
+            ACCOUNT,
+            "--replicas=0",
+            "--namespace=gpushare-system",
+        ];
+        rig.kubectl(&scale).expect("scaled");
+        wait::until("the API server serves budgets", || {
+            rig.kubectl(&["get", "gpubudgets"])
+        });
+        people(&rig);
+        let directory = tempfile::tempdir().expect("a directory");
+        kubeconfigs(&rig, directory.path(), &[ACCOUNT]).expect("kubeconfigs");
+        let month = tokio::runtime::Runtime::new()
+            .expect("a runtime")
+            .block_on(seed(&directory));
+        let teller = Self {
+            _timekeeper: timekeeper(&rig, &directory),
+            rig,
+            directory,
+            month,
+        };
+        teller.wait_until_charged();
+        teller
+    }
+
+    fn wait_until_charged(&self) {
+        wait::until("the timekeeper to be ready", || {
+            let answer = self.rig.run(|| async { http::get(ADMIN, "/readyz").await });
+            match answer {
+                Ok(answer) if answer.status == 200 => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        });
+        // It leads and has charged everything.
+        for budget in [OWN, OTHER] {
+            let path = "--output=jsonpath={.status.remainingSeconds}";
+            wait::until("the timekeeper to say how budgets stand", || {
+                let said = self.rig.kubectl(&["get", "gpubudget", budget, path]);
+                let said = said.map_err(|error| error.to_string())?;
+                if said.is_empty() { Err(said) } else { Ok(()) }
+            });
+        }
+    }
+
+    /// What the timekeeper has logged.
+    pub fn logged(&self) -> String {
+        fs::read_to_string(self.log()).expect("readable")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.rig.logs().join(LOG)
+    }
+
+    pub fn token(&self, who: Who) -> String {
+        match who {
+            Who::Tenant => self.token_of(OWN, "tenant", &[]),
+            Who::Pod => self.token_of(OWN, "default", &["--audience=gpushare-timekeeper"]),
+            Who::Chief => self.token_of("gpushare-system", "chief", &[]),
+        }
+    }
+
+    pub fn token_of(&self, namespace: &str, account: &str, flags: &[&str]) -> String {
+        let namespace = format!("--namespace={namespace}");
+        let create = ["create", "token", account, &namespace];
+        let token = self
+            .rig
+            .kubectl(&[&create[..], flags].concat())
+            .expect("a token");
+        token.trim().to_owned()
+    }
+
+    pub fn get(&self, token: &str, path: &str) -> Answer {
+        self.send(token, Request::get(path), "")
+    }
+
+    pub fn post(&self, token: &str, path: &str, body: &Value) -> Answer {
+        self.send(token, Request::post(path), &body.to_string())
+    }
+
+    /// Over TLS, by the certificate that was published.
+    fn send(&self, token: &str, request: axum::http::request::Builder, body: &str) -> Answer {
+        let request = request
+            .header(header::AUTHORIZATION, format!("Bearer {token}"))
+            .body(Body::from(body.as_bytes().to_vec()))
+            .expect("a request");
+        self.rig.run(|| async {
+            let mut config = Config::new(ADDRESS.parse().expect("an address"));
+            config.root_cert_file = Some(self.certificate());
+            config.default_retry = false;
+            let client = Client::try_from(config).expect("a client");
+            let response = client.send(request).await.expect("the timekeeper answers");
+            let status = response.status();
+            let body = response
+                .into_body()
+                .collect()
+                .await
+                .expect("a body")
+                .to_bytes();
+            Answer {
+                status,
+                body: String::from_utf8(body.to_vec()).expect("text"),
+            }
+        })
+    }
+
+    /// The plugin, as the administrator unless its arguments say otherwise.
+    pub fn plugin(&self, arguments: &[&str]) -> Command {
+        let mut command = self.rig.net(binary("kubectl-gpushare"));
+        command
+            .arg("budget")
+            .args(arguments)
+            .env("GPUSHARE_TIMEKEEPER", ADDRESS);
+        command
+    }
+
+    fn certificate(&self) -> PathBuf {
+        self.directory.path().join("tls.crt")
+    }
+}
+
+fn timekeeper(rig: &Rig, directory: &TempDir) -> Process {
+    let path = |name: &str| directory.path().join(name);
+    let issued =
+        rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    fs::write(path("tls.crt"), issued.cert.pem()).expect("written");
+    fs::write(path("tls.key"), issued.signing_key.serialize_pem()).expect("written");
+    let authority = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "gpushare-timekeeper-ca", "namespace": "gpushare-system"},
+        "data": {"ca.crt": issued.cert.pem()},
+    });
+    rig.apply(&authority.to_string()).expect("applied");
+    // In the rig's own pid namespace, so that it ends with the rig.
+    let mut command = rig.inside(binary("gpushare-control"));
+    command
+        .args([
+            "timekeeper",
+            "--log-format",
+            "json",
+            "--listen",
+            "127.0.0.1:12352",
+            "--admin-listen",
+            ADMIN,
+        ])
+        .arg("--tls-cert")
+        .arg(path("tls.crt"))
+        .arg("--tls-key")
+        .arg(path("tls.key"))
+        .arg("--database")
+        .arg(path("ledger.db"))
+        .arg("--kubeconfig")
+        .arg(path(&format!("{ACCOUNT}.kubeconfig")));
+    let log = rig.logs().join(LOG);
+    Process::start("timekeeper", command, &log)
+}
+
+/// Two teams with a budget each, and who may what, by the roles of `deploy/`.
+fn people(rig: &Rig) {
+    let object = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
+    let account = |namespace: &str, name: &str| {
+        let mut account = object("ServiceAccount", name);
+        account["metadata"]["namespace"] = json!(namespace);
+        account
+    };
+    let budget = |name: &str| {
+        json!({
+            "apiVersion": "gpushare.io/v1alpha1", "kind": "GpuBudget", "metadata": {"name": name},
+            "spec": {"amount": "20h", "namespaces": {"names": [name]}},
+        })
+    };
+    let items = json!([
+        object("Namespace", OWN),
+        object("Namespace", OTHER),
+        object("Namespace", "team-free"),
+        account(OWN, "tenant"),
+        account(OWN, "revoked"),
+        account("gpushare-system", "chief"),
+        budget(OWN),
+        budget(OTHER),
+        budget(SPARE),
+    ]);
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    rig.apply(&list.to_string()).expect("applied");
+    let tenant = format!("--serviceaccount={OWN}:tenant");
+    let own = format!("--namespace={OWN}");
+    let edit = [
+        "create",
+        "rolebinding",
+        "tenant",
+        "--clusterrole=edit",
+        &tenant,
+        &own,
+    ];
+    rig.kubectl(&edit).expect("bound");
+    let manage = [
+        "create",
+        "clusterrolebinding",
+        "chief",
+        "--clusterrole=gpushare-budget-manager",
+        "--serviceaccount=gpushare-system:chief",
+    ];
+    rig.kubectl(&manage).expect("bound");
+    let default = ["get", "serviceaccount", "default", &own];
+    wait::until("the default account", || rig.kubectl(&default));
+}
+
+/// Writes what each team used early in this month, and answers which month that is.
+async fn seed(directory: &TempDir) -> String {
+    let now = jiff::Timestamp::now();
+    let month = Schedule::calendar(Calendar::Month, "UTC").expect("a calendar");
+    let start = month.slot(now.as_second()).expect("a month").start;
+    let ledger =
+        Ledger::new(Sqlite::open(&directory.path().join("ledger.db")).expect("the ledger opens"));
+    let epoch = ledger.take_over("the test").await.expect("a term");
+    let mut changes = Vec::new();
+    for team in [OWN, OTHER] {
+        let pod = PodUid::new(format!("uid-{team}"));
+        changes.push(Change::Charge(Charge {
+            pod: pod.clone(),
+            namespace: team.to_owned(),
+            name: format!("pod-of-{team}"),
+            from: start,
+            to: start + HELD,
+            rate: Rate::from_micros(500_000),
+            formula: "max/1".to_owned(),
+            legs: vec![Leg {
+                budget: team.to_owned(),
+                slot: start,
+            }],
+        }));
+        changes.push(Change::Settle(Settlement {
+            pod,
+            namespace: team.to_owned(),
+            name: format!("pod-of-{team}"),
+            end: start + HELD,
+        }));
+    }
+    let batch = Batch {
+        epoch,
+        now: start + HELD,
+        changes,
+    };
+    ledger.record(batch).await.expect("written");
+    now.strftime("%Y-%m").to_string()
+}
