@@ -151,6 +151,23 @@ impl Paper {
         command.args(args).output().expect("the plugin starts")
     }
 
+    /// What stock kubectl offers to follow after these words, with our programs on its PATH.
+    pub fn completed(&self, words: &[&str]) -> String {
+        let mut command = self.rig.net("kubectl");
+        let own = binary("kubectl_complete-gpushare");
+        let directory = own.parent().expect("a directory").display().to_string();
+        let path = command
+            .get_envs()
+            .find(|(name, _)| *name == "PATH")
+            .and_then(|(_, value)| value)
+            .map(|value| value.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        command.env("PATH", format!("{directory}:{path}"));
+        let output = command.arg("__complete").args(words).output();
+        let output = output.expect("kubectl starts");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
     pub fn assert_alive(&mut self) {
         self.extender.assert_alive();
     }

@@ -55,6 +55,7 @@ pub const TARGETS: &[Target] = &[
     target("devices", targets::devices::check),
     target("lease", targets::lease::check),
     target("manifest", targets::manifest::check),
+    target("certificate", targets::certificate::check),
     target("standing", targets::standing::check),
 ];
 

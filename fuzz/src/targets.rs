@@ -3,6 +3,7 @@
 pub(crate) mod admission;
 pub(crate) mod bind;
 pub(crate) mod budget;
+pub(crate) mod certificate;
 pub(crate) mod checkpoint;
 pub(crate) mod claim;
 pub(crate) mod devices;

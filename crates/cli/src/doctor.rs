@@ -2,7 +2,6 @@
 //!
 //! Each module looks at one part; what a part means is decided there alone.
 
-mod certificate;
 mod check;
 mod extender;
 mod nodes;

@@ -1,6 +1,8 @@
 //! What the API server believes of a webhook: the `caBundle` in its configuration. Nothing else of a
 //! configuration is ever written.
 
+pub mod certificate;
+
 use std::fmt::Debug;
 
 use k8s_openapi::ByteString;

@@ -14,7 +14,8 @@ mod cases;
 use std::collections::BTreeSet;
 
 use carry_out::Stage;
-use e2e::paper::Paper;
+use e2e::paper::{Paper, PaperNode};
+use serde_json::Value;
 
 /// As many as were promised.
 const AT_LEAST: usize = 20;
@@ -54,4 +55,58 @@ fn every_proposed_change_lets_the_pod_be_scheduled() {
         "{} cases, {carried_out} proposals carried out, {by_hand} steps in them by hand",
         cases.len()
     );
+}
+
+#[test]
+fn doctor_reads_a_real_installation() {
+    let paper = Paper::start();
+    paper.set_node(&PaperNode::new("a", &[16384]));
+    let output = paper.plugin(&["doctor", "--output", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let status = |name: &str| {
+        let checks = report["checks"].as_array().unwrap();
+        let check = checks.iter().find(|check| check["name"] == name);
+        check.unwrap()["status"].clone()
+    };
+    // What there is, and what this cluster does without.
+    for name in [
+        "API server",
+        "your rights",
+        "node agents",
+        "device plugin",
+        "totals",
+        "cards",
+        "predecessors",
+        "kube-scheduler",
+        "admission policies",
+    ] {
+        assert_eq!(status(name), "ok", "{name}: {report:#}");
+    }
+    for name in ["extender's lease", "GpuBudget", "webhook"] {
+        assert_eq!(status(name), "warn", "{name}: {report:#}");
+    }
+    assert!(output.status.success(), "{report:#}");
+    let broken = [
+        "delete",
+        "validatingadmissionpolicybinding",
+        "gpushare-allocation-records",
+    ];
+    paper.kubectl(&broken).unwrap();
+    let output = paper.plugin(&["doctor"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("not there or not bound: gpushare-allocation-records"),
+        "{text}"
+    );
+}
+
+#[test]
+fn kubectl_completes_what_the_plugin_knows() {
+    let paper = Paper::start();
+    paper.set_node(&PaperNode::new("a", &[16384]));
+    let words = paper.completed(&["gpushare", "w"]);
+    assert!(words.starts_with("why\t"), "{words}");
+    let nodes = paper.completed(&["gpushare", "cards", ""]);
+    assert!(nodes.starts_with("a\n:4"), "{nodes}");
 }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use gpushare_kube::trust::{MutatingWebhookConfiguration, Trust, ValidatingWebhookConfiguration};
+use gpushare_kube::trust::{
+    MutatingWebhookConfiguration, Trust, ValidatingWebhookConfiguration, certificate,
+};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use serde_json::Value;
 
-use super::certificate;
 use super::check::{Check, Seen, fail, get, ok, unknown, warn};
 use super::extender::endpoints;
 

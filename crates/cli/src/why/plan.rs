@@ -46,7 +46,8 @@ fn of_group(situation: &Situation, group: &Group) -> Vec<Plan> {
     };
     let alone = Situation {
         cluster: situation.cluster.only(node),
-        ..situation.clone()
+        pod: situation.pod.clone(),
+        around: situation.around.clone(),
     };
     let changes = repair::of_obstacle(&alone, node, obstacle);
     changes
@@ -111,6 +112,10 @@ fn sorted(mut plans: Vec<Plan>) -> Vec<Plan> {
         let effort: u32 = plan.changes.iter().map(|change| effort(&change.act)).sum();
         (!plan.certain, plan.changes.len(), effort)
     });
+    // Whoever has a way out need not hear of guesses.
+    if plans.iter().any(|plan| plan.certain) {
+        plans.retain(|plan| plan.certain);
+    }
     let mut kept: Vec<Plan> = Vec::new();
     for plan in plans {
         let known = kept.iter().any(|other| other.changes == plan.changes);

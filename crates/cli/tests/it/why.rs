@@ -103,6 +103,50 @@ async fn a_manifest_is_answered_for_before_it_is_applied() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nodes_without_cards_are_told_but_nobody_is_sent_there() {
+    let cluster = full().await;
+    for name in ["cpu-1", "cpu-2"] {
+        let host = json!({"cpu": "8", "memory": "64Gi", "pods": "110"});
+        let node = json!({"metadata": {"name": name}, "status": {"allocatable": host}});
+        cluster.add_node(&node).await;
+    }
+    cluster.add_pod(&waiting("p", &share(6_144))).await;
+    let text = said(&cluster, &["p"]).replace('\n', " ");
+    assert!(
+        text.contains("None of 4 nodes can take the pod now. Nearest are a and b:"),
+        "{text}"
+    );
+    assert!(
+        text.contains("The others: cpu-1 and cpu-2: no gpu cards published"),
+        "{text}"
+    );
+    assert!(!text.contains("run the gpushare node agent"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workload_without_waiting_pods_says_so() {
+    let cluster = full().await;
+    let labels = json!({"app": "web"});
+    let container = json!({"name": "c", "image": "x", "resources": {"limits": share(1_024)}});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}}},
+    });
+    let path = "/apis/apps/v1/namespaces/default/deployments";
+    cluster.create_at(path, &deployment).await;
+    let mut pod = crate::cluster::pod("web-1", "a", &[share(1_024)], &json!({}));
+    pod["metadata"]["labels"] = labels;
+    cluster.add_pod(&pod).await;
+    let text = said(&cluster, &["deployment/web"]).replace('\n', " ");
+    assert!(
+        text.contains("No pod of the Deployment web waits: 1 have a node."),
+        "{text}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_manifest_comes_by_standard_input_too_and_may_fit() {
     let cluster = full().await;
     let pod = waiting("p", &share(1_024));

@@ -2,7 +2,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use k8s_openapi::jiff::civil::DateTime;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
@@ -13,7 +14,7 @@ const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
 /// When the last of the certificates ends, in seconds since 1970; nothing when none can be read.
-pub(super) fn last_end(pem: &str) -> Option<i64> {
+pub fn last_end(pem: &str) -> Option<i64> {
     let blocks = pem.split(BEGIN).skip(1);
     blocks
         .filter_map(|block| {
@@ -83,7 +84,7 @@ fn time(tag: u8, text: &str) -> Option<i64> {
     };
     let two = |at: usize| -> Option<i8> { rest.get(at..at + 2)?.parse().ok() };
     let at = DateTime::new(year, two(0)?, two(2)?, two(4)?, two(6)?, two(8)?, 0).ok()?;
-    let zoned = at.to_zoned(k8s_openapi::jiff::tz::TimeZone::UTC).ok()?;
+    let zoned = at.to_zoned(TimeZone::UTC).ok()?;
     Some(zoned.timestamp().as_second())
 }
 

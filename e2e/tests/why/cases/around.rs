@@ -1,0 +1,221 @@
+//! What kube-scheduler looks at before it asks us, what comes before any scheduler, and pods that workloads make.
+
+use e2e::manifest::gpushare;
+use e2e::paper::PaperNode;
+use serde_json::{Value, json};
+
+use super::{Asked, Case, case, deployment, node, pod, quota, spec, subject, with};
+
+pub(super) fn all() -> Vec<Case> {
+    [placing(), totals(), before_nodes(), owned()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn placing() -> Vec<Case> {
+    let changed = |spec: Value| {
+        let mut node = node(&[16384]);
+        node.spec = spec;
+        vec![node]
+    };
+    let taint = json!({"key": "gpus", "value": "only", "effect": "NoSchedule"});
+    let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{"matchExpressions": [
+            {"key": "zone", "operator": "In", "values": ["mars"]}]}]}}});
+    vec![
+        case(
+            "cordoned",
+            changed(json!({"unschedulable": true})),
+            vec![],
+            subject(gpushare(1024)),
+        )
+        .is("cordoned", "cordoned"),
+        case(
+            "taint",
+            changed(json!({"taints": [taint.clone()]})),
+            vec![],
+            subject(gpushare(1024)),
+        )
+        .is("taint", "gpus=only:NoSchedule"),
+        case(
+            "not-ready",
+            changed(json!({"taints": [
+                {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]})),
+            vec![],
+            subject(gpushare(1024)),
+        )
+        .is("not-ready", "not ready"),
+        case(
+            "selector",
+            vec![node(&[16384])],
+            vec![],
+            spec(
+                subject(gpushare(1024)),
+                "nodeSelector",
+                json!({"pool": "train"}),
+            ),
+        )
+        .is("node-selector", "pool=train"),
+        case(
+            "affinity",
+            vec![node(&[16384])],
+            vec![],
+            spec(subject(gpushare(1024)), "affinity", affinity),
+        )
+        .is("node-affinity", "node affinity"),
+        case(
+            "cordoned-and-tainted",
+            changed(json!({"unschedulable": true, "taints": [taint]})),
+            vec![],
+            spec(
+                subject(gpushare(1024)),
+                "nodeSelector",
+                json!({"pool": "train"}),
+            ),
+        )
+        .is("cordoned", "cordoned; the taint gpus=only:NoSchedule"),
+        case(
+            "full-and-cordoned",
+            vec![node(&[8192]), {
+                let mut other = PaperNode::new("b", &[16384]);
+                other.spec = json!({"unschedulable": true});
+                other
+            }],
+            vec![pod("holder", gpushare(6144))],
+            subject(gpushare(4096)),
+        )
+        .is("no-room", "The others: b: cordoned"),
+    ]
+}
+
+fn totals() -> Vec<Case> {
+    let asks = |resource: &str, amount: &str| {
+        let requests = json!({resource: amount});
+        json!({"requests": requests, "limits": gpushare(1024)})
+    };
+    let mut silent = node(&[16384]);
+    silent.offers = false;
+    let mut small = node(&[16384]);
+    small.pods = "1";
+    vec![
+        case(
+            "cpu",
+            vec![node(&[16384])],
+            vec![],
+            with("subject", &asks("cpu", "100")),
+        )
+        .is("total", "too little cpu: 100 needed, 8 of 8 left"),
+        case(
+            "memory",
+            vec![node(&[16384])],
+            vec![with("holder", &json!({"requests": {"memory": "60Gi"}}))],
+            with("subject", &asks("memory", "8Gi")),
+        )
+        .is(
+            "total",
+            "too little memory: 8192Mi needed, 4096Mi of 65536Mi left",
+        ),
+        case(
+            "pods",
+            vec![small],
+            vec![pod("holder", gpushare(1024))],
+            subject(gpushare(1024)),
+        )
+        .is("total", "too little pods"),
+        case("not-offered", vec![silent], vec![], subject(gpushare(1024)))
+            .is("not-offered", "is not offered"),
+    ]
+}
+
+fn before_nodes() -> Vec<Case> {
+    let nodes = || vec![node(&[16384])];
+    let volume = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+    vec![
+        case(
+            "gate",
+            nodes(),
+            vec![],
+            spec(
+                subject(gpushare(1024)),
+                "schedulingGates",
+                json!([{"name": "example.com/hold"}]),
+            ),
+        )
+        .is("scheduling-gate", "example.com/hold"),
+        case(
+            "scheduler",
+            nodes(),
+            vec![],
+            spec(subject(gpushare(1024)), "schedulerName", json!("nobody")),
+        )
+        .nobody_looks()
+        .is("no-scheduler", "a scheduler named nobody"),
+        case(
+            "no-such-node",
+            nodes(),
+            vec![],
+            spec(subject(gpushare(1024)), "nodeName", json!("atlantis")),
+        )
+        .nobody_looks()
+        .is("no-such-node", "atlantis"),
+        case(
+            "by-hand",
+            nodes(),
+            vec![],
+            spec(subject(gpushare(1024)), "nodeName", json!("a")),
+        )
+        .nobody_looks()
+        .is("past-scheduler", "no card was chosen"),
+        case(
+            "volume",
+            nodes(),
+            vec![],
+            spec(subject(gpushare(1024)), "volumes", volume),
+        )
+        .is("no-volume-claim", "volume claim data"),
+        case(
+            "priority-class",
+            nodes(),
+            vec![],
+            spec(subject(gpushare(1024)), "priorityClassName", json!("paper")),
+        )
+        .asked(Asked::File)
+        .is("no-priority-class", "paper"),
+        case(
+            "quota-of-a-file",
+            nodes(),
+            vec![
+                quota(json!({"requests.gpushare.io/gpu-mem": "4096"})),
+                pod("holder", gpushare(1024)),
+            ],
+            subject(gpushare(4096)),
+        )
+        .asked(Asked::File)
+        .is(
+            "quota",
+            "4096 of requests.gpushare.io/gpu-mem, and 1024 of 4096 are used",
+        ),
+    ]
+}
+
+fn owned() -> Vec<Case> {
+    vec![
+        case(
+            "quota-of-a-deployment",
+            vec![node(&[16384])],
+            vec![quota(json!({"requests.gpushare.io/gpu-mem": "2048"}))],
+            deployment(gpushare(4096)),
+        )
+        .asked(Asked::Workload("deployment/subject"))
+        .is("quota", "requests.gpushare.io/gpu-mem"),
+        case(
+            "deployment",
+            vec![node(&[16384])],
+            vec![pod("holder", gpushare(12288))],
+            deployment(gpushare(8192)),
+        )
+        .asked(Asked::Workload("deployment/subject"))
+        .is("no-room", "no card has 8192 MiB"),
+    ]
+}
