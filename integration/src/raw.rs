@@ -51,6 +51,12 @@ impl Raw {
         self.send(Method::GET, path, "", Vec::new()).await
     }
 
+    /// The same in a format of the client's choice.
+    pub async fn get_as(&self, path: &str, accept: &str) -> Result<Answer> {
+        let request = Request::get(path).header("accept", accept);
+        self.answer(request.body(Body::from(Vec::new()))?).await
+    }
+
     pub async fn post(&self, path: &str, body: impl Into<Vec<u8>>) -> Result<Answer> {
         self.send(Method::POST, path, "application/json", body.into())
             .await
@@ -71,12 +77,16 @@ impl Raw {
     }
 
     async fn send(&self, method: Method, path: &str, kind: &str, body: Vec<u8>) -> Result<Answer> {
-        let describe = || format!("{method} {path} got no answer");
-        let mut request = Request::builder().method(method.clone()).uri(path);
+        let mut request = Request::builder().method(method).uri(path);
         if !kind.is_empty() {
             request = request.header("content-type", kind);
         }
-        let request = request.body(Body::from(body))?;
+        self.answer(request.body(Body::from(body))?).await
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Result<Answer> {
+        let asked = format!("{} {}", request.method(), request.uri());
+        let describe = || format!("{asked} got no answer");
         let response = self.0.send(request).await.with_context(describe)?;
         let code = response.status().as_u16();
         let bytes = response

@@ -288,6 +288,31 @@ impl Failure {
         failure
     }
 
+    /// An admission webhook said no; its own status says why.
+    pub(crate) fn denied(webhook: &str, status: Option<&Value>) -> Self {
+        let text = |field: &str| {
+            let value = status.and_then(|status| status.get(field)?.as_str());
+            value.unwrap_or_default()
+        };
+        let said = match (text("message"), text("reason")) {
+            ("", "") => " without explanation".to_owned(),
+            ("", said) | (said, _) => format!(": {said}"),
+        };
+        let code = status.and_then(|status| status.get("code")?.as_u64());
+        let code = code.and_then(|code| u16::try_from(code).ok());
+        let code = code.filter(|code| (400..600).contains(code)).unwrap_or(403);
+        let reason = match code {
+            400 => "BadRequest",
+            403 => "Forbidden",
+            422 => "Invalid",
+            429 => "TooManyRequests",
+            503 => "ServiceUnavailable",
+            _ => "",
+        };
+        let message = format!("admission webhook {webhook:?} denied the request{said}");
+        Self::new(code, reason, message)
+    }
+
     /// An error that the real server passes on as it is, without a reason.
     pub(crate) fn bare(message: impl Into<String>) -> Self {
         Self::new(500, "", message)

@@ -8,7 +8,10 @@
 //! - JSON and YAML only: clients that send protobuf are refused with 415.
 //! - No controllers but the namespace's: deleting an owner does not delete its dependents, and propagation policies
 //!   are accepted and treated as Background. Nothing creates pods for a Deployment.
-//! - No authorisation, no admission webhooks, no quota enforcement; events do not expire.
+//! - No authorisation, no quota enforcement; events do not expire.
+//! - Admission webhooks are called for whatever their rules and selectors name: `matchConditions` are not evaluated,
+//!   mutation is for creations only, and nobody is called again after another one's change.
+//! - Logs come from whoever was named as their source, whole and at once: they are not followed.
 //! - Validation covers names, metadata and what users get wrong in pods, not every rule of every kind.
 //! - Strategic merge and apply know the lists of the built-in kinds; lists of other kinds are replaced whole.
 
@@ -17,6 +20,7 @@ mod faults;
 mod fields;
 mod http;
 mod json;
+mod logs;
 mod object;
 mod patch;
 mod quantity;
@@ -28,11 +32,14 @@ mod schema;
 mod selector;
 mod server;
 mod store;
+mod table;
 mod typed;
 mod watch;
 
 pub use failure::Failure;
 pub use faults::{Answer, Fault, Faults, Gate, Times};
+pub use logs::Logs;
 pub use request::{On, Requests, Verb};
 pub use resource::{Habits, NameRule, Resource, Subresource};
 pub use server::{Builder, Server, StartError};
+pub use table::{Cell, Column};

@@ -1,6 +1,8 @@
 //! The table of served resources. Routing, discovery, storage and the generic verbs read it and name no resource
 //! themselves, so serving one more kind (or a custom resource) is one more row. Rules of single kinds are elsewhere.
 
+use crate::table::Column;
+
 /// One served resource at one API version.
 #[derive(Debug, Clone)]
 pub struct Resource {
@@ -18,6 +20,8 @@ pub struct Resource {
     pub selectable: &'static [&'static str],
     pub names: NameRule,
     pub habits: Habits,
+    /// What a table shows of custom resources, between their name and their age.
+    pub columns: &'static [Column],
 }
 
 /// Which names the API accepts for objects of a resource.
@@ -56,6 +60,8 @@ pub enum Subresource {
     Eviction,
     Token,
     Finalize,
+    Log,
+    Scale,
 }
 
 impl Subresource {
@@ -66,6 +72,8 @@ impl Subresource {
             Self::Eviction => "eviction",
             Self::Token => "token",
             Self::Finalize => "finalize",
+            Self::Log => "log",
+            Self::Scale => "scale",
         }
     }
 }
@@ -116,6 +124,7 @@ const ECHOED: Habits = Habits {
 
 const ALL: &[&str] = &["all"];
 const STATUS: &[Subresource] = &[Subresource::Status];
+const SCALED: &[Subresource] = &[Subresource::Status, Subresource::Scale];
 const POD_FIELDS: &[&str] = &[
     "spec.nodeName",
     "spec.restartPolicy",
@@ -167,6 +176,7 @@ const fn row(group: &'static str, version: &'static str, plural: &'static str) -
         selectable: &[],
         names: NameRule::Subdomain,
         habits: PLAIN,
+        columns: &[],
     }
 }
 
@@ -206,6 +216,7 @@ pub(crate) const BUILT_IN: &[Resource] = &[
             Subresource::Status,
             Subresource::Binding,
             Subresource::Eviction,
+            Subresource::Log,
         ],
         selectable: POD_FIELDS,
         habits: Habits {
@@ -273,7 +284,7 @@ pub(crate) const BUILT_IN: &[Resource] = &[
         kind: "Deployment",
         short_names: &["deploy"],
         categories: ALL,
-        subresources: STATUS,
+        subresources: SCALED,
         habits: WORKLOAD,
         ..row("apps", "v1", "deployments")
     },
@@ -282,7 +293,7 @@ pub(crate) const BUILT_IN: &[Resource] = &[
         kind: "ReplicaSet",
         short_names: &["rs"],
         categories: ALL,
-        subresources: STATUS,
+        subresources: SCALED,
         selectable: &["status.replicas"],
         habits: WORKLOAD,
         ..row("apps", "v1", "replicasets")
@@ -292,7 +303,7 @@ pub(crate) const BUILT_IN: &[Resource] = &[
         kind: "StatefulSet",
         short_names: &["sts"],
         categories: ALL,
-        subresources: STATUS,
+        subresources: SCALED,
         habits: WORKLOAD,
         ..row("apps", "v1", "statefulsets")
     },
@@ -334,6 +345,28 @@ pub(crate) const BUILT_IN: &[Resource] = &[
             ..WORKLOAD
         },
         ..row("policy", "v1", "poddisruptionbudgets")
+    },
+    Resource {
+        singular: "mutatingwebhookconfiguration",
+        kind: "MutatingWebhookConfiguration",
+        namespaced: false,
+        habits: WORKLOAD,
+        ..row(
+            "admissionregistration.k8s.io",
+            "v1",
+            "mutatingwebhookconfigurations",
+        )
+    },
+    Resource {
+        singular: "validatingwebhookconfiguration",
+        kind: "ValidatingWebhookConfiguration",
+        namespaced: false,
+        habits: WORKLOAD,
+        ..row(
+            "admissionregistration.k8s.io",
+            "v1",
+            "validatingwebhookconfigurations",
+        )
     },
     Resource {
         singular: "priorityclass",

@@ -41,6 +41,8 @@ const KEYED: &[(&str, &str, &str, &[&str])] = &[
     ("spec", "ports", "port", &["port", "protocol"]),
     ("resources", "claims", "", &["name"]),
     ("", "secrets", "name", &["name"]),
+    ("", "webhooks", "name", &["name"]),
+    ("webhooks", "matchConditions", "name", &["name"]),
 ];
 
 /// The same for the lists inside a container, whichever of the container lists it is in.

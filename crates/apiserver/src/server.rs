@@ -13,7 +13,8 @@ use uuid::Uuid;
 
 use crate::failure::Failure;
 use crate::faults::Faults;
-use crate::http::{Edge, Review, serve};
+use crate::http::{Edge, Review, Webhooks, serve};
+use crate::logs::Logs;
 use crate::registry::{Registry, Stamp, Target, UnknownFields, Write, decode};
 use crate::request::Requests;
 use crate::resource::Resource;
@@ -54,6 +55,7 @@ pub struct Builder {
     reviews: Vec<Review>,
     history: usize,
     bookmarks: Duration,
+    logs: Option<Arc<dyn Logs>>,
 }
 
 impl Default for Builder {
@@ -65,6 +67,7 @@ impl Default for Builder {
             reviews: Vec::new(),
             history: HISTORY,
             bookmarks: BOOKMARKS,
+            logs: None,
         }
     }
 }
@@ -77,7 +80,8 @@ impl Builder {
         self
     }
 
-    /// Refuse requests that do not carry this bearer token. By default tokens are ignored.
+    /// Refuse requests that carry this token neither as a bearer nor as the beginning of their path. By default tokens are
+    /// ignored.
     #[must_use]
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
@@ -123,6 +127,13 @@ impl Builder {
         self
     }
 
+    /// Where the logs of containers are read.
+    #[must_use]
+    pub fn logs(mut self, logs: Arc<dyn Logs>) -> Self {
+        self.logs = Some(logs);
+        self
+    }
+
     /// Starts serving on the current runtime.
     pub async fn start(self) -> Result<Server, StartError> {
         let address = self.address;
@@ -142,6 +153,8 @@ impl Builder {
             reviews: self.reviews,
             token: self.token.clone(),
             bookmark_interval: self.bookmarks,
+            logs: self.logs,
+            webhooks: Webhooks::default(),
         });
         let stop = CancellationToken::new();
         let task = tokio::spawn(serve(listener, edge, stop.clone()));
@@ -210,17 +223,17 @@ impl Server {
 
     /// A kubeconfig for kubectl and other programs.
     pub fn kubeconfig(&self) -> String {
-        let user = match &self.token {
-            Some(token) => json!({ "token": token }),
-            None => json!({}),
+        let server = match &self.token {
+            Some(token) => format!("{}/{token}", self.url()),
+            None => self.url(),
         };
         // JSON is YAML, and this one is written by nobody else.
         json!({
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "embedded",
-            "clusters": [{"name": "embedded", "cluster": {"server": self.url()}}],
-            "users": [{"name": "embedded", "user": user}],
+            "clusters": [{"name": "embedded", "cluster": {"server": server}}],
+            "users": [{"name": "embedded", "user": {}}],
             "contexts": [{
                 "name": "embedded",
                 "context": {"cluster": "embedded", "user": "embedded"},
@@ -325,6 +338,7 @@ fn add(
         part: Part::Main,
         dry_run: false,
         unknown_fields: UnknownFields::Refuse,
+        mutations: Vec::new(),
     };
     let decoded = decode(&served.resource, object, write.unknown_fields).map_err(failed)?;
     let target = Target {

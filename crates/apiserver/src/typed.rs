@@ -1,7 +1,9 @@
 //! The shape of built-in kinds: an object goes through its Rust type and back, which drops unknown fields, refuses
 //! wrong types, and brings quantities into the spelling the real server keeps. Custom resources pass as they are.
 
-use k8s_openapi::api::{apps, batch, coordination, core, events, policy, scheduling};
+use k8s_openapi::api::{
+    admissionregistration, apps, batch, coordination, core, events, policy, scheduling,
+};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
@@ -56,6 +58,12 @@ fn shape(resource: &Resource) -> Option<Shape> {
         ("coordination.k8s.io", "Lease") => through::<coordination::v1::Lease>,
         ("policy", "PodDisruptionBudget") => through::<policy::v1::PodDisruptionBudget>,
         ("scheduling.k8s.io", "PriorityClass") => through::<scheduling::v1::PriorityClass>,
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => {
+            through::<admissionregistration::v1::MutatingWebhookConfiguration>
+        }
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => {
+            through::<admissionregistration::v1::ValidatingWebhookConfiguration>
+        }
         ("events.k8s.io", "Event") => through::<events::v1::Event>,
         _ => return None,
     };

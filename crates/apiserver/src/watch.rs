@@ -99,6 +99,9 @@ impl Filter {
     }
 }
 
+/// Turns the stored form into what a reader asked for.
+pub(crate) type View = Arc<dyn Fn(&Value) -> Value + Send + Sync>;
+
 /// An event on its way to one watcher.
 #[derive(Debug, Clone)]
 pub(crate) struct Delivery {
@@ -119,7 +122,7 @@ impl Delivery {
     }
 
     /// The line to send. `view` turns the stored form into the version the reader asked for.
-    pub(crate) fn line(&self, view: Option<fn(&Value) -> Value>) -> Bytes {
+    pub(crate) fn line(&self, view: Option<&View>) -> Bytes {
         if let Some(view) = view {
             return line(self.change, view(&self.value()).to_string().as_bytes());
         }
@@ -147,7 +150,7 @@ impl Delivery {
 }
 
 /// A line that announces an object that already existed when the watch began.
-pub(crate) fn initial_line(object: &Object, view: Option<fn(&Value) -> Value>) -> Bytes {
+pub(crate) fn initial_line(object: &Object, view: Option<&View>) -> Bytes {
     match view {
         Some(view) => line(Change::Added, view(object.value()).to_string().as_bytes()),
         None => line(Change::Added, &object.json()),

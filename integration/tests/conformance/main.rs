@@ -13,5 +13,6 @@ mod leases;
 mod list;
 mod patch;
 mod status;
+mod tables;
 mod update;
 mod watch;

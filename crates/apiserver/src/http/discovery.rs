@@ -141,6 +141,13 @@ fn resource_json(resource: &Resource) -> Vec<Value> {
         let (kind, group, version, verbs) = match sub {
             Subresource::Status => (resource.kind, "", "", &["get", "patch", "update"][..]),
             Subresource::Finalize => (resource.kind, "", "", &["update"][..]),
+            Subresource::Log => (resource.kind, "", "", &["get"][..]),
+            Subresource::Scale => (
+                "Scale",
+                "autoscaling",
+                "v1",
+                &["get", "patch", "update"][..],
+            ),
             Subresource::Binding => ("Binding", "", "", &["create"][..]),
             Subresource::Eviction => ("Eviction", "policy", "v1", &["create"][..]),
             Subresource::Token => (

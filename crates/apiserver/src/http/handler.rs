@@ -11,19 +11,22 @@ use super::options::{
     delete_options, filter, from_object, get_options, list_options, watch_options, write_options,
 };
 use super::query::Query;
-use super::reply::{Body, json_reply, list_json, success, with_warnings};
+use super::reply::{Body, json_reply, list_json, list_metadata, success, with_warnings};
 use super::route::ResourceRoute;
 use super::stream::{failed_watch_reply, watch_reply};
+use super::webhooks::Admitted;
 use crate::failure::{Cause, Failure};
 use crate::json::Path;
+use crate::logs::Logs;
 use crate::object::Object;
 use crate::patch::Patch;
 use crate::registry::{
-    Deleted, Registry, Served, Stamp, Target, Written, decode_body, parse, seconds,
+    Deleted, Registry, Served, Stamp, Target, Write, Written, decode_body, parse, seconds,
 };
 use crate::request::Verb;
 use crate::resource::Subresource;
 use crate::rules::Part;
+use crate::table::{Include, table};
 
 /// A request with everything that answering it needs.
 pub(crate) struct Request<'r> {
@@ -34,6 +37,9 @@ pub(crate) struct Request<'r> {
     pub(crate) body: Bytes,
     pub(crate) stamp: Stamp,
     pub(crate) bookmark_interval: Duration,
+    pub(crate) logs: Option<&'r dyn Logs>,
+    /// What admission webhooks have to say about the write.
+    pub(crate) admitted: Admitted,
 }
 
 impl Request<'_> {
@@ -42,12 +48,15 @@ impl Request<'_> {
             (Verb::Create, Some(Subresource::Binding)) => self.bind(),
             (Verb::Create, Some(Subresource::Eviction)) => self.evict(),
             (Verb::Create, Some(Subresource::Token)) => self.token(),
+            (Verb::Get, Some(Subresource::Log)) => self.log(),
+            (_, Some(Subresource::Log)) => Err(Failure::method_not_allowed()),
+            (_, Some(Subresource::Scale)) => self.scale(),
             (Verb::Get, _) => self.get(),
             (Verb::List, _) => self.list(),
             (Verb::Watch, _) => self.watch(),
-            (Verb::Create, _) => self.create(),
-            (Verb::Update, _) => self.update(),
-            (Verb::Patch, _) => self.patch(),
+            (Verb::Create | Verb::Update | Verb::Patch, _) => {
+                Ok(self.written_reply(&self.write_object(false)?))
+            }
             (Verb::Delete, _) => self.delete(),
             (Verb::DeleteCollection, _) => self.delete_collection(),
         }
@@ -69,7 +78,7 @@ impl Request<'_> {
         }
     }
 
-    fn content_type(&self) -> &str {
+    pub(super) fn content_type(&self) -> &str {
         let header = self.headers.get(hyper::header::CONTENT_TYPE);
         let value = header
             .and_then(|value| value.to_str().ok())
@@ -91,6 +100,10 @@ impl Request<'_> {
     fn get(&self) -> Result<Response<Body>, Failure> {
         get_options(&self.query, self.registry.store().version())?;
         let object = self.registry.get(self.target())?;
+        if let Some(include) = self.wants_table() {
+            let metadata = json!({"resourceVersion": object.version().to_string()});
+            return Ok(self.table_reply(&[object.value()], &metadata, include));
+        }
         Ok(self.object_reply(200, &object))
     }
 
@@ -100,6 +113,11 @@ impl Request<'_> {
         let listed = self
             .registry
             .list(self.served(), &filter, version, &paging)?;
+        if let Some(include) = self.wants_table() {
+            let items = listed.items.iter();
+            let items: Vec<&Value> = items.map(|object| object.value()).collect();
+            return Ok(self.table_reply(&items, &list_metadata(&listed), include));
+        }
         Ok(json_reply(200, list_json(self.served(), &listed)))
     }
 
@@ -109,12 +127,14 @@ impl Request<'_> {
         match self.registry.watch(self.served(), filter, options.start) {
             Ok(begun) => {
                 let registry = Arc::clone(self.registry);
+                let include = self.wants_table();
                 Ok(watch_reply(
                     registry,
                     self.served(),
                     begun,
                     &options,
                     self.bookmark_interval,
+                    include,
                 ))
             }
             Err(failure) if failure.code == 410 => Ok(failed_watch_reply(&failure)),
@@ -122,26 +142,44 @@ impl Request<'_> {
         }
     }
 
-    fn create(&self) -> Result<Response<Body>, Failure> {
-        let write = write_options(&self.query, &self.headers, self.stamp, Part::Main)?;
+    /// Does the write, or only tries whether it could be done.
+    pub(super) fn write_object(&self, try_only: bool) -> Result<Written, Failure> {
+        match self.route.verb {
+            Verb::Create => self.create(try_only),
+            Verb::Update => self.update(try_only),
+            _ => self.patch(try_only),
+        }
+    }
+
+    pub(super) fn write(&self, part: Part, try_only: bool) -> Result<Write, Failure> {
+        let mut write = write_options(&self.query, &self.headers, self.stamp, part)?;
+        write.dry_run |= try_only;
+        write.mutations.clone_from(&self.admitted.mutations);
+        Ok(write)
+    }
+
+    pub(super) fn is_dry_run(&self) -> bool {
+        self.query.get("dryRun") == Some("All")
+    }
+
+    fn create(&self, try_only: bool) -> Result<Written, Failure> {
+        let write = self.write(Part::Main, try_only)?;
         let content_type = self.accepted_content_type()?;
         let resource = &self.served().resource;
         let decoded = decode_body(resource, &self.body, content_type, write.unknown_fields)?;
-        let written = self.registry.create(self.target(), decoded, &write)?;
-        Ok(self.written_reply(&written))
+        self.registry.create(self.target(), decoded, &write)
     }
 
-    fn update(&self) -> Result<Response<Body>, Failure> {
-        let write = write_options(&self.query, &self.headers, self.stamp, self.part())?;
+    fn update(&self, try_only: bool) -> Result<Written, Failure> {
+        let write = self.write(self.part(), try_only)?;
         let content_type = self.accepted_content_type()?;
         let resource = &self.served().resource;
         let decoded = decode_body(resource, &self.body, content_type, write.unknown_fields)?;
-        let written = self.registry.replace(self.target(), decoded, &write)?;
-        Ok(self.written_reply(&written))
+        self.registry.replace(self.target(), decoded, &write)
     }
 
-    fn patch(&self) -> Result<Response<Body>, Failure> {
-        let write = write_options(&self.query, &self.headers, self.stamp, self.part())?;
+    fn patch(&self, try_only: bool) -> Result<Written, Failure> {
+        let write = self.write(self.part(), try_only)?;
         let force = self.query.flag("force");
         let patch = Patch::parse(self.content_type(), &self.body, force)?;
         let applies = matches!(patch, Patch::Apply { .. });
@@ -168,8 +206,7 @@ impl Request<'_> {
                 vec![cause],
             ));
         }
-        let written = self.registry.patch(self.target(), &patch, &write)?;
-        Ok(self.written_reply(&written))
+        self.registry.patch(self.target(), &patch, &write)
     }
 
     fn delete(&self) -> Result<Response<Body>, Failure> {
@@ -210,7 +247,7 @@ impl Request<'_> {
         if target.name.is_empty() {
             binding.text("metadata.name").clone_into(&mut target.name);
         }
-        let dry_run = self.query.get("dryRun") == Some("All");
+        let dry_run = self.is_dry_run();
         self.registry
             .bind(&target, &binding, &self.stamp, dry_run)?;
         Ok(success(201, None))
@@ -262,7 +299,7 @@ impl Request<'_> {
     }
 
     /// The body of an action: an object of its own kind that is not stored.
-    fn action_body(&self, kind: &str, api_version: &str) -> Result<Value, Failure> {
+    pub(super) fn action_body(&self, kind: &str, api_version: &str) -> Result<Value, Failure> {
         let content_type = self.accepted_content_type()?;
         let mut body = parse(&self.body, content_type).map_err(|why| {
             Failure::bad_request(format!(
@@ -289,7 +326,30 @@ impl Request<'_> {
 
     fn written_reply(&self, written: &Written) -> Response<Body> {
         let code = if written.created { 201 } else { 200 };
-        with_warnings(self.object_reply(code, &written.object), &written.warnings)
+        let reply = with_warnings(self.object_reply(code, &written.object), &written.warnings);
+        with_warnings(reply, &self.admitted.warnings)
+    }
+
+    /// Whether the client takes a table before it takes the objects, and what it wants in it.
+    fn wants_table(&self) -> Option<Include> {
+        let accept = self.headers.get(hyper::header::ACCEPT)?.to_str().ok()?;
+        let first = accept.split(',').next()?;
+        let mut words = first.split(';').map(str::trim);
+        let json = words.next() == Some("application/json");
+        let table = words.any(|word| word == "as=Table");
+        (json && table).then(|| Include::parse(self.query.get("includeObject")))
+    }
+
+    fn table_reply(
+        &self,
+        objects: &[&Value],
+        metadata: &Value,
+        include: Include,
+    ) -> Response<Body> {
+        let resource = &self.served().resource;
+        let objects = objects.iter().copied();
+        let table = table(resource, objects, metadata, include, self.stamp.now);
+        json_reply(200, table.to_string())
     }
 
     fn object_reply(&self, code: u16, object: &Object) -> Response<Body> {

@@ -3,14 +3,18 @@
 
 mod discovery;
 mod handler;
+mod log;
 mod openapi;
 mod options;
 mod query;
 mod reply;
 mod reviews;
 mod route;
+mod scale;
 mod serve;
 mod stream;
+mod webhooks;
 
 pub(crate) use reviews::Review;
 pub(crate) use serve::{Edge, serve};
+pub(crate) use webhooks::Webhooks;

@@ -219,6 +219,7 @@ pub(crate) fn write_options(
         part,
         dry_run,
         unknown_fields,
+        mutations: Vec::new(),
     })
 }
 

@@ -27,6 +27,10 @@ pub(crate) fn text_reply(code: u16, text: &'static str) -> Response<Body> {
     body_reply(code, "text/plain; charset=utf-8", text)
 }
 
+pub(crate) fn plain_reply(text: String) -> Response<Body> {
+    body_reply(200, "text/plain", text)
+}
+
 fn body_reply(code: u16, kind: &'static str, body: impl Into<Bytes>) -> Response<Body> {
     let body = Full::new(body.into())
         .map_err(|never| match never {})
@@ -81,8 +85,8 @@ pub(crate) fn success(code: u16, details: Option<Value>) -> Response<Body> {
     json_reply(code, status.to_string())
 }
 
-/// A list object around the serialised items.
-pub(crate) fn list_json(served: &Served, listed: &Listed) -> Bytes {
+/// The metadata of a list.
+pub(crate) fn list_metadata(listed: &Listed) -> Value {
     let mut metadata = json!({"resourceVersion": listed.version.to_string()});
     if let Value::Object(map) = &mut metadata {
         if let Some(next) = &listed.next {
@@ -92,6 +96,12 @@ pub(crate) fn list_json(served: &Served, listed: &Listed) -> Bytes {
             map.insert("remainingItemCount".to_owned(), remaining.into());
         }
     }
+    metadata
+}
+
+/// A list object around the serialised items.
+pub(crate) fn list_json(served: &Served, listed: &Listed) -> Bytes {
+    let metadata = list_metadata(listed);
     let resource = &served.resource;
     let mut out = BytesMut::new();
     let head = format!(

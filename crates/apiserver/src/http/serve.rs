@@ -23,8 +23,10 @@ use super::query::Query;
 use super::reply::{Body, Cut, failure_reply};
 use super::reviews::Review;
 use super::route::{ResourceRoute, Route, route};
+use super::webhooks::{Admitted, Webhooks};
 use crate::failure::Failure;
 use crate::faults::{Fate, Faults};
+use crate::logs::Logs;
 use crate::registry::{Registry, Stamp};
 use crate::request::{RequestInfo, Requests};
 
@@ -40,6 +42,8 @@ pub(crate) struct Edge {
     pub(crate) reviews: Vec<Review>,
     pub(crate) token: Option<String>,
     pub(crate) bookmark_interval: Duration,
+    pub(crate) logs: Option<Arc<dyn Logs>>,
+    pub(crate) webhooks: Webhooks,
 }
 
 /// What a path leads to.
@@ -94,8 +98,9 @@ impl Edge {
             Err(failure) => return Ok(failure_reply(&failure)),
         };
         let query = Query::parse(parts.uri.query().unwrap_or_default());
-        let asked = self.admit(&parts.headers).and_then(|()| {
-            let path = parts.uri.path();
+        let (path, invited) = self.path(parts.uri.path());
+        let admitted = self.admit(&parts.headers, invited || path.starts_with("/openapi/"));
+        let asked = admitted.and_then(|()| {
             match self.reviews.iter().find(|review| review.is_at(path)) {
                 Some(review) => Ok(Asked::Review(review)),
                 None => route(&self.registry, &parts.method, path, &query).map(Asked::Route),
@@ -103,12 +108,12 @@ impl Edge {
         });
         match asked {
             Ok(Asked::Review(review)) => {
-                let reply = || review.reply(&parts.method, &body);
+                let reply = async { review.reply(&parts.method, &body) };
                 self.struck(&review.info(), reply).await
             }
             Ok(Asked::Route(Route::Resource(route))) => {
                 let info = route.info();
-                let reply = || self.answer(route, query, parts.headers, body);
+                let reply = self.answer(route, query, parts.headers, body);
                 self.struck(&info, reply).await
             }
             Ok(Asked::Route(Route::Document(path))) => {
@@ -122,7 +127,7 @@ impl Edge {
     async fn struck(
         &self,
         info: &RequestInfo,
-        answer: impl FnOnce() -> Response<Body>,
+        answer: impl Future<Output = Response<Body>>,
     ) -> Result<Response<Body>, Cut> {
         self.requests.record(info);
         match self.faults.before(info).await {
@@ -130,14 +135,14 @@ impl Edge {
             Fate::Refuse(failure) => return Ok(failure_reply(&failure)),
             Fate::Cut => return Err(Cut),
         }
-        let reply = answer();
+        let reply = answer.await;
         match self.faults.after(info).await {
             Fate::Cut => Err(Cut),
             _ => Ok(reply),
         }
     }
 
-    fn answer(
+    async fn answer(
         &self,
         route: ResourceRoute<'_>,
         query: Query,
@@ -148,7 +153,7 @@ impl Edge {
             now: Timestamp::now(),
             uid: Uuid::new_v4(),
         };
-        let request = Request {
+        let mut request = Request {
             registry: &self.registry,
             route,
             query,
@@ -156,15 +161,32 @@ impl Edge {
             body,
             stamp,
             bookmark_interval: self.bookmark_interval,
+            logs: self.logs.as_deref(),
+            admitted: Admitted::default(),
         };
-        request
-            .answer()
-            .unwrap_or_else(|failure| failure_reply(&failure))
+        let reviewed = self.webhooks.review(&request).await;
+        let answered = reviewed.and_then(|admitted| {
+            request.admitted = admitted;
+            request.answer()
+        });
+        answered.unwrap_or_else(|failure| failure_reply(&failure))
     }
 
-    /// Checks the token where one is demanded, and that the client takes JSON.
-    fn admit(&self, headers: &HeaderMap) -> Result<(), Failure> {
-        if let Some(token) = &self.token {
+    /// The path without the token, and whether the token was in it: kubectl sends no bearer token without TLS, but it
+    /// keeps to the path of the server's address.
+    fn path<'p>(&self, path: &'p str) -> (&'p str, bool) {
+        let token = self.token.as_deref();
+        let rest = token.and_then(|token| path.strip_prefix('/')?.strip_prefix(token));
+        match rest {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => (rest, true),
+            _ => (path, false),
+        }
+    }
+
+    /// Checks the token where one is demanded, and that the client takes JSON. Documents that only describe the API are
+    /// for everybody: kubectl asks for them by absolute paths.
+    fn admit(&self, headers: &HeaderMap, invited: bool) -> Result<(), Failure> {
+        if let Some(token) = self.token.as_ref().filter(|_| !invited) {
             let given = headers
                 .get(AUTHORIZATION)
                 .and_then(|value| value.to_str().ok());

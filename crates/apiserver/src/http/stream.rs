@@ -9,15 +9,18 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::Response;
 use hyper::body::Frame;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
 use super::options::WatchOptions;
 use super::reply::{Body, Cut};
 use crate::failure::Failure;
+use crate::json::Path;
 use crate::registry::{Registry, Served};
 use crate::store::{Begun, Start, TableId};
-use crate::watch::{Delivery, Subscription, event_line, initial_line};
+use crate::table::{self as tables, Include};
+use crate::watch::{Delivery, Subscription, View, event_line, initial_line};
 
 /// So long before its end a watch gets a last bookmark, to resume from.
 const PARTING: Duration = Duration::from_secs(2);
@@ -29,7 +32,7 @@ struct Stream {
     registry: Arc<Registry>,
     kind: &'static str,
     api_version: String,
-    view: Option<fn(&Value) -> Value>,
+    view: Option<View>,
     waiting: VecDeque<Bytes>,
     subscription: Subscription,
     bookmarks: Option<Duration>,
@@ -47,9 +50,10 @@ pub(crate) fn watch_reply(
     begun: Begun,
     options: &WatchOptions,
     bookmark_interval: Duration,
+    table: Option<Include>,
 ) -> Response<Body> {
     let now = Instant::now();
-    let view = served.view.map(|view| view.read);
+    let view = view(served, table);
     let told = known(&begun, options.start);
     let mut stream = Stream {
         registry,
@@ -68,11 +72,11 @@ pub(crate) fn watch_reply(
         begun
             .present
             .iter()
-            .map(|object| initial_line(object, view)),
+            .map(|object| initial_line(object, stream.view.as_ref())),
     );
     stream
         .waiting
-        .extend(begun.missed.iter().map(|delivery| delivery.line(view)));
+        .extend(begun.missed.iter().map(|d| d.line(stream.view.as_ref())));
     if options.announce_initial {
         let end = stream.bookmark(begun.version, true);
         stream.waiting.push_back(end);
@@ -81,6 +85,20 @@ pub(crate) fn watch_reply(
     stream_reply(futures::stream::unfold(stream, |mut stream| async {
         let frame = stream.next().await?;
         Some((frame, stream))
+    }))
+}
+
+/// What the reader sees instead of the stored object: a table of it, or the version of the kind that it asked for.
+fn view(served: &Served, table: Option<Include>) -> Option<View> {
+    let Some(include) = table else {
+        let read = served.view?.read;
+        return Some(Arc::new(read));
+    };
+    let resource = served.resource.clone();
+    Some(Arc::new(move |object: &Value| {
+        let version = json!({"resourceVersion": object.text("metadata.resourceVersion")});
+        let now = Timestamp::now();
+        tables::table(&resource, std::iter::once(object), &version, include, now)
     }))
 }
 
@@ -157,7 +175,7 @@ impl Stream {
 
     fn take(&mut self, delivery: &Delivery) {
         self.told = delivery.version();
-        self.waiting.push_back(delivery.line(self.view));
+        self.waiting.push_back(delivery.line(self.view.as_ref()));
     }
 
     fn send_waiting(&mut self) -> Option<Frame<Bytes>> {

@@ -11,8 +11,10 @@ use crate::failure::Failure;
 use crate::fields::{Entry, FieldSet, Managers, Operation};
 use crate::json::Path;
 use crate::object::Object;
+use crate::resource::Resource;
 use crate::rules;
 use crate::store::Store;
+use crate::typed;
 
 /// How the fields of a new object are owned.
 #[derive(Debug)]
@@ -119,6 +121,11 @@ impl Registry {
         rules::default_object(resource, &mut value);
         rules::prepare_create(resource, &mut value);
         self.admit_create(store, target, &mut value)?;
+        if !write.mutations.is_empty() {
+            value = mutated(resource, value, &write.mutations)?;
+            // A webhook's changes must hold before the built-in checks too.
+            self.admit_create(store, target, &mut value)?;
+        }
         let mut causes = rules::check_create(resource, &value);
         if let Some(view) = target.served.view {
             causes.extend((view.check)(&value));
@@ -144,6 +151,23 @@ impl Registry {
         }
         Ok(object)
     }
+}
+
+/// The object as admission webhooks leave it.
+fn mutated(
+    resource: &Resource,
+    mut value: Value,
+    mutations: &[json_patch::Patch],
+) -> Result<Value, Failure> {
+    let broken = |why: String| {
+        Failure::internal(format!("an admission webhook's patch does not fit: {why}"))
+    };
+    for patch in mutations {
+        json_patch::patch(&mut value, patch).map_err(|error| broken(error.to_string()))?;
+    }
+    let mut value = typed::canonical(resource, value).map_err(broken)?.value;
+    rules::default_object(resource, &mut value);
+    Ok(value)
 }
 
 fn generated_name(prefix: &str, random: Uuid, attempt: usize) -> String {

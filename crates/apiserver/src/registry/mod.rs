@@ -10,6 +10,7 @@ mod eviction;
 mod list;
 mod namespace;
 mod update;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ use crate::watch::Filter;
 pub(crate) use decode::{decode, decode_body, parse};
 pub(crate) use delete::{DeleteOptions, Deleted};
 pub(crate) use list::{Listed, Paging, VersionMatch};
+pub(crate) use webhooks::{Hook, Kind as HookKind, Operation as HookOperation};
 
 /// Versions begin here, so that small ones are recognisably from before the server's time.
 const FIRST_VERSION: u64 = 1_000;
@@ -127,6 +129,8 @@ pub(crate) struct Write {
     pub(crate) part: Part,
     pub(crate) dry_run: bool,
     pub(crate) unknown_fields: UnknownFields,
+    /// What admission webhooks change in a new object.
+    pub(crate) mutations: Vec<json_patch::Patch>,
 }
 
 impl Write {

@@ -96,6 +96,7 @@ async fn a_token_is_checked_where_one_is_set_and_ignored_otherwise() -> Result<(
 #[tokio::test]
 async fn one_more_resource_is_one_more_row() -> Result<()> {
     let row = Resource {
+        columns: &[],
         group: "gpushare.io",
         version: "v1",
         plural: "budgets",

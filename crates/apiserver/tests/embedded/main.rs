@@ -3,8 +3,10 @@
 
 mod faults;
 mod life;
+mod logs;
 mod scale;
 mod watches;
+mod webhooks;
 
 use std::time::Duration;
 

@@ -34,6 +34,7 @@ pub(crate) const DAY: Seconds = 86_400;
 const PATIENCE: Duration = Duration::from_mins(1);
 
 const BUDGETS: Resource = Resource {
+    columns: &[],
     group: "gpushare.io",
     version: "v1alpha1",
     plural: "gpubudgets",

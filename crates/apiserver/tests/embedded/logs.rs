@@ -1,0 +1,44 @@
+//! Logs come from whoever the server was given as their source.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use gpushare_apiserver::{Logs, Server};
+use kube::api::{LogParams, PostParams};
+
+use super::{pod, pods};
+
+#[derive(Debug)]
+struct OneLine;
+
+impl Logs for OneLine {
+    fn read(&self, namespace: &str, pod: &str, container: &str) -> Option<String> {
+        (pod == "a").then(|| format!("first\n{namespace}/{pod}/{container}\n"))
+    }
+}
+
+#[tokio::test]
+async fn a_log_is_the_text_of_its_container_and_a_refusal_says_why_there_is_none() -> Result<()> {
+    let server = Server::builder().logs(Arc::new(OneLine)).start().await?;
+    let api = pods(server.client());
+    for name in ["a", "b"] {
+        api.create(&PostParams::default(), &pod(name)?).await?;
+    }
+    let all = LogParams::default();
+    assert_eq!(api.logs("a", &all).await?, "first\ndefault/a/c\n");
+    let last = LogParams {
+        tail_lines: Some(1),
+        ..all.clone()
+    };
+    assert_eq!(api.logs("a", &last).await?, "default/a/c\n");
+    let early = api.logs("b", &all).await.unwrap_err().to_string();
+    assert!(early.contains("waiting to start"), "{early}");
+    let other = LogParams {
+        container: Some("x".to_owned()),
+        ..all
+    };
+    let wrong = api.logs("a", &other).await.unwrap_err().to_string();
+    assert!(wrong.contains("container x is not valid"), "{wrong}");
+    server.shutdown().await;
+    Ok(())
+}
