@@ -497,3 +497,14 @@ async fn an_extender_that_is_not_to_preempt_evicts_nobody_and_takes_off_what_it_
     assert!(result.nodes().is_empty(), "{result:?}");
     assert_eq!(successor.evicted(), 1, "only what was under way before");
 }
+
+#[tokio::test]
+async fn a_pod_that_is_refused_before_the_watch_shows_it_preempts_all_the_same() {
+    let cluster = Following::with_priorities(&[node("n1", &[8])]).await;
+    cluster.runs("low", 8, "low", "n1").await;
+    cluster.until_booked(1).await;
+    let _hidden = cluster.hide_pods().await;
+    let high = cluster.create_of("high", 8, "high").await;
+    cluster.is_refused(&high, &["n1"]).await;
+    cluster.until_ending("low").await;
+}

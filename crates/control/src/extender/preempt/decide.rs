@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use gpushare_core::preempt::{Evictor, Steps};
 use gpushare_core::{NodeName, PodUid};
+use gpushare_kube::bind::ReadError;
 use gpushare_kube::budgets::Budgets;
 
 use super::now;
@@ -32,6 +33,12 @@ enum Found {
 impl Extender {
     pub(super) async fn decide(&self, contention: Contention, term: u64) {
         let pod = contention.pod.pod.clone();
+        // Filter may refuse a pod before the watch shows it.
+        if let Err(error) = self.make_known(&pod).await {
+            tracing::warn!(%error, "a refused pod cannot be read; it contends later");
+            self.contend_later(&pod);
+            return;
+        }
         let Some(preemptor) = self.preemptor(&pod) else {
             self.0.state.write().leave_contention(&pod.uid);
             return;
@@ -69,6 +76,15 @@ impl Extender {
     pub(super) fn contend_later(&self, pod: &PodRef) {
         let now = now().instant;
         self.0.state.write().contend_later(&pod.uid, now);
+    }
+
+    /// Reads a pod that the watch has not shown.
+    pub(super) async fn make_known(&self, pod: &PodRef) -> Result<(), ReadError> {
+        let known = self.0.state.read().pod(pod.uid.as_str()).is_some();
+        if !known {
+            self.read(pod).await?;
+        }
+        Ok(())
     }
 
     /// The pod as the watch shows it.

@@ -84,10 +84,8 @@ impl Extender {
             namespace: facts.namespace,
             name: facts.name,
         };
-        let known = self.0.state.read().pod(pod.uid.as_str()).is_some();
-        if !known {
-            self.read(&pod).await.map_err(|error| error.to_string())?;
-        }
+        let known = self.make_known(&pod).await;
+        known.map_err(|error| error.to_string())?;
         let Some(preemptor) = self.preemptor(&pod) else {
             return Ok(PreemptionResult::default());
         };
