@@ -51,12 +51,12 @@ fn run(role: Role) -> anyhow::Result<()> {
         Role::Extender(raw) => {
             let config = config::Config::try_from(*raw)?;
             logging::init(config.log_format, &config.log_filter)?;
-            until_the_end(async |tasks| Ok(extender::start(config, tasks).await?))
+            until_the_end(async |tasks| Ok(extender::start(config, tasks).await.map(drop)?))
         }
         Role::Webhook(raw) => {
             let config = webhook::config::Config::try_from(*raw)?;
             logging::init(config.log_format, &config.log_filter)?;
-            until_the_end(async |tasks| Ok(webhook::start(config, tasks).await?))
+            until_the_end(async |tasks| Ok(webhook::start(config, tasks).await.map(drop)?))
         }
         Role::Timekeeper(raw) => {
             let config = timekeeper::config::Config::try_from(*raw)?;

@@ -48,6 +48,16 @@ pub struct Agent {
 /// Starts every part. Call it on a runtime. Without a client nothing is published, and nobody
 /// but the caller feeds the state.
 pub fn start(config: &Config, client: Option<Client>, tasks: &Tasks) -> Result<Agent, AgentError> {
+    start_with(config, client, read_cards(config, tasks), tasks)
+}
+
+/// As [`start`], but with cards that somebody else looks after: the driver is never asked.
+pub fn start_with(
+    config: &Config,
+    client: Option<Client>,
+    cards: watch::Receiver<Cards>,
+    tasks: &Tasks,
+) -> Result<Agent, AgentError> {
     let listener = serve::listen(config.listen)?;
     let address = listener.local_addr().map_err(AgentError::Serve)?;
     let (files, earlier) = SlotFiles::open(&config.cdi_dir)?;
@@ -57,7 +67,6 @@ pub fn start(config: &Config, client: Option<Client>, tasks: &Tasks) -> Result<A
     let mut registry = Registry::default();
     let metrics = Metrics::new(&mut registry);
 
-    let cards = read_cards(config, tasks);
     let published = talk_to_the_api(config, client.clone(), &offer, &state, &cards, tasks);
     let (lister, worker) = lister(&config.pod_resources_socket);
     forever(

@@ -1,6 +1,6 @@
 //! What is known of the node's cards, as one value that everything else watches.
 //!
-//! Written by [`crate::nvml`] only.
+//! Written by [`crate::nvml`], or by whoever plays the driver.
 
 use std::sync::Arc;
 

@@ -77,6 +77,19 @@ pub async fn publish_for_ever(
     }
 }
 
+/// Brings a Node up to date once, for cards that nobody looks after: those of simulated nodes.
+pub async fn publish_once(
+    nodes: &Api<Node>,
+    node: &Node,
+    cards: &Cards,
+    offer: &Offer,
+) -> Result<(), kube::Error> {
+    let name = NodeName::new(node.metadata.name.as_deref().unwrap_or_default());
+    write(nodes, &name, &changes(node, cards, offer))
+        .await
+        .map(drop)
+}
+
 /// Our Node as the watch shows it.
 #[derive(Default)]
 struct Seen {

@@ -1,5 +1,7 @@
 //! Starting the extender: client, watches, servers.
 
+use std::net::SocketAddr;
+
 use gpushare_daemon::Tasks;
 use gpushare_daemon::serve::{self, Connections};
 use gpushare_daemon::tls::Tls;
@@ -10,14 +12,15 @@ use crate::config::Config;
 use crate::leader::election::Election;
 use crate::start::StartError;
 
-/// Starts everything as services of the process.
-pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {
+/// Starts everything as services of the process. The answer is where it serves.
+pub async fn start(config: Config, tasks: &Tasks) -> Result<SocketAddr, StartError> {
     let client = client::connect(config.kubeconfig.as_deref()).await?;
     let tls = config.tls.clone().map(Tls::load).transpose()?;
     let listener = serve::listen(config.listen)?;
     let admin = config.admin_listen.map(serve::listen).transpose()?;
+    let address = listener.local_addr()?;
     tracing::info!(
-        version = env!("CARGO_PKG_VERSION"), listen = %listener.local_addr()?, tls = tls.is_some(),
+        version = env!("CARGO_PKG_VERSION"), listen = %address, tls = tls.is_some(),
         aliyun_memory_unit = config.aliyun_unit.name(), bind_timeout = ?config.bind_timeout,
         "the extender starts"
     );
@@ -42,7 +45,7 @@ pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {
     }
     let (router, connections) = (extender.router(), extender.0.connections.clone());
     serve::spawn(tasks, "the server", listener, tls, router, connections);
-    Ok(())
+    Ok(address)
 }
 
 impl Extender {

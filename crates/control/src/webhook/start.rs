@@ -1,5 +1,7 @@
 //! Starting the webhook: client, watches, certificates, servers.
 
+use std::net::SocketAddr;
+
 use gpushare_daemon::Tasks;
 use gpushare_daemon::serve::{self, Connections};
 use gpushare_daemon::tls::{Slot, Tls, TlsError};
@@ -12,8 +14,8 @@ use super::pki::Keeper;
 use crate::client;
 use crate::start::StartError;
 
-/// Starts everything as services of the process.
-pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {
+/// Starts everything as services of the process. The answer is where it serves.
+pub async fn start(config: Config, tasks: &Tasks) -> Result<SocketAddr, StartError> {
     let client = client::connect(config.kubeconfig.as_deref()).await?;
     let rules = Rules {
         dialects: config.dialects,
@@ -24,8 +26,9 @@ pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {
     let tls = webhook.certificates(config.certificates, &client, tasks)?;
     let listener = serve::listen(config.listen)?;
     let admin = config.admin_listen.map(serve::listen).transpose()?;
+    let address = listener.local_addr()?;
     tracing::info!(
-        version = env!("CARGO_PKG_VERSION"), listen = %listener.local_addr()?,
+        version = env!("CARGO_PKG_VERSION"), listen = %address,
         own_certificates = webhook.0.keeper.get().is_some(), "the webhook starts"
     );
     webhook.follow(&client, tasks);
@@ -44,7 +47,7 @@ pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {
         router,
         connections,
     );
-    Ok(())
+    Ok(address)
 }
 
 impl Webhook {
