@@ -104,6 +104,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     })
 }
 
+/// The lines for these nodes and pods, in every dialect.
+pub(crate) fn text_of(nodes: &[slim::Node], pods: &[slim::Pod]) -> Result<String> {
+    let mut known = Known::new(gpu::read(Reading {
+        aliyun: AliyunUnit::default(),
+        hami: true,
+    }));
+    for node in nodes {
+        known.set_node(node);
+    }
+    for pod in pods {
+        known.set_pod(pod);
+    }
+    Ok(text::table(&Report::new(&known, &[])?, false))
+}
+
 /// Shows the newest state: in place of the last one on a terminal, after it in a file or pipe.
 fn show(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();

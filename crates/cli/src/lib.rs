@@ -21,6 +21,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
+use gpushare_kube::slim;
 
 /// `kubectl gpushare`.
 pub fn gpushare() -> ExitCode {
@@ -30,6 +31,11 @@ pub fn gpushare() -> ExitCode {
 /// `kubectl inspect gpushare`, the predecessor's plugin by name and output.
 pub fn inspect() -> ExitCode {
     finish(inspect::run(&inspect::Arguments::parse()).map(Printed::from))
+}
+
+/// What `kubectl gpushare cards` prints of these nodes and pods, for programs that have them at hand.
+pub fn cards_text(nodes: &[slim::Node], pods: &[slim::Pod]) -> Result<String> {
+    cards::text_of(nodes, pods)
 }
 
 /// What kubectl's completion asks for: the words so far are this program's arguments.

@@ -1,0 +1,57 @@
+//! What can keep the sandbox from starting or its story from going on.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+#[derive(Debug, Error)]
+pub enum SandboxError {
+    #[error("cannot make a directory for the sandbox in {}; set TMPDIR to one that can be written", std::env::temp_dir().display())]
+    Directory(#[source] std::io::Error),
+    #[error("cannot use {path}")]
+    File {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("the embedded API server does not start")]
+    ApiServer(#[from] gpushare_apiserver::StartError),
+    #[error("the ledger's database cannot be named")]
+    Ledger(#[from] gpushare_timekeeper::store::database::DatabaseError),
+    #[error("a component does not start")]
+    Component(#[from] gpushare_control::start::StartError),
+    #[error("the agent of node {node} does not start")]
+    Agent {
+        node: String,
+        source: gpushare_node::agent::AgentError,
+    },
+    #[error("cannot {what}")]
+    Api {
+        what: String,
+        source: Box<kube::Error>,
+    },
+    #[error("waited {seconds} s for {what}; {seen}")]
+    Late {
+        what: String,
+        seconds: u64,
+        seen: String,
+    },
+    #[error("{path}: {reason}")]
+    Scenario { path: String, reason: String },
+    #[error("--speed {0} is not between 1 and 1000")]
+    Speed(u32),
+    #[error("--nodes {0} is not between 1 and 20000")]
+    Nodes(usize),
+    #[error(transparent)]
+    Stopped(#[from] gpushare_daemon::tasks::TaskFailure),
+}
+
+impl SandboxError {
+    /// Says what was being done when the API server refused.
+    pub(crate) fn api(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Api {
+            what,
+            source: Box::new(source),
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! One simulated node: its Node object, its agent or what stands for it, and what its kubelet has on disk.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use gpushare_core::gpu::env::container_env;
+use gpushare_core::{Card, NodeName, gpu};
+use gpushare_daemon::Tasks;
+use gpushare_daemon::logging::Format;
+use gpushare_kube::convert::PodFacts;
+use gpushare_kube::slim;
+use gpushare_node::cards::Cards;
+use gpushare_node::config::Config;
+use gpushare_node::nvml::Driver;
+use gpushare_node::offer::Offer;
+use gpushare_node::{agent, publish};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+
+use super::devices::Devices;
+use crate::error::SandboxError;
+use crate::fleet::{Machine, READING, SLOTS};
+
+pub(crate) struct Place {
+    pub(super) name: String,
+    pub(super) address: String,
+    cards: Arc<[Card]>,
+    /// Nothing where no agent runs.
+    pub(super) devices: Option<Arc<Devices>>,
+    cdi_dir: PathBuf,
+    /// How the addresses of its pods begin.
+    pods: String,
+    addresses: AtomicU32,
+}
+
+impl Place {
+    pub(super) async fn start(
+        machine: &Machine,
+        client: &Client,
+        offer: &Offer,
+        home: &Path,
+        tasks: &Tasks,
+    ) -> Result<Self, SandboxError> {
+        let node = register(machine, client, offer).await?;
+        let cards = Cards::Known(Arc::clone(&machine.cards));
+        // Short, because the path of a socket has at most 107 bytes.
+        let home = home.join(format!("n{}", machine.number));
+        let mut place = Self {
+            name: machine.name.clone(),
+            address: machine.address(),
+            cards: Arc::clone(&machine.cards),
+            devices: None,
+            cdi_dir: home.join("cdi"),
+            pods: format!("10.{}.{}", 128 + machine.number / 256, machine.number % 256),
+            addresses: AtomicU32::new(0),
+        };
+        if machine.has_agent() {
+            place.devices = Some(place.start_agent(client, cards, &home, tasks)?);
+        } else {
+            let nodes = Api::all(client.clone());
+            publish::publish_once(&nodes, &node, &cards, offer)
+                .await
+                .map_err(SandboxError::api(format!(
+                    "publish the cards of {}",
+                    place.name
+                )))?;
+        }
+        Ok(place)
+    }
+
+    fn start_agent(
+        &self,
+        client: &Client,
+        cards: Cards,
+        home: &Path,
+        tasks: &Tasks,
+    ) -> Result<Arc<Devices>, SandboxError> {
+        let make = |name: &str| {
+            let path = home.join(name);
+            let made = std::fs::create_dir_all(&path);
+            made.map(|()| path.clone())
+                .map_err(|source| SandboxError::File { path, source })
+        };
+        let config = Config {
+            node: NodeName::new(&self.name),
+            kubeconfig: None,
+            device_plugin_dir: make("p")?,
+            pod_resources_socket: make("r")?.join("kubelet.sock"),
+            cdi_dir: make("cdi")?,
+            driver_cdi_dir: make("driver")?,
+            // Never asked: the cards are given.
+            driver: Driver {
+                library: PathBuf::new(),
+                rescan: Duration::MAX,
+            },
+            reading: READING,
+            slots: SLOTS,
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            log_format: Format::Text,
+            log_filter: String::new(),
+        };
+        let devices = Devices::serve(
+            &config.device_plugin_dir,
+            &config.pod_resources_socket,
+            tasks,
+        )?;
+        let reporting = report(client.clone(), self.name.clone(), Arc::clone(&devices));
+        let stop = tasks.shutdown().clone();
+        tasks.service("a kubelet's report of devices", async move {
+            stop.run_until_cancelled(reporting).await;
+            Ok::<(), Infallible>(())
+        });
+        let (keep, cards) = watch::channel(cards);
+        let stop = tasks.shutdown().clone();
+        // The agent ends when nobody looks after its cards any more.
+        tasks.service("the simulated cards", async move {
+            stop.cancelled().await;
+            drop(keep);
+            Ok::<(), Infallible>(())
+        });
+        agent::start_with(&config, Some(client.clone()), cards, tasks).map_err(|source| {
+            SandboxError::Agent {
+                node: self.name.clone(),
+                source,
+            }
+        })?;
+        Ok(devices)
+    }
+
+    /// An address for a pod; a node has 250 of them, as many as it takes pods.
+    pub(super) fn next_address(&self) -> String {
+        let last = self.addresses.fetch_add(1, Ordering::Relaxed) % 250 + 2;
+        format!("{}.{last}", self.pods)
+    }
+
+    /// What the runtime would set in a container: read from the CDI specs that its devices name, where an agent wrote
+    /// them.
+    pub(super) fn environment(&self, pod: &Pod, uid: &str, container: &str) -> Vec<String> {
+        let Some(devices) = &self.devices else {
+            return self.recorded_environment(pod, container);
+        };
+        let names = devices.cdi_names(uid, container);
+        names
+            .iter()
+            .filter_map(|name| cdi_environment(&self.cdi_dir, name))
+            .flatten()
+            .collect()
+    }
+
+    /// The same from the allocation record, by the rule that agents go by.
+    fn recorded_environment(&self, pod: &Pod, container: &str) -> Vec<String> {
+        let dialects = gpu::read(READING);
+        let slim: Option<slim::Pod> = serde_json::to_value(pod)
+            .and_then(serde_json::from_value)
+            .ok();
+        let facts = slim.map(|pod| PodFacts::new(&pod, &dialects));
+        let bound = facts.and_then(|facts| facts.bound(&dialects.classes)?.ok());
+        let Some(bound) = bound else {
+            return Vec::new();
+        };
+        let Some(placed) = bound.placement.container(gpu::CLASS, container) else {
+            return Vec::new();
+        };
+        let find = |id: &_| self.cards.iter().find(|card| card.id == *id);
+        container_env(&bound.ask, placed, READING.aliyun, find)
+            .into_iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect()
+    }
+}
+
+fn cdi_environment(directory: &Path, name: &str) -> Option<Vec<String>> {
+    let (_, slot) = name.split_once('=')?;
+    let entries = std::fs::read_dir(directory).ok()?;
+    let mut files = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let file = files.find(|path| {
+        let stem = path.file_stem().and_then(|stem| stem.to_str());
+        let finished = path.extension().is_some_and(|kind| kind == "json");
+        finished && stem.is_some_and(|stem| stem.ends_with(slot))
+    })?;
+    let slot = gpushare_node::cdi::Slot::decode(&std::fs::read(file).ok()?)?;
+    Some(slot.edits.env)
+}
+
+/// Makes the Node, and takes the taint off that a node controller takes off when a kubelet is ready.
+async fn register(machine: &Machine, client: &Client, offer: &Offer) -> Result<Node, SandboxError> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let what = || SandboxError::api(format!("register node {}", machine.name));
+    let node = serde_json::from_value(machine.node(offer))
+        .map_err(|error| what()(kube::Error::SerdeError(error)))?;
+    nodes
+        .create(&PostParams::default(), &node)
+        .await
+        .map_err(what())?;
+    let patch = Patch::Merge(json!({"spec": {"taints": null}}));
+    let params = PatchParams::default();
+    nodes
+        .patch(&machine.name, &params, &patch)
+        .await
+        .map_err(what())
+}
+
+/// Keeps the Node's status in step with what the plugins offer.
+async fn report(client: Client, node: String, devices: Arc<Devices>) {
+    let nodes: Api<Node> = Api::all(client);
+    let mut changed = devices.subscribe();
+    let mut told = BTreeMap::new();
+    loop {
+        changed.borrow_and_update();
+        let offered = devices.offered();
+        if offered != told {
+            let list = |pick: fn(&(usize, usize)) -> usize| -> Map<String, Value> {
+                let amounts = offered.iter();
+                amounts
+                    .map(|(resource, amounts)| (resource.clone(), pick(amounts).to_string().into()))
+                    .collect()
+            };
+            let status = json!({"status": {
+                "capacity": list(|(all, _)| *all),
+                "allocatable": list(|(_, healthy)| *healthy),
+            }});
+            let params = PatchParams {
+                field_manager: Some("kubelet".to_owned()),
+                ..PatchParams::default()
+            };
+            match nodes
+                .patch_status(&node, &params, &Patch::Merge(status))
+                .await
+            {
+                Ok(_) => told = offered,
+                Err(error) => tracing::warn!(%error, node, "cannot report devices"),
+            }
+        }
+        if changed.changed().await.is_err() {
+            return;
+        }
+    }
+}

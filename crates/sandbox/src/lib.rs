@@ -1,0 +1,39 @@
+//! A whole cluster in one process, to try gpushare on: `cargo run --release`.
+//!
+//! ```text
+//!  kubectl ─► embedded API server ◄─ story
+//!                │  ▲  calls the webhook (production code) by HTTPS
+//!     ┌──────────┼──┴───────────┬──────────────────┬────────────────┐
+//!  scheduler*  extender    controllers*         kubelets*  ◄─gRPC─►  agents
+//!     └──HTTP──►                              (one for each simulated node)
+//! ```
+//!
+//! Extender, webhook and agents are the production code, started as their programs start them. What is marked with a
+//! star is a stand-in that lives here and nowhere else, and so are the API server (`gpushare-apiserver`) and the cards.
+//!
+//! # Current limitations
+//! - Containers are not run: they are "running" for as long as their manifest lets one guess, and their log is the
+//!   environment that they would have.
+//! - The scheduler knows priorities, resources, taints, selectors and node affinity; not pod affinity, topology spread,
+//!   ports or volumes.
+//! - Deployments are rolled out at once; DaemonSets and CronJobs are kept and nothing is made of them.
+//! - Agents run on the first nodes only ([`fleet::AGENTS`]); the others' cards are published by the same code, once.
+
+mod api;
+mod controllers;
+mod error;
+mod events;
+pub mod fleet;
+mod install;
+mod kubelet;
+mod mirror;
+pub mod options;
+mod pace;
+mod sandbox;
+mod scheduler;
+pub mod story;
+mod wait;
+
+pub use error::SandboxError;
+pub use options::Options;
+pub use sandbox::Sandbox;

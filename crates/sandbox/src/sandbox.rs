@@ -1,0 +1,224 @@
+//! Puts everything together, and takes it apart again.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpushare_apiserver::Server;
+use gpushare_control::{config, extender, timekeeper, webhook};
+use gpushare_core::gpu;
+use gpushare_daemon::Tasks;
+use gpushare_daemon::logging::Format;
+use gpushare_timekeeper::store::database::Database;
+use kube::Client;
+use tempfile::TempDir;
+
+use crate::controllers::Controllers;
+use crate::error::SandboxError;
+use crate::fleet::{self, Machine, READING};
+use crate::kubelet::{Kubelets, LogBook};
+use crate::mirror::Mirror;
+use crate::options::Options;
+use crate::pace::Pace;
+use crate::scheduler::Scheduler;
+use crate::{api, install};
+
+/// Longer than any component takes to end.
+const GRACE: Duration = Duration::from_secs(30);
+const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+const EXAMPLE: &str = include_str!("../stories/mine.yaml");
+const MIB: usize = 1024 * 1024;
+const HOUR: Duration = Duration::from_hours(1);
+
+/// A running cluster.
+pub struct Sandbox {
+    server: Server,
+    tasks: Tasks,
+    home: TempDir,
+    kubeconfig: PathBuf,
+    example: PathBuf,
+    extender: SocketAddr,
+    machines: Vec<Machine>,
+}
+
+impl std::fmt::Debug for Sandbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sandbox")
+            .field("home", &self.home.path())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Sandbox {
+    /// Starts everything and waits until pods can be scheduled.
+    pub async fn start(options: &Options) -> Result<Self, SandboxError> {
+        options.check()?;
+        let home = tempfile::Builder::new()
+            .prefix("gpushare-sandbox-")
+            .tempdir()
+            .map_err(SandboxError::Directory)?;
+        let tasks = Tasks::new();
+        let started = Self::start_in(home, options, &tasks).await;
+        if started.is_err() {
+            tasks.shutdown().cancel();
+        }
+        started
+    }
+
+    async fn start_in(
+        home: TempDir,
+        options: &Options,
+        tasks: &Tasks,
+    ) -> Result<Self, SandboxError> {
+        let pace = Pace::new(options.speed);
+        let logs = Arc::new(LogBook::default());
+        let server = api::start(Arc::clone(&logs) as Arc<dyn gpushare_apiserver::Logs>).await?;
+        let kubeconfig = api::write_kubeconfig(&server, home.path())?;
+        let example = home.path().join("mine.yaml");
+        std::fs::write(&example, EXAMPLE).map_err(|source| SandboxError::File {
+            path: example.clone(),
+            source,
+        })?;
+        let client = server.client();
+        install::namespace(&client).await?;
+        let pods = Mirror::start(&client, tasks, "the sandbox's view of pods");
+        let nodes = Mirror::start(&client, tasks, "the sandbox's view of nodes");
+
+        let machines = fleet::machines(options.nodes);
+        let kubelets = Kubelets {
+            client: client.clone(),
+            pods: Arc::clone(&pods),
+            logs,
+            pace,
+            tasks: tasks.clone(),
+        };
+        kubelets.start(&machines, home.path()).await?;
+        Controllers::start(&client, &pods, tasks);
+        let extender = extender::start(extender_config(&kubeconfig), tasks).await?;
+        let webhook = webhook::start(webhook_config(&kubeconfig), tasks).await?;
+        install::webhook(&client, webhook).await?;
+        let timekeeper = timekeeper_config(&kubeconfig, home.path())?;
+        timekeeper::start(timekeeper, tasks).await?;
+        Scheduler::start(&client, pods, nodes, extender, pace, tasks)?;
+        install::webhook_answers(&client).await?;
+        Ok(Self {
+            server,
+            tasks: tasks.clone(),
+            home,
+            kubeconfig,
+            example,
+            extender,
+            machines,
+        })
+    }
+
+    pub fn client(&self) -> Client {
+        self.server.client()
+    }
+
+    /// For kubectl and our plugins.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// A manifest to begin with.
+    pub fn example(&self) -> &Path {
+        &self.example
+    }
+
+    /// Where the extender answers, for `/explain` and `/metrics`.
+    pub fn extender(&self) -> SocketAddr {
+        self.extender
+    }
+
+    /// The directory that everything lies in.
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    pub fn machines(&self) -> &[Machine] {
+        &self.machines
+    }
+
+    /// Cancelled when a component has failed or the sandbox is to end.
+    pub fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
+    /// Ends every component, the API server last, and removes the directory. Says which component had failed, if one had.
+    pub async fn stop(self) -> Result<(), SandboxError> {
+        self.tasks.shutdown().cancel();
+        let ended = self.tasks.finished(GRACE).await;
+        self.server.shutdown().await;
+        let path = self.home.path().to_owned();
+        self.home
+            .close()
+            .map_err(|source| SandboxError::File { path, source })?;
+        Ok(ended?)
+    }
+}
+
+fn extender_config(kubeconfig: &Path) -> config::Config {
+    config::Config {
+        aliyun_unit: READING.aliyun,
+        dialects: gpu::read(READING),
+        kubeconfig: Some(kubeconfig.to_owned()),
+        ..config::Config::alone()
+    }
+}
+
+/// Quicker than in a cluster, so that one sees a budget run out; the charges are the same.
+fn timekeeper_config(
+    kubeconfig: &Path,
+    home: &Path,
+) -> Result<timekeeper::config::Config, SandboxError> {
+    let ledger = home.join("ledger.db");
+    Ok(timekeeper::config::Config {
+        listen: LOOPBACK,
+        admin_listen: None,
+        tls: None,
+        database: Database::parse(&ledger.to_string_lossy(), None)?,
+        pace: timekeeper::config::Pace {
+            grid: 5,
+            interval: Duration::from_millis(500),
+            status: Duration::from_secs(1),
+            retention: None,
+        },
+        election: None,
+        dialects: gpu::read(READING),
+        kubeconfig: Some(kubeconfig.to_owned()),
+        clock: timekeeper::clock::Clock::system(),
+        log_format: Format::Text,
+        log_filter: String::new(),
+    })
+}
+
+fn webhook_config(kubeconfig: &Path) -> webhook::config::Config {
+    webhook::config::Config {
+        listen: LOOPBACK,
+        admin_listen: None,
+        certificates: webhook::config::Certificates::Own {
+            settings: webhook::Settings {
+                namespace: install::NAMESPACE.to_owned(),
+                secret: "gpushare-webhook-tls".to_owned(),
+                configuration: "gpushare".to_owned(),
+                names: vec![Ipv4Addr::LOCALHOST.to_string()],
+                lifetimes: webhook::Lifetimes {
+                    authority: 8760 * HOUR,
+                    certificate: 720 * HOUR,
+                    overlap: HOUR / 6,
+                },
+            },
+            client_ca: None,
+        },
+        // Containers are not run, so nobody could read what it tells.
+        sidecar: None,
+        dialects: gpu::read(READING),
+        band: i32::MIN..=1_000_000_000,
+        kubeconfig: Some(kubeconfig.to_owned()),
+        max_body: 8 * MIB,
+        log_format: Format::Text,
+        log_filter: String::new(),
+    }
+}

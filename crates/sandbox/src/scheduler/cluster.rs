@@ -1,0 +1,119 @@
+//! What the scheduler knows of nodes and of what is taken on them, with pods that it has placed and not yet seen bound.
+//! Pure: told of every change, asked for hosts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::ResourceExt;
+
+use super::fit::{self, Amounts, Host};
+
+#[derive(Debug, Default)]
+pub(super) struct Cluster {
+    hosts: BTreeMap<String, Host>,
+    /// Pods that take room, by uid.
+    placed: BTreeMap<String, Placed>,
+    /// Their uids by node.
+    by_node: BTreeMap<String, BTreeSet<String>>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Placed {
+    pub(super) pod: Arc<Pod>,
+    pub(super) node: String,
+    asked: Amounts,
+}
+
+impl Cluster {
+    /// Whether the node has become better than it was: a reason to try again.
+    pub(super) fn set_node(&mut self, node: Arc<Node>) -> bool {
+        let name = node.name_any();
+        let room = fit::allocatable(&node);
+        if let Some(host) = self.hosts.get_mut(&name) {
+            let changed = host.room != room
+                || host.node.spec != node.spec
+                || host.node.metadata.labels != node.metadata.labels;
+            host.room = room;
+            host.node = node;
+            return changed;
+        }
+        let mut taken = Amounts::new();
+        for placed in self.on_node(&name) {
+            fit::add(&mut taken, &placed.asked);
+        }
+        self.hosts.insert(name, Host { node, room, taken });
+        true
+    }
+
+    pub(super) fn remove_node(&mut self, name: &str) {
+        self.hosts.remove(name);
+    }
+
+    /// Counts a pod on a node, once.
+    pub(super) fn place(&mut self, pod: &Arc<Pod>, node: &str) {
+        let uid = pod.uid().unwrap_or_default();
+        if let Some(placed) = self.placed.get_mut(&uid) {
+            placed.pod = Arc::clone(pod);
+            if placed.node == node {
+                return;
+            }
+        }
+        self.remove(&uid);
+        let asked = fit::requests(pod);
+        if let Some(host) = self.hosts.get_mut(node) {
+            fit::add(&mut host.taken, &asked);
+        }
+        let there = self.by_node.entry(node.to_owned()).or_default();
+        there.insert(uid.clone());
+        self.placed.insert(
+            uid,
+            Placed {
+                pod: Arc::clone(pod),
+                node: node.to_owned(),
+                asked,
+            },
+        );
+    }
+
+    /// The pod takes no room any more. Whether it took some.
+    pub(super) fn remove(&mut self, uid: &str) -> bool {
+        let Some(placed) = self.placed.remove(uid) else {
+            return false;
+        };
+        if let Some(there) = self.by_node.get_mut(&placed.node) {
+            there.remove(uid);
+        }
+        if let Some(host) = self.hosts.get_mut(&placed.node) {
+            fit::take(&mut host.taken, &placed.asked);
+        }
+        true
+    }
+
+    pub(super) fn hosts(&self) -> impl Iterator<Item = (&String, &Host)> {
+        self.hosts.iter()
+    }
+
+    pub(super) fn host(&self, name: &str) -> Option<&Host> {
+        self.hosts.get(name)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.hosts.len()
+    }
+
+    pub(super) fn on_node(&self, node: &str) -> impl Iterator<Item = &Placed> {
+        let uids = self.by_node.get(node).into_iter().flatten();
+        uids.filter_map(|uid| self.placed.get(uid))
+    }
+
+    pub(super) fn pod(&self, uid: &str) -> Option<&Arc<Pod>> {
+        self.placed.get(uid).map(|placed| &placed.pod)
+    }
+}
+
+impl Placed {
+    pub(super) fn asked(&self) -> &Amounts {
+        &self.asked
+    }
+}

@@ -1,0 +1,163 @@
+//! The scheduler's side of the extender protocol: the bodies and calls of kube-scheduler with `nodeCacheCapable: true`.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use hyper::Request;
+use hyper::header::CONTENT_TYPE;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Client, ResourceExt};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::error::SandboxError;
+
+/// As in the configuration of docs/extender.md.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+#[derive(Clone)]
+pub(super) struct Extender {
+    /// A client of plain HTTP is all that is needed, and this one is there.
+    client: Client,
+}
+
+/// What filter answers.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct Filtered {
+    pub(super) node_names: Option<Vec<String>>,
+    pub(super) failed_nodes: BTreeMap<String, String>,
+    pub(super) failed_and_unresolvable_nodes: BTreeMap<String, String>,
+    pub(super) error: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Scored {
+    pub(super) host: String,
+    pub(super) score: i64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Bound {
+    error: String,
+}
+
+/// Who is to go from a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Victims {
+    pub(super) uids: Vec<String>,
+    pub(super) violations: i64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Preempted {
+    node_name_to_meta_victims: BTreeMap<String, MetaVictims>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct MetaVictims {
+    #[serde(rename = "Pods")]
+    pods: Vec<MetaPod>,
+    #[serde(rename = "NumPDBViolations")]
+    violations: i64,
+}
+
+#[derive(Debug, Deserialize)]
+struct MetaPod {
+    #[serde(rename = "UID")]
+    uid: String,
+}
+
+impl Extender {
+    pub(super) fn new(address: SocketAddr) -> Result<Self, SandboxError> {
+        let made = || SandboxError::api("make a client of the extender");
+        let url = format!("http://{address}");
+        let uri = url
+            .parse()
+            .map_err(|error| made()(kube::Error::HttpError(hyper::http::Error::from(error))))?;
+        let mut config = kube::Config::new(uri);
+        config.default_retry = false;
+        config.read_timeout = Some(TIMEOUT);
+        let client = Client::try_from(config).map_err(made())?;
+        Ok(Self { client })
+    }
+
+    pub(super) async fn filter(&self, pod: &Pod, nodes: &[&str]) -> Result<Filtered, String> {
+        let body = json!({"Pod": pod, "Nodes": null, "NodeNames": nodes});
+        self.call("filter", &body).await
+    }
+
+    pub(super) async fn prioritize(
+        &self,
+        pod: &Pod,
+        nodes: &[&str],
+    ) -> Result<Vec<Scored>, String> {
+        let body = json!({"Pod": pod, "Nodes": null, "NodeNames": nodes});
+        self.call("prioritize", &body).await
+    }
+
+    pub(super) async fn bind(&self, pod: &Pod, node: &str) -> Result<(), String> {
+        let body = json!({
+            "PodName": pod.name_any(),
+            "PodNamespace": pod.namespace(),
+            "PodUID": pod.uid(),
+            "Node": node,
+        });
+        let bound: Bound = self.call("bind", &body).await?;
+        if bound.error.is_empty() {
+            Ok(())
+        } else {
+            Err(bound.error)
+        }
+    }
+
+    /// Says whom the scheduler would evict where; the answer is what to do instead.
+    pub(super) async fn preempt(
+        &self,
+        pod: &Pod,
+        nodes: &BTreeMap<String, Victims>,
+    ) -> Result<BTreeMap<String, Victims>, String> {
+        let offers: BTreeMap<&String, Value> = nodes
+            .iter()
+            .map(|(node, victims)| {
+                let pods: Vec<Value> = victims.uids.iter().map(|uid| json!({"UID": uid})).collect();
+                (
+                    node,
+                    json!({"Pods": pods, "NumPDBViolations": victims.violations}),
+                )
+            })
+            .collect();
+        let body = json!({"Pod": pod, "NodeNameToVictims": null, "NodeNameToMetaVictims": offers});
+        let answer: Preempted = self.call("preempt", &body).await?;
+        let chosen = answer.node_name_to_meta_victims.into_iter();
+        Ok(chosen
+            .map(|(node, victims)| {
+                let uids = victims.pods.into_iter().map(|pod| pod.uid).collect();
+                (
+                    node,
+                    Victims {
+                        uids,
+                        violations: victims.violations,
+                    },
+                )
+            })
+            .collect())
+    }
+
+    async fn call<T: DeserializeOwned>(&self, verb: &str, body: &Value) -> Result<T, String> {
+        let request = Request::post(format!("/gpushare-scheduler/{verb}"))
+            .header(CONTENT_TYPE, "application/json")
+            .body(body.to_string().into_bytes())
+            .map_err(|error| error.to_string())?;
+        let answered = tokio::time::timeout(TIMEOUT, self.client.request(request)).await;
+        answered
+            .map_err(|_| format!("the extender did not answer {verb} within {TIMEOUT:?}"))?
+            .map_err(|error| format!("the extender refused {verb}: {error}"))
+    }
+}

@@ -1,0 +1,31 @@
+//! Waiting for something to become true, with an end.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::error::SandboxError;
+
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Asks until there is an answer; what stands in the way in the meantime is told if time runs out.
+pub(crate) async fn until<T>(
+    what: &str,
+    patience: Duration,
+    mut ask: impl AsyncFnMut() -> Result<T, String>,
+) -> Result<T, SandboxError> {
+    let end = Instant::now() + patience;
+    loop {
+        match ask().await {
+            Ok(answer) => return Ok(answer),
+            Err(seen) if Instant::now() >= end => {
+                return Err(SandboxError::Late {
+                    what: what.to_owned(),
+                    seconds: patience.as_secs(),
+                    seen,
+                });
+            }
+            Err(_) => sleep(PAUSE).await,
+        }
+    }
+}
