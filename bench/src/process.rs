@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -32,6 +32,24 @@ impl Process {
         child
             .map(Self)
             .with_context(|| format!("cannot start {program}"))
+    }
+
+    /// What it prints, where that was asked for.
+    pub(crate) fn output(&mut self) -> Result<ChildStdout> {
+        self.0.stdout.take().context("its output was not asked for")
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(crate) fn end(mut self) -> Result<()> {
+        let pid = self.0.id().to_string();
+        let asked = Command::new("kill").args(["-TERM", &pid]).status()?;
+        ensure!(asked.success(), "process {pid} cannot be asked to end");
+        self.0.wait()?;
+        Ok(())
+    }
+
+    pub(crate) fn resident_megabytes(&self) -> Result<f64> {
+        self.megabytes("VmRSS:")
     }
 
     /// A field of the kernel's account of the process, in MB.
@@ -248,7 +266,7 @@ impl Extender {
     }
 
     pub(crate) fn resident_megabytes(&self) -> Result<f64> {
-        self.0.process.megabytes("VmRSS:")
+        self.0.process.resident_megabytes()
     }
 
     pub(crate) fn peak_megabytes(&self) -> Result<f64> {

@@ -7,6 +7,7 @@ mod charges;
 mod filter;
 mod instructions;
 mod prioritize;
+mod sandbox;
 mod scheduler;
 mod start;
 mod verb;
@@ -34,5 +35,6 @@ pub(crate) const ALL: &[Bench] = &[
     admission::BENCH,
     charges::BENCH,
     instructions::BENCH,
+    sandbox::BENCH,
     scheduler::BENCH,
 ];

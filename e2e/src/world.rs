@@ -397,7 +397,8 @@ pub(crate) fn deploy(file: &str) -> PathBuf {
         .join(file)
 }
 
-pub(crate) fn binary(name: &str) -> PathBuf {
+/// A built program of ours.
+pub fn binary(name: &str) -> PathBuf {
     let dir = std::env::var_os("GPUSHARE_BIN_DIR")
         .expect("GPUSHARE_BIN_DIR names the built programs: run `cargo xtask e2e`");
     PathBuf::from(dir).join(name)

@@ -36,6 +36,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         "bench",
         "--package",
         "gpushare-control",
+        "--package",
+        "gpushare-sandbox",
     ]);
     succeed(&mut build)?;
     let mut build = cargo();
