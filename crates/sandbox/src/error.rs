@@ -19,6 +19,8 @@ pub enum SandboxError {
     Ledger(#[from] gpushare_timekeeper::store::database::DatabaseError),
     #[error("a component does not start")]
     Component(#[from] gpushare_control::start::StartError),
+    #[error("the dashboard does not start")]
+    Dashboard(#[from] gpushare_dashboard::StartError),
     #[error("the agent of node {node} does not start")]
     Agent {
         node: String,

@@ -8,7 +8,7 @@
 //!     └──HTTP──►                              (one for each simulated node)
 //! ```
 //!
-//! Extender, webhook and agents are the production code, started as their programs start them. What is marked with a
+//! Extender, webhook, timekeeper, dashboard and agents are the production code, started as their programs start them. What is marked with a
 //! star is a stand-in that lives here and nowhere else, and so are the API server (`gpushare-apiserver`) and the cards.
 //!
 //! # Current limitations

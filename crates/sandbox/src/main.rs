@@ -106,16 +106,17 @@ async fn watch(sandbox: &Sandbox, story: Option<&Story>, options: &Options) -> a
 
 fn greet(sandbox: &Sandbox) {
     let kubeconfig = sandbox.kubeconfig().display();
-    let example = sandbox.example().display();
+    let (example, dashboard) = (sandbox.example().display(), sandbox.dashboard());
     let nodes = sandbox.machines().len();
     let cards: usize = sandbox.machines().iter().map(|m| m.cards.len()).sum();
     let agents = nodes.min(AGENTS);
     tell(format_args!(
         "gpushare sandbox: {nodes} nodes with {cards} cards, all simulated.
 
-  production code   extender, admission webhook, timekeeper, node agents (on the first {agents} nodes)
+  production code   extender, admission webhook, timekeeper, dashboard, node agents (on the first {agents} nodes)
   stand-ins         API server, scheduler, controllers, kubelets, cards; containers are not run
 
+  dashboard         http://{dashboard}
   export KUBECONFIG={kubeconfig}
 
 Three things to try in another terminal:
@@ -123,7 +124,7 @@ Three things to try in another terminal:
   kubectl apply -f {example}
   kubectl logs deployment/mine      # which card a container got, and how much of it
 
-  http://{}/explain                  why pods wait, for programs",
+  curl http://{}/explain       # why pods wait, for programs",
         sandbox.extender()
     ));
 }

@@ -39,6 +39,7 @@ pub struct Sandbox {
     kubeconfig: PathBuf,
     example: PathBuf,
     extender: SocketAddr,
+    dashboard: SocketAddr,
     machines: Vec<Machine>,
 }
 
@@ -102,6 +103,7 @@ impl Sandbox {
         timekeeper::start(timekeeper, tasks).await?;
         Scheduler::start(&client, pods, nodes, extender, pace, tasks)?;
         install::webhook_answers(&client).await?;
+        let dashboard = gpushare_dashboard::start(&client, dashboard_config(), tasks)?;
         Ok(Self {
             server,
             tasks: tasks.clone(),
@@ -109,6 +111,7 @@ impl Sandbox {
             kubeconfig,
             example,
             extender,
+            dashboard,
             machines,
         })
     }
@@ -130,6 +133,11 @@ impl Sandbox {
     /// Where the extender answers, for `/explain` and `/metrics`.
     pub fn extender(&self) -> SocketAddr {
         self.extender
+    }
+
+    /// Where browsers see everything, live.
+    pub fn dashboard(&self) -> SocketAddr {
+        self.dashboard
     }
 
     /// The directory that everything lies in.
@@ -192,6 +200,18 @@ fn timekeeper_config(
         log_format: Format::Text,
         log_filter: String::new(),
     })
+}
+
+/// Open to whoever can connect, which is this machine.
+fn dashboard_config() -> gpushare_dashboard::Config {
+    gpushare_dashboard::Config {
+        listen: LOOPBACK,
+        admin_listen: None,
+        tls: None,
+        access: gpushare_dashboard::access::Access::Open,
+        dialects: gpu::read(READING),
+        sample_every: Duration::from_secs(2),
+    }
 }
 
 fn webhook_config(kubeconfig: &Path) -> webhook::config::Config {

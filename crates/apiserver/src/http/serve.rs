@@ -100,12 +100,13 @@ impl Edge {
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let (path, invited) = self.path(parts.uri.path());
         let admitted = self.admit(&parts.headers, invited || path.starts_with("/openapi/"));
-        let asked = admitted.and_then(|()| {
-            match self.reviews.iter().find(|review| review.is_at(path)) {
-                Some(review) => Ok(Asked::Review(review)),
-                None => route(&self.registry, &parts.method, path, &query).map(Asked::Route),
-            }
-        });
+        let asked =
+            admitted.and_then(
+                |()| match self.reviews.iter().find(|review| review.is_at(path)) {
+                    Some(review) => Ok(Asked::Review(review)),
+                    None => route(&self.registry, &parts.method, path, &query).map(Asked::Route),
+                },
+            );
         match asked {
             Ok(Asked::Review(review)) => {
                 let reply = async { review.reply(&parts.method, &body) };

@@ -39,6 +39,7 @@ impl Cluster {
             short_names: &["gb"],
             categories: &[],
             subresources: &[Subresource::Status],
+            columns: &[],
             selectable: &[],
             names: NameRule::Subdomain,
             habits: Habits {

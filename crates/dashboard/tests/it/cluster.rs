@@ -47,6 +47,7 @@ impl Cluster {
             short_names: &[],
             categories: &[],
             subresources: &[Subresource::Status],
+            columns: &[],
             selectable: &[],
             names: NameRule::Subdomain,
             habits,
