@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, ensure};
+use gpushare_rig::NODE_IP;
 use gpushare_timekeeper::Seconds;
 use gpushare_timekeeper::period::Span;
 use gpushare_timekeeper::store::sqlite::Sqlite;
@@ -23,6 +24,10 @@ use crate::{http, wait};
 const ACCOUNT: &str = "gpushare-timekeeper";
 pub const API: &str = "127.0.0.1:12352";
 const ADMIN: &str = "127.0.0.1:12353";
+/// Where pods reach a timekeeper that serves with TLS.
+const SERVED: &str = "0.0.0.0:12352";
+/// The image that the webhook gives to budget sidecars; a test that needs it makes it.
+const SIDECAR: &str = "gpushare.test/control:1";
 
 #[derive(Debug)]
 pub struct Budgeted {
@@ -51,6 +56,10 @@ impl Budgeted {
         let accounts = [hook::ACCOUNT, ACCOUNT];
         kubeconfigs(rig, world.directory(), &accounts).expect("kubeconfigs");
         hook::lead_the_service_to_processes(rig);
+        let issued = rcgen::generate_simple_self_signed([NODE_IP.to_owned()]).expect("issued");
+        let (certificate, key) = certificate(&world);
+        fs::write(certificate, issued.cert.pem()).expect("written");
+        fs::write(key, issued.signing_key.serialize_pem()).expect("written");
         let webhook = webhook(&world);
         Self {
             _webhook: webhook,
@@ -185,12 +194,32 @@ impl Budgeted {
         })
     }
 
+    /// Makes the image of budget sidecars known to the cluster.
+    pub fn add_sidecar_image(&self) {
+        let rig = self.world.rig();
+        rig.add_image(SIDECAR, &binary("gpushare-control"))
+            .expect("the image is made");
+    }
+
     /// A timekeeper with an empty ledger and a right clock.
     pub fn timekeeper(&self) -> Timekeeper<'_> {
+        self.timekeeper_at(&["--listen", API])
+    }
+
+    /// The same, with TLS, where budget sidecars reach it.
+    pub fn timekeeper_for_pods(&self) -> Timekeeper<'_> {
+        let (certificate, key) = certificate(&self.world);
+        let text = |path: PathBuf| path.display().to_string();
+        let tls = [&text(certificate), "--tls-key", &text(key)];
+        self.timekeeper_at(&[&["--listen", SERVED, "--tls-cert"], &tls[..]].concat())
+    }
+
+    fn timekeeper_at(&self, listen: &[&str]) -> Timekeeper<'_> {
         let directory = tempfile::tempdir().expect("a directory");
         fs::write(directory.path().join("now"), "+0").expect("written");
         let mut timekeeper = Timekeeper {
             process: None,
+            listen: listen.iter().map(ToString::to_string).collect(),
             directory,
             home: self,
         };
@@ -199,12 +228,22 @@ impl Budgeted {
     }
 }
 
+/// The files of a certificate for the node's address, and of its key.
+fn certificate(world: &World) -> (PathBuf, PathBuf) {
+    let file = |name: &str| world.directory().join(name);
+    (file("timekeeper.crt"), file("timekeeper.key"))
+}
+
 fn webhook(world: &World) -> Process {
     let (listen, admin) = PORTS[0];
     let mut command = world.rig().inside(binary("gpushare-control"));
     command
         .args(["webhook", "--listen", &format!("0.0.0.0:{listen}")])
         .args(["--admin-listen", &format!("127.0.0.1:{admin}")])
+        .args(["--sidecar-image", SIDECAR, "--sidecar-timekeeper"])
+        .arg(format!("https://{NODE_IP}:12352"))
+        .arg("--sidecar-ca")
+        .arg(certificate(world).0)
         .arg("--kubeconfig")
         .arg(world.kubeconfig(hook::ACCOUNT));
     let log = world.rig().logs().join("gpushare-webhook.log");
@@ -226,6 +265,7 @@ fn wait_ready(world: &World, address: &str) {
 #[derive(Debug)]
 pub struct Timekeeper<'a> {
     process: Option<Process>,
+    listen: Vec<String>,
     directory: TempDir,
     home: &'a Budgeted,
 }
@@ -235,7 +275,8 @@ impl Timekeeper<'_> {
         let world = &self.home.world;
         let mut command = enter(world.rig(), &binary("gpushare-control"));
         command
-            .args(["timekeeper", "--listen", API, "--admin-listen", ADMIN])
+            .args(["timekeeper", "--admin-listen", ADMIN])
+            .args(&self.listen)
             .args(["--interval", "250ms", "--status-interval", "250ms"])
             .args(["--leader-elect=false", "--log-format", "json"])
             .arg("--kubeconfig")

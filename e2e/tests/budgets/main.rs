@@ -4,6 +4,7 @@
 #![expect(clippy::indexing_slicing, reason = "tests stop at the first surprise")]
 
 mod holes;
+mod sidecar;
 mod story;
 
 use std::sync::LazyLock;

@@ -116,6 +116,7 @@ fn claims(token: &str) -> Value {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).unwrap()).unwrap()
 }
 
+/// Hole W17 of the predecessor: its sidecar had no resources.
 #[test]
 fn a_guaranteed_pod_stays_so_within_its_quota_and_its_application_reads_the_budget() {
     let world = &*WORLD;
@@ -202,10 +203,12 @@ fn a_job_with_the_sidecar_completes() {
     let world = &*WORLD;
     let namespace = world.hook.namespace();
     world.timekeeper.says(standing(60));
-    let script = format!("until grep -q remaining {FILE}; do sleep 0.1; done");
+    let script = format!("until grep -q '\"stale\":false' {FILE}; do sleep 0.1; done");
     let template = pod("unused", &script);
     let mut spec = template["spec"].clone();
     spec["restartPolicy"] = json!("Never");
+    // The sidecar has a token of its own.
+    spec["automountServiceAccountToken"] = json!(false);
     let job = json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"},
         "spec": {

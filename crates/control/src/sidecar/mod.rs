@@ -24,8 +24,6 @@ use told::Told;
 
 pub use ask::SetupError;
 
-/// Whom the sidecar's token is for: nobody else accepts it.
-pub const AUDIENCE: &str = "gpushare-timekeeper";
 /// Where applications find the file.
 pub const DIRECTORY: &str = "/var/run/gpushare/budget";
 /// Where the sidecar finds its token.

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::patch::Patch;
-use crate::sidecar::{AUDIENCE, DIRECTORY, TOKEN_DIRECTORY, TOKEN_FILE, environment};
+use crate::sidecar::{DIRECTORY, TOKEN_DIRECTORY, TOKEN_FILE, environment};
 
 /// The container.
 const CONTAINER: &str = "gpushare-budget";
@@ -316,7 +316,7 @@ fn security_context() -> Value {
 
 fn volumes() -> [Value; 2] {
     let token = json!({"serviceAccountToken": {
-        "audience": AUDIENCE, "expirationSeconds": TOKEN_SECONDS, "path": TOKEN_FILE,
+        "audience": names::TIMEKEEPER_AUDIENCE, "expirationSeconds": TOKEN_SECONDS, "path": TOKEN_FILE,
     }});
     [
         json!({"name": BUDGET, "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}),

@@ -16,18 +16,24 @@ fn sidecar() -> Sidecar {
 }
 
 fn judge_with(settled: Option<Sidecar>, pod: &Value) -> Verdict {
-    let rules = Rules {
+    let manifest: Manifest = serde_json::from_value(pod.clone()).unwrap();
+    decide::pod(&rules(settled), known(&Classes::new()), &manifest)
+}
+
+fn rules(settled: Option<Sidecar>) -> Rules {
+    Rules {
         dialects: gpu::dialects(AliyunUnit::GiB),
         band: i32::MIN..=i32::MAX,
         sidecar: settled,
-    };
-    let known = Known {
+    }
+}
+
+fn known(classes: &Classes) -> Known<'_> {
+    Known {
         namespace: "team-a",
         standing: Standing::Free,
-        classes: &Classes::new(),
-    };
-    let manifest: Manifest = serde_json::from_value(pod.clone()).unwrap();
-    decide::pod(&rules, known, &manifest)
+        classes,
+    }
 }
 
 fn allowed(verdict: Verdict) -> (Patch, Vec<String>) {
@@ -143,7 +149,7 @@ fn its_token_is_for_the_timekeeper_alone_and_short() {
         .iter()
         .find(|volume| volume["name"] == mounts[1]["name"]);
     let sources = &access.unwrap()["projected"]["sources"];
-    let token = json!({"audience": AUDIENCE, "expirationSeconds": 600, "path": TOKEN_FILE});
+    let token = json!({"audience": names::TIMEKEEPER_AUDIENCE, "expirationSeconds": 600, "path": TOKEN_FILE});
     assert_eq!(*sources, json!([{"serviceAccountToken": token}]));
 }
 
@@ -277,4 +283,21 @@ fn without_an_image_nothing_is_added_and_the_owner_is_told_once() {
     assert!(patch.is_empty());
     assert_eq!(warnings.len(), 1);
     assert!(warnings[0].contains("--sidecar-image"), "{warnings:?}");
+}
+
+#[test]
+fn a_template_is_warned_about_as_its_pods_will_be_judged() {
+    let warnings = |settled, template: &Value| {
+        let template: Manifest = serde_json::from_value(template.clone()).unwrap();
+        decide::template(&rules(settled), known(&Classes::new()), &template)
+    };
+    let mut template = asking();
+    assert_eq!(warnings(Some(sidecar()), &template), [""; 0]);
+    assert!(warnings(None, &template)[0].contains("--sidecar-image"));
+    template["spec"]["volumes"] = json!([{"name": BUDGET, "emptyDir": {}}]);
+    let warned = warnings(Some(sidecar()), &template);
+    assert!(
+        warned[0].contains("its pods will be refused: volume"),
+        "{warned:?}"
+    );
 }

@@ -1,0 +1,56 @@
+//! The budget sidecar with everything real: webhook, scheduler, extender, agent, kubelet and timekeeper.
+
+use e2e::budgeted::held;
+use e2e::manifest::{aliyun, annotated, running};
+use e2e::wait;
+use e2e::world::recorded_card;
+use serde_json::{Value, json};
+
+use crate::SHARED;
+
+const FILE: &str = "/var/run/gpushare/budget/budget.json";
+
+/// A pod that ends by itself as soon as it reads something, and prints what it read.
+fn reading(name: &str, part: &str) -> Value {
+    let script = format!("until grep -q '{part}' {FILE}; do sleep 0.1; done; cat {FILE}");
+    let mut pod = running(name, &script, aliyun(2));
+    pod["spec"]["restartPolicy"] = json!("Never");
+    annotated(pod, "gpushare.io/budget-sidecar", "true")
+}
+
+/// What it printed.
+fn read(namespace: &str, name: &str) -> Value {
+    let logs = ["logs", name, "--container=c", "--namespace", namespace];
+    wait::until("what the application read", || {
+        let said = SHARED
+            .world
+            .rig()
+            .kubectl(&logs)
+            .map_err(|error| format!("{error:#}"))?;
+        serde_json::from_str(&said).map_err(|error| format!("{error}: {said}"))
+    })
+}
+
+#[test]
+fn an_application_reads_what_remains_learns_that_nothing_does_and_is_charged_as_any_other() {
+    SHARED.add_sidecar_image();
+    let timekeeper = SHARED.timekeeper_for_pods();
+    let rich = SHARED.team(&json!({"amount": "20h", "period": {"kind": "Day"}}));
+    let poor = SHARED.team(&json!({"amount": 1, "period": {"kind": "Day"}}));
+
+    SHARED.create(&rich, &reading("first", r#""stale":false"#));
+    SHARED.create(&poor, &reading("last", r#""overBudget":true"#));
+    for (team, name) in [(&rich, "first"), (&poor, "last")] {
+        // Its end is the application's: the sidecar goes by itself.
+        let ended = SHARED.wait_charged(team, name);
+        assert_eq!(ended["status"]["phase"], "Succeeded");
+        recorded_card(&ended);
+        assert_eq!(timekeeper.seconds_of(team, name), held(&ended));
+    }
+    let remaining = read(&rich, "first")["remaining"].as_i64().unwrap();
+    assert!((1..=72_000).contains(&remaining), "{remaining}");
+    let last = read(&poor, "last");
+    assert_eq!(last["exhausted"], true);
+    assert!(last["remaining"].as_i64().unwrap() <= 0, "{last}");
+    timekeeper.audit();
+}
