@@ -180,6 +180,36 @@ impl Webhook {
     }
 }
 
+/// The dashboard, open to everybody here.
+#[derive(Debug)]
+pub(crate) struct Dashboard(Control);
+
+impl Dashboard {
+    /// Starts it against the API server at `url`.
+    pub(crate) fn start(url: &str) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let kubeconfig = kubeconfig(&directory, url)?;
+        let mut command = Command::new(program("gpushare-control")?);
+        command.args(["dashboard", "--auth", "none", "--listen", "127.0.0.1:0"]);
+        Control::start("dashboard", command, &kubeconfig, directory).map(Self)
+    }
+
+    /// Waits until it has listed the cluster; where it listens.
+    pub(crate) fn ready(&mut self) -> Result<SocketAddr> {
+        let address = self.0.address()?;
+        let mut connection = Connection::open(address)?;
+        while connection.send(&Request::get("/api/snapshot")).is_err() {
+            self.0.give_up_late()?;
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(address)
+    }
+
+    pub(crate) fn resident_megabytes(&self) -> Result<f64> {
+        self.0.process.megabytes("VmRSS:")
+    }
+}
+
 /// Writes a kubeconfig for the API server at `url`.
 fn kubeconfig(directory: &TempDir, url: &str) -> Result<PathBuf> {
     let kubeconfig = directory.path().join("kubeconfig");

@@ -4,6 +4,7 @@
 mod admission;
 mod bind;
 mod charges;
+mod dashboard;
 mod filter;
 mod instructions;
 mod prioritize;
@@ -34,6 +35,7 @@ pub(crate) const ALL: &[Bench] = &[
     start::BENCH,
     admission::BENCH,
     charges::BENCH,
+    dashboard::BENCH,
     instructions::BENCH,
     sandbox::BENCH,
     scheduler::BENCH,

@@ -4,6 +4,7 @@
 //! ends with whoever started it. Everything here blocks: a test waits for what it asked anyway.
 
 pub mod axe;
+pub mod npm;
 mod page;
 mod pipe;
 mod programs;

@@ -265,9 +265,10 @@ fn the_dashboard_reads_only_asks_for_tokens_and_serves_with_a_certificate() {
         }
     }
     let viewer = find(DASHBOARD, "ClusterRole", "gpushare-dashboard-viewer");
-    let expected =
-        serde_json::json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]);
-    assert_eq!(viewer["rules"], expected);
+    let look = serde_json::json!({
+        "apiGroups": ["gpushare.io"], "resources": ["dashboards"], "verbs": ["get"]
+    });
+    assert_eq!(viewer["rules"], serde_json::json!([look]));
     let deployment = find(DASHBOARD, "Deployment", "gpushare-dashboard");
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     let flags = container["args"].as_array().unwrap().iter();

@@ -121,7 +121,7 @@ follow(changed, connection);
 // Where everybody may look there is no session to end.
 const logout = /** @type {HTMLButtonElement} */ (document.getElementById("logout"));
 fetch("/login", { method: "HEAD" }).then((answer) => {
-  logout.hidden = !answer.ok;
+  logout.hidden = answer.redirected;
 });
 logout.addEventListener("click", async () => {
   await fetch("/logout", { method: "POST" });

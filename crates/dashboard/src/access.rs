@@ -1,6 +1,6 @@
-//! Who may look: everybody on this machine, or whoever the API server lets list pods everywhere.
+//! Who may look: everybody on this machine, or whoever the API server lets.
 //!
-//! The page shows pods and nodes of all namespaces, so it is for those who could see them with kubectl anyway. A
+//! The page shows pods and nodes of all namespaces, so looking is a right of its own, which roles give. A
 //! browser sends its token once and then a session's id, which scripts cannot read and other sites cannot send.
 
 mod review;
@@ -22,7 +22,7 @@ const LONGEST_TOKEN: usize = 16 * 1024;
 pub enum Access {
     /// Everybody who can connect: for loopback addresses only.
     Open,
-    /// Whoever has a token with the right to list pods in all namespaces.
+    /// Whoever has a token with the right to look.
     Tokens(Box<Tokens>),
 }
 

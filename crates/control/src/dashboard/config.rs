@@ -58,7 +58,7 @@ pub struct RawConfig {
 /// How viewers show who they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Auth {
-    /// By a token of the cluster that may list pods in all namespaces
+    /// By a token of the cluster, with the right to get dashboards.gpushare.io
     Token,
     /// Not at all
     None,

@@ -1,4 +1,4 @@
-//! Asking the API server who a token belongs to, and whether that user may list pods in all namespaces.
+//! Asking the API server who a token belongs to, and whether that user may look.
 //!
 //! Answers are remembered for a short while, by the token's digest, so that a page costs the API server little and a
 //! right that was taken away ends soon.
@@ -6,15 +6,9 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
-};
-use kube::api::{Api, PostParams};
-use kube::{Client, Resource};
+use gpushare_kube::access::{AccessError, Right, may, whose};
+use kube::Client;
 use parking_lot::Mutex;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tokio::sync::Semaphore;
@@ -24,7 +18,15 @@ const REFUSED_FOR: Duration = Duration::from_secs(5);
 const MOST_REMEMBERED: usize = 1024;
 /// Strangers can make us ask; never more often at once.
 const AT_ONCE: usize = 8;
-const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What lets somebody look. No object stands behind it: it is there to be written into roles.
+const LOOK: Right = Right {
+    verb: "get",
+    resource: "dashboards",
+    subresource: None,
+    namespace: None,
+    name: None,
+};
 
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Refusal {
@@ -35,10 +37,10 @@ pub enum Refusal {
     #[error("the API server does not know this token; make one with kubectl create token NAME")]
     Unknown,
     #[error(
-        "user {0} may not list pods in all namespaces; bind the ClusterRole gpushare-dashboard-viewer to it"
+        "user {0} has not {LOOK}; bind the ClusterRole gpushare-dashboard-viewer to whoever may look"
     )]
     NotAllowed(String),
-    #[error("the API server cannot be asked about the token: {0}")]
+    #[error("{0}")]
     Unavailable(String),
 }
 
@@ -59,6 +61,12 @@ impl std::fmt::Debug for Reviewer {
     }
 }
 
+impl From<AccessError> for Refusal {
+    fn from(error: AccessError) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
 impl Reviewer {
     pub(super) fn new(client: Client) -> Self {
         Self {
@@ -74,10 +82,7 @@ impl Reviewer {
             return verdict;
         }
         let _permit = self.asking.acquire().await;
-        let verdict = match tokio::time::timeout(TIMEOUT, self.ask(token)).await {
-            Ok(verdict) => verdict,
-            Err(_) => Err(Refusal::Unavailable("no answer in time".to_owned())),
-        };
+        let verdict = self.ask(token).await;
         if !matches!(verdict, Err(Refusal::Unavailable(_))) {
             self.remember(key, verdict.clone());
         }
@@ -107,50 +112,9 @@ impl Reviewer {
     }
 
     async fn ask(&self, token: &str) -> Result<(), Refusal> {
-        let user = self.user(token).await?;
-        let name = user.username.clone().unwrap_or_default();
-        let review = SubjectAccessReview {
-            spec: SubjectAccessReviewSpec {
-                user: user.username,
-                uid: user.uid,
-                groups: user.groups,
-                extra: user.extra,
-                resource_attributes: Some(ResourceAttributes {
-                    verb: Some("list".to_owned()),
-                    resource: Some("pods".to_owned()),
-                    version: Some("v1".to_owned()),
-                    ..ResourceAttributes::default()
-                }),
-                ..SubjectAccessReviewSpec::default()
-            },
-            ..SubjectAccessReview::default()
-        };
-        let status = self.create(&review).await?.status;
-        let allowed = status.is_some_and(|status| status.allowed && status.denied != Some(true));
-        allowed.then_some(()).ok_or(Refusal::NotAllowed(name))
-    }
-
-    async fn user(&self, token: &str) -> Result<UserInfo, Refusal> {
-        let review = TokenReview {
-            spec: TokenReviewSpec {
-                token: token.to_owned(),
-                ..TokenReviewSpec::default()
-            },
-            ..TokenReview::default()
-        };
-        let status = self.create(&review).await?.status.unwrap_or_default();
-        match (status.authenticated, status.user) {
-            (Some(true), Some(user)) => Ok(user),
-            _ => Err(Refusal::Unknown),
-        }
-    }
-
-    async fn create<K>(&self, review: &K) -> Result<K, Refusal>
-    where
-        K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + Serialize + DeserializeOwned,
-    {
-        let api: Api<K> = Api::all(self.client.clone());
-        let answer = api.create(&PostParams::default(), review).await;
-        answer.map_err(|error| Refusal::Unavailable(error.to_string()))
+        let user = whose(&self.client, token, &[]).await?;
+        let user = user.ok_or(Refusal::Unknown)?;
+        let allowed = may(&self.client, &user, &LOOK).await?;
+        allowed.then_some(()).ok_or(Refusal::NotAllowed(user.name))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use sha2::{Digest, Sha256};
 
 use super::refuse;
@@ -67,7 +67,7 @@ pub(super) async fn page(headers: HeaderMap) -> Response {
 pub(super) async fn login_page(State(dashboard): State<Dashboard>, headers: HeaderMap) -> Response {
     match dashboard.0.access {
         Access::Tokens(_) => serve(PAGE, "login.html", &headers),
-        Access::Open => refuse(StatusCode::NOT_FOUND, "nobody needs to log in here"),
+        Access::Open => Redirect::to("/").into_response(),
     }
 }
 

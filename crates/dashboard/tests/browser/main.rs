@@ -12,6 +12,7 @@ mod demo;
 mod live;
 mod pictures;
 mod scale;
+mod types;
 mod views;
 
 use std::net::SocketAddr;

@@ -1,0 +1,44 @@
+//! The page's scripts are plain JavaScript with types in comments; the compiler that reads those agrees with them.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use gpushare_browser::npm;
+
+const TYPESCRIPT: &str = "5.9.3";
+
+#[test]
+fn the_scripts_agree_with_the_types_in_their_comments() {
+    let assets = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/assets"));
+    let files = fs::read_dir(&assets)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let scripts: Vec<PathBuf> = files
+        .filter(|file| file.extension().is_some_and(|kind| kind == "js"))
+        .collect();
+    assert!(scripts.len() > 10, "{scripts:?}");
+    let compiler = npm::package("typescript", TYPESCRIPT).unwrap();
+    let checked = Command::new("node")
+        .arg(compiler.join("lib/tsc.js"))
+        .args([
+            "--noEmit",
+            "--checkJs",
+            "--strict",
+            "--noUncheckedIndexedAccess",
+        ])
+        .args([
+            "--target",
+            "es2022",
+            "--module",
+            "es2022",
+            "--moduleResolution",
+            "bundler",
+        ])
+        .args(["--lib", "es2023,dom,dom.iterable"])
+        .args(&scripts)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success(), "{said}");
+}
