@@ -195,6 +195,31 @@ fn pods_over_budget_rank_below_ordinary_ones_and_make_nobody_go() {
 }
 
 #[test]
+fn everything_that_enforces_budgets_is_kept_out_of_tenants_hands() {
+    for policy in ["gpushare-budget-marks", "gpushare-timekeeper-pods"] {
+        let found = find(ADMISSION, "ValidatingAdmissionPolicy", policy);
+        let mut variables = found["spec"]["variables"].as_array().unwrap().iter();
+        let ours = variables
+            .find(|variable| variable["name"] == "ours")
+            .unwrap();
+        let marks = [
+            names::OVER_BUDGET_MARK,
+            names::RESTORED_MARK,
+            names::EVICT_AT,
+        ];
+        let listed = prefixes(ours["expression"].as_str().unwrap());
+        assert_eq!(listed, [marks], "{policy}");
+        let binding = find(ADMISSION, "ValidatingAdmissionPolicyBinding", policy);
+        assert_eq!(binding["spec"]["validationActions"][0], "Deny");
+    }
+    let metering = find(ADMISSION, "ValidatingAdmissionPolicy", "gpushare-metering");
+    let condition = metering["spec"]["matchConditions"][0]["expression"].to_string();
+    for name in [names::METERING, names::BUDGET_GATE] {
+        assert!(condition.contains(name), "{name}");
+    }
+}
+
+#[test]
 fn the_timekeeper_has_the_rights_that_it_uses_and_of_pods_it_only_patches() {
     let role = find(TIMEKEEPER, "ClusterRole", "gpushare-timekeeper");
     let rules = role["rules"].as_array().unwrap();

@@ -44,6 +44,13 @@ pub const OVER_BUDGET: &str = "gpushare-over-budget";
 /// Classes of this prefix are given by us, not chosen by users.
 pub const OUR_CLASSES: &str = "gpushare-";
 
+/// Pod annotation: the pod's budget, named here, has nothing left. Such a pod ranks below all that are within
+/// budget. Written by the timekeeper alone, as [`RESTORED_MARK`] and [`EVICT_AT`].
+pub const OVER_BUDGET_MARK: &str = "gpushare.io/over-budget";
+/// Pod annotation: the pod was created over budget, so that its class is low for good, and is within budget
+/// again: it ranks as an ordinary pod.
+pub const RESTORED_MARK: &str = "gpushare.io/back-in-budget";
+
 /// Scheduling gate of a pod that waits until its budget has something again.
 pub const BUDGET_GATE: &str = "gpushare.io/budget";
 

@@ -1,4 +1,4 @@
-//! Preemption: which pods of lower priority have to go so that a pod fits.
+//! Preemption: which pods of lower rank have to go so that a pod fits.
 //!
 //! ```text
 //! Site (a node's rooms, the pods on it) ─┐
@@ -14,6 +14,7 @@
 mod choose;
 mod claim;
 mod dive;
+mod rank;
 mod sets;
 
 use crate::ids::PodUid;
@@ -23,14 +24,7 @@ use std::cmp::Reverse;
 
 pub use choose::{Steps, choose};
 pub use claim::{ClaimError, ClaimRecord, Evictor};
-
-/// Whether a pod's owner has spent more than is granted: such pods go first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Spending {
-    OverBudget,
-    #[default]
-    WithinBudget,
-}
+pub use rank::{Rank, Spending};
 
 /// What a disruption budget says about evicting a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,8 +42,7 @@ pub enum Guard {
 #[derive(Clone, Copy, Debug)]
 pub struct Occupant<'a> {
     pub pod: &'a PodUid,
-    pub priority: i32,
-    pub spending: Spending,
+    pub rank: Rank,
     /// When it started, in any unit: later is larger.
     pub started: i64,
     pub guard: Guard,
@@ -70,8 +63,8 @@ pub struct Site<'a> {
 /// makes it less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cost {
-    /// The highest priority among the victims.
-    pub priority: Option<i32>,
+    /// The highest rank among the victims.
+    pub rank: Option<Rank>,
     /// Victims whose owners have not spent more than is granted.
     pub within_budget: u32,
     pub victims: u32,
@@ -83,7 +76,7 @@ pub struct Cost {
 
 impl Cost {
     pub const NOTHING: Self = Self {
-        priority: None,
+        rank: None,
         within_budget: 0,
         victims: 0,
         amount: 0,
@@ -93,7 +86,7 @@ impl Cost {
     #[must_use]
     pub fn plus(self, other: &Self) -> Self {
         Self {
-            priority: self.priority.max(other.priority),
+            rank: self.rank.max(other.rank),
             within_budget: self.within_budget.saturating_add(other.within_budget),
             victims: self.victims.saturating_add(other.victims),
             amount: self.amount.saturating_add(other.amount),

@@ -5,7 +5,7 @@ use gpushare_core::dialect::Dialects;
 use gpushare_core::inventory::{self, InventoryError};
 use gpushare_core::ledger::Bound;
 use gpushare_core::names;
-use gpushare_core::preempt::{ClaimError, ClaimRecord};
+use gpushare_core::preempt::{ClaimError, ClaimRecord, Rank};
 use gpushare_core::record::{Record, RecordError};
 use gpushare_core::request::{PodAsk, Role};
 use gpushare_core::validate::{ContainerView, PodView, Violations, validate};
@@ -28,7 +28,7 @@ pub struct PodFacts {
     pub deleting: bool,
     /// The scheduler does not look at it yet.
     pub gated: bool,
-    pub priority: i32,
+    pub rank: Rank,
     pub standing: Standing,
     /// In seconds since 1970.
     pub created: i64,
@@ -40,10 +40,10 @@ pub struct PodFacts {
     claim: Option<String>,
 }
 
-/// What preemption goes by, beside the priority.
+/// What preemption goes by, beside the rank.
 #[derive(Clone, Debug, Default)]
 pub struct Standing {
-    /// It may make others go that have a lower priority.
+    /// It may make others go that have a lower rank.
     pub preempts: bool,
     /// Until when its containers may take to end, if its deletion has begun; in seconds since 1970.
     pub ends_by: Option<i64>,
@@ -69,7 +69,7 @@ impl PodFacts {
             ended: matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed")),
             deleting: meta.deletion_timestamp.is_some(),
             gated: !pod.spec.scheduling_gates.is_empty(),
-            priority: pod.spec.priority.unwrap_or(0),
+            rank: rank(pod),
             created: meta.creation_timestamp.as_ref().map_or(0, seconds),
             ask: validate(dialects, &view(pod)),
             host: host(&pod.spec),
@@ -122,13 +122,28 @@ impl Standing {
         } = pod;
         let labels = metadata.labels.as_ref();
         Self {
-            preempts: spec.preemption_policy.as_deref() != Some("Never"),
+            preempts: spec.preemption_policy.as_deref() != Some("Never")
+                && !rank(pod).is_over_budget(),
             ends_by: metadata.deletion_timestamp.as_ref().map(seconds),
             started: status.start_time.as_ref().map_or(i64::MAX, seconds),
             running: status.phase.as_deref() == Some("Running"),
             labels: labels.map(Labels::from).unwrap_or_default(),
             nominated: node_name(status.nominated_node_name.as_deref()),
         }
+    }
+}
+
+/// Nobody but the timekeeper can write the marks (`deploy/admission.yaml`).
+fn rank(pod: &slim::Pod) -> Rank {
+    let priority = pod.spec.priority.unwrap_or(Rank::ORDINARY);
+    let annotations = pod.metadata.annotations.as_ref();
+    let marked = |name: &str| annotations.is_some_and(|all| all.contains_key(name));
+    if marked(names::OVER_BUDGET_MARK) {
+        Rank::over_budget(priority)
+    } else if marked(names::RESTORED_MARK) {
+        Rank::restored(priority)
+    } else {
+        Rank::within_budget(priority)
     }
 }
 

@@ -34,6 +34,8 @@ pub struct PodSpec {
     #[serde(default)]
     pub priority: Option<i32>,
     #[serde(default)]
+    pub priority_class_name: Option<String>,
+    #[serde(default)]
     pub preemption_policy: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     pub scheduling_gates: Vec<SchedulingGate>,
@@ -46,9 +48,12 @@ pub struct PodSpec {
     pub overhead: HostQuantities,
 }
 
-/// Something that must happen before the scheduler looks at the pod; that there is one says enough.
+/// Something that must happen before the scheduler looks at the pod.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct SchedulingGate {}
+pub struct SchedulingGate {
+    #[serde(default)]
+    pub name: String,
+}
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use gpushare_core::dialect::Dialects;
 use gpushare_core::ledger::Bound;
-use gpushare_core::preempt::{Guard, Occupant, Site, Spending, Steps, choose};
+use gpushare_core::preempt::{Guard, Occupant, Rank, Site, Steps, choose};
 use gpushare_core::{Card, Ledger, NodeName, Placement, PodAsk, PodUid};
 use gpushare_kube::convert::{self, PodFacts};
 use gpushare_kube::slim;
@@ -46,7 +46,7 @@ pub(super) struct Holder {
     pub(super) name: String,
     pub(super) node: NodeName,
     pub(super) needs: Totals,
-    priority: i32,
+    rank: Rank,
     started: i64,
     bound: Option<Bound>,
 }
@@ -126,7 +126,7 @@ impl Cluster {
                 namespace: facts.namespace,
                 name: facts.name,
                 node,
-                priority: facts.priority,
+                rank: facts.rank,
                 started: facts.standing.started,
             };
             self.hold(facts.uid, holder);
@@ -239,8 +239,7 @@ impl Cluster {
         let occupants = self.on(name).filter_map(|(uid, holder)| {
             Some(Occupant {
                 pod: uid,
-                priority: holder.priority,
-                spending: Spending::default(),
+                rank: holder.rank,
                 started: holder.started,
                 guard: Guard::Free,
                 going: false,
@@ -255,7 +254,8 @@ impl Cluster {
         };
         let search = self.ledger.search(ask);
         let mut steps = Steps::new(STEPS);
-        let plan = choose(&site, &search, i32::MAX, &[], None, &mut steps)?;
+        let anybody = Rank::within_budget(i32::MAX);
+        let plan = choose(&site, &search, anybody, &[], None, &mut steps)?;
         (!plan.victims.is_empty()).then_some(plan.victims)
     }
 

@@ -1,10 +1,11 @@
-//! Card-level preemption: pods of lower priority go so that a pod fits that no card can take.
+//! Card-level preemption: pods of lower rank go so that a pod fits that no card can take.
 //!
 //! kube-scheduler sees totals of a node, not cards. Where the totals suffice and no single card does, it
 //! sees nobody to evict and never asks us; so we look for victims ourselves, for every refused pod that
 //! outranks somebody ([`decide`]), and carry the evictions out ([`carry`]). Where the totals do not
 //! suffice, kube-scheduler does look for victims, and asks [`verb`] about them: both ways lead to the same
-//! claim, of which a pod has one at a time.
+//! claim, of which a pod has one at a time. It looks by priority alone; whoever outranks others only because they
+//! are over their budget is our business there too.
 //!
 //! Everything that is done follows from the state ([`super::state`]); this module only talks to the API
 //! server. Only the leader does.
@@ -81,7 +82,7 @@ impl Extender {
                 if !preempts || !state.may_preempt_more() {
                     return next;
                 }
-                state.next_contender(Instant::now())
+                state.next_contender(now())
             };
             next = earlier(next, later);
             let Some(contention) = contention else {

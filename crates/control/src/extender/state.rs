@@ -21,6 +21,7 @@ use std::sync::Arc;
 use gpushare_core::card::Card;
 use gpushare_core::pack::{Policy, Rankings};
 use gpushare_core::packing::Packing;
+use gpushare_core::preempt::Rank;
 use gpushare_core::{Classes, Host, Ledger, NodeName, PodAsk, PodUid};
 use gpushare_kube::convert::{PodFacts, Standing};
 use parking_lot::Mutex;
@@ -51,7 +52,7 @@ pub(crate) struct KnownPod {
     pub ask: PodAsk,
     pub host: Host,
     pub node: Option<NodeName>,
-    pub priority: i32,
+    pub rank: Rank,
     /// In seconds since 1970.
     pub created: i64,
     /// The scheduler does not look at it: it is being deleted, or something must happen first.
@@ -73,7 +74,7 @@ impl KnownPod {
             ask: ask.clone(),
             host: Host::default(),
             node: None,
-            priority: 0,
+            rank: Rank::default(),
             created: 0,
             set_aside: true,
             standing: Standing::default(),
@@ -88,7 +89,7 @@ impl KnownPod {
                 name: self.name.clone(),
             },
             ask: self.ask.clone(),
-            priority: self.priority,
+            rank: self.rank,
             created: self.created,
             preempts: self.standing.preempts,
         }

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 
 use super::dive::{Dive, Found};
 use super::sets::each_set;
-use super::{Cost, Guard, Occupant, Plan, Site, Spending};
+use super::{Cost, Guard, Occupant, Plan, Rank, Site};
 use crate::amounts::{Amounts, MAX_DIMENSIONS};
 use crate::ids::{CardId, PodUid};
 use crate::placement::Hold;
@@ -62,7 +62,7 @@ pub(super) struct Candidate<'a> {
 pub fn choose(
     site: &Site<'_>,
     search: &Search<'_>,
-    priority: i32,
+    rank: Rank,
     headroom: &[u32],
     limit: Option<&Cost>,
     steps: &mut Steps,
@@ -82,7 +82,7 @@ pub fn choose(
     let candidates: Vec<Candidate<'_>> = site
         .occupants
         .iter()
-        .filter_map(|occupant| Candidate::new(occupant, &site.rooms, priority, headroom))
+        .filter_map(|occupant| Candidate::new(occupant, &site.rooms, rank, headroom))
         .collect();
     let mut chooser = Chooser {
         search,
@@ -142,7 +142,7 @@ impl<'a> Candidate<'a> {
     fn new(
         occupant: &Occupant<'a>,
         rooms: &[CardRoom],
-        priority: i32,
+        rank: Rank,
         headroom: &[u32],
     ) -> Option<Self> {
         let budget = match occupant.guard {
@@ -154,7 +154,7 @@ impl<'a> Candidate<'a> {
             return None;
         }
         let holds = holds(occupant, rooms);
-        if occupant.going || occupant.priority >= priority || holds.is_empty() {
+        if occupant.going || occupant.rank >= rank || holds.is_empty() {
             return None;
         }
         Some(Self {
@@ -174,8 +174,8 @@ impl Occupant<'_> {
             room.map_or(0, |room| millionths(&hold, &room.card.capacity))
         });
         Cost {
-            priority: Some(self.priority),
-            within_budget: u32::from(self.spending == Spending::WithinBudget),
+            rank: Some(self.rank),
+            within_budget: u32::from(!self.rank.is_over_budget()),
             victims: 1,
             amount: amounts.fold(0, u64::saturating_add),
             oldest: Reverse(self.started),

@@ -30,7 +30,7 @@ impl Turn {
     fn outdoes(&self, other: &Self) -> bool {
         self.holds == other.holds
             && self.budget == other.budget
-            && self.cost.priority <= other.cost.priority
+            && self.cost.rank <= other.cost.rank
             && self.cost.within_budget <= other.cost.within_budget
             && self.cost.amount <= other.cost.amount
             && self.cost.oldest <= other.cost.oldest
@@ -211,7 +211,7 @@ impl<'a> Dive<'a> {
         let victims = u32::try_from(victims).unwrap_or(u32::MAX);
         let some_over = turns.iter().any(|turn| turn.cost.within_budget == 0);
         Cost {
-            priority: turns.iter().filter_map(|turn| turn.cost.priority).min(),
+            rank: turns.iter().filter_map(|turn| turn.cost.rank).min(),
             within_budget: if some_over { 0 } else { victims },
             victims,
             amount,

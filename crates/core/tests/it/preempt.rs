@@ -6,7 +6,7 @@ use gpushare_core::amounts::DeviceClass;
 use gpushare_core::card::Card;
 use gpushare_core::gpu::{self, MEMORY};
 use gpushare_core::placement::{Charges, Hold};
-use gpushare_core::preempt::{Cost, Guard, Occupant, Plan, Site, Spending, Steps, choose};
+use gpushare_core::preempt::{Cost, Guard, Occupant, Plan, Rank, Site, Steps, choose};
 use gpushare_core::request::{PodAsk, Role};
 use gpushare_core::room::CardRoom;
 use gpushare_core::{Amounts, CardId, Classes, PodUid, Search};
@@ -19,8 +19,7 @@ const NIC: &str = "nic";
 #[derive(Clone, Debug)]
 struct Pod {
     uid: PodUid,
-    priority: i32,
-    spending: Spending,
+    rank: Rank,
     started: i64,
     guard: Guard,
     going: bool,
@@ -35,8 +34,7 @@ impl Pod {
         };
         Self {
             uid: name.into(),
-            priority,
-            spending: Spending::WithinBudget,
+            rank: Rank::within_budget(priority),
             started: 0,
             guard: Guard::Free,
             going: false,
@@ -47,8 +45,7 @@ impl Pod {
     fn occupant(&self) -> Occupant<'_> {
         Occupant {
             pod: &self.uid,
-            priority: self.priority,
-            spending: self.spending,
+            rank: self.rank,
             started: self.started,
             guard: self.guard,
             going: self.going,
@@ -107,14 +104,14 @@ impl Node {
         }
     }
 
-    fn choose(&self, ask: &PodAsk, priority: i32, headroom: &[u32]) -> Option<Plan> {
+    fn choose(&self, ask: &PodAsk, rank: Rank, headroom: &[u32]) -> Option<Plan> {
         let (classes, mut steps) = (classes(), Steps::new(PLENTY));
         let search = Search::new(&classes, ask);
-        choose(&self.site(), &search, priority, headroom, None, &mut steps)
+        choose(&self.site(), &search, rank, headroom, None, &mut steps)
     }
 
     fn victims(&self, ask: &PodAsk, priority: i32) -> Option<Vec<String>> {
-        let plan = self.choose(ask, priority, &[])?;
+        let plan = self.choose(ask, Rank::within_budget(priority), &[])?;
         Some(plan.victims.iter().map(ToString::to_string).collect())
     }
 }
@@ -157,7 +154,7 @@ fn two_of_low_priority_go_before_one_of_higher_priority() {
 #[test]
 fn those_over_their_budget_go_first_then_fewer_then_smaller_then_newer() {
     let mut over = Pod::new("over", 1, &[(0, 8)]);
-    over.spending = Spending::OverBudget;
+    over.rank = Rank::over_budget(1);
     let node = Node::new(&[8, 8], &[Pod::new("within", 1, &[(1, 5)]), over]);
     assert_eq!(node.victims(&ask(8), 9).unwrap(), ["over"]);
 
@@ -184,12 +181,45 @@ fn those_over_their_budget_go_first_then_fewer_then_smaller_then_newer() {
     assert_eq!(node.victims(&ask(4), 9).unwrap(), ["newer"]);
 }
 
+/// A pod that has been marked as over its budget.
+fn over(name: &str, priority: i32, charges: &[(u32, u64)]) -> Pod {
+    Pod {
+        rank: Rank::over_budget(priority),
+        ..Pod::new(name, priority, charges)
+    }
+}
+
+#[test]
+fn whoever_is_over_budget_goes_for_anybody_within_it_whatever_the_priorities() {
+    let node = Node::new(&[8], &[over("demoted", 5, &[(0, 8)])]);
+    for priority in [6, 5, 4, -1000] {
+        assert_eq!(node.victims(&ask(8), priority).unwrap(), ["demoted"]);
+    }
+    let node = Node::new(
+        &[8, 8],
+        &[
+            over("demoted", 5, &[(0, 8)]),
+            Pod::new("low", -5, &[(1, 8)]),
+        ],
+    );
+    assert_eq!(node.victims(&ask(8), 9).unwrap(), ["demoted"]);
+}
+
+#[test]
+fn nobody_within_budget_goes_for_a_pod_that_is_over_it() {
+    let node = Node::new(&[8], &[Pod::new("within", -5, &[(0, 8)])]);
+    assert!(node.choose(&ask(8), Rank::over_budget(9), &[]).is_none());
+    let restored = Rank::restored(-1000);
+    assert_eq!(restored, Rank::within_budget(Rank::ORDINARY));
+    assert_eq!(Rank::restored(7), Rank::within_budget(7));
+}
+
 #[test]
 fn a_pod_that_is_ending_is_waited_for_and_nobody_else_goes() {
     let mut ending = Pod::new("ending", 9, &[(0, 8)]);
     ending.going = true;
     let node = Node::new(&[8, 8], &[ending, Pod::new("low", 0, &[(1, 8)])]);
-    let plan = node.choose(&ask(8), 1, &[]).unwrap();
+    let plan = node.choose(&ask(8), Rank::within_budget(1), &[]).unwrap();
     assert_eq!(plan.victims, []);
     assert_eq!(plan.cost, Cost::NOTHING);
     assert_eq!(plan.placement.cards(), [&CardId::new("GPU-0")]);
@@ -202,10 +232,11 @@ fn a_disruption_budget_spares_its_pods_down_to_the_last_one_it_lets_go() {
         pod.guard = Guard::Counted(0);
     }
     let node = Node::new(&[8], &pods);
-    assert!(node.choose(&ask(4), 9, &[0]).is_none());
-    assert_eq!(node.choose(&ask(4), 9, &[1]).unwrap().victims.len(), 1);
-    assert!(node.choose(&ask(8), 9, &[1]).is_none());
-    assert_eq!(node.choose(&ask(8), 9, &[2]).unwrap().victims.len(), 2);
+    let high = Rank::within_budget(9);
+    assert!(node.choose(&ask(4), high, &[0]).is_none());
+    assert_eq!(node.choose(&ask(4), high, &[1]).unwrap().victims.len(), 1);
+    assert!(node.choose(&ask(8), high, &[1]).is_none());
+    assert_eq!(node.choose(&ask(8), high, &[2]).unwrap().victims.len(), 2);
 }
 
 #[test]
@@ -236,6 +267,14 @@ fn a_large_node_is_decided_within_its_steps() {
     let classes = classes();
     let search = Search::new(&classes, &ask);
     let mut steps = Steps::new(20_000);
-    let plan = choose(&node.site(), &search, 9, &[], None, &mut steps).unwrap();
+    let plan = choose(
+        &node.site(),
+        &search,
+        Rank::within_budget(9),
+        &[],
+        None,
+        &mut steps,
+    )
+    .unwrap();
     assert!(search.fits(&node.rooms(|pod| plan.victims.contains(&pod.uid))));
 }

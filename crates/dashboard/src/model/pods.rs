@@ -70,7 +70,7 @@ impl Model {
         let pod = Pod {
             namespace: facts.namespace,
             name: facts.name,
-            priority: facts.priority,
+            priority: facts.rank.priority,
             created: facts.created,
             running: facts.standing.running,
             deleting: facts.deleting,

@@ -6,6 +6,7 @@ use gpushare_core::preempt::{Evictor, Steps};
 use gpushare_core::{NodeName, PodUid};
 use gpushare_kube::bind::ReadError;
 use gpushare_kube::budgets::Budgets;
+use gpushare_kube::suits::Suitor;
 
 use super::now;
 use crate::extender::Extender;
@@ -17,13 +18,15 @@ use crate::extender::state::{
 const PORTION: usize = 64;
 const STEPS: u32 = 20_000;
 const READ_BUDGETS_WITHIN: Duration = Duration::from_secs(5);
+/// Of nodes that the scheduler did not name, so many are read to see whether the pod could go there.
+const MOST_READ: usize = 8;
 
 /// What was found for a pod.
 #[derive(Debug)]
 enum Found {
     /// It fits without anybody going.
     Room,
-    /// Nobody of lower priority could make room.
+    /// Nobody of lower rank could make room.
     Nobody,
     /// Those who could are protected.
     Protected,
@@ -43,7 +46,12 @@ impl Extender {
             self.0.state.write().leave_contention(&pod.uid);
             return;
         };
-        let outcome = match self.find(&preemptor, contention.nodes).await {
+        let unasked = contention.nodes.is_empty();
+        let found = match self.find(&preemptor, contention.nodes).await {
+            Ok(Found::Nobody) => self.find_to_win_back(&preemptor).await,
+            found => found,
+        };
+        let outcome = match found {
             Ok(Found::Proposal(proposal)) => {
                 if let Some(first) = self.take_up(&preemptor, &proposal, Evictor::Gpushare, term) {
                     self.carry_out(pod, first, term);
@@ -53,6 +61,11 @@ impl Extender {
             Ok(Found::Room) => {
                 self.0.state.write().leave_contention(&pod.uid);
                 "no_need"
+            }
+            // Nobody will ask about it, so nobody would make it contend again.
+            Ok(Found::Nobody) if unasked => {
+                self.contend_later(&pod);
+                "no_victims"
             }
             Ok(Found::Nobody) => {
                 self.0.state.write().rest(&pod.uid, now().instant);
@@ -87,15 +100,18 @@ impl Extender {
         Ok(())
     }
 
-    /// The pod as the watch shows it.
+    /// The pod as the watch shows it, if others may have to go for it.
     pub(super) fn preemptor(&self, pod: &PodRef) -> Option<Preemptor> {
         let state = self.0.state.read();
         let known = state.pod(pod.uid.as_str())?;
+        if !known.standing.preempts {
+            return None;
+        }
         Some(Preemptor {
             pod: state.reference(&pod.uid)?,
             ask: known.ask.clone(),
             host: known.host,
-            priority: known.priority,
+            rank: known.rank,
         })
     }
 
@@ -131,7 +147,7 @@ impl Extender {
         self.0.metrics.preempted("begun");
         let victims: Vec<&str> = proposal.victims.iter().map(PodUid::as_str).collect();
         tracing::info!(
-            pod = %format_args!("{namespace}/{name}"), %uid, priority = preemptor.priority,
+            pod = %format_args!("{namespace}/{name}"), %uid, priority = preemptor.rank.priority,
             node = %proposal.node, victims = victims.join(","), outranked = outranked.len(),
             "room is claimed for a pod that no card can take"
         );
@@ -162,6 +178,44 @@ impl Extender {
         };
         let guarded = self.look(preemptor, nodes, terms).await?;
         Ok(guarded.map_or(Found::Protected, Found::Proposal))
+    }
+
+    /// On nodes that the scheduler did not name, because their totals do not suffice: it looks for victims by
+    /// priority, and does not know who is over budget. What else may keep the pod from a node is not ours to judge,
+    /// so nobody goes where we cannot be sure.
+    async fn find_to_win_back(&self, preemptor: &Preemptor) -> Result<Found, String> {
+        let PodRef {
+            uid,
+            namespace,
+            name,
+        } = &preemptor.pod;
+        let mut nodes = self.0.state.read().nodes_to_win_back(uid);
+        let mut suitor = None;
+        for _ in 0..MOST_READ {
+            let proposal = match self.find(preemptor, nodes.clone()).await? {
+                Found::Proposal(proposal) => proposal,
+                found => return Ok(found),
+            };
+            if suitor.is_none() {
+                let read = Suitor::read(&self.0.client, namespace, name, uid, &self.0.dialects);
+                suitor = read.await.map_err(|error| error.to_string())?;
+            }
+            let Some(suitor) = &suitor else {
+                return Ok(Found::Nobody);
+            };
+            let node = &proposal.node;
+            let has_room = {
+                let (state, leaving) = (self.0.state.read(), proposal.victims.iter());
+                let packing = state.packing();
+                packing.has_host_room_without(node, leaving, preemptor.host)
+            };
+            let suits = suitor.suits(&self.0.client, node).await;
+            if has_room && suits.map_err(|error| error.to_string())? {
+                return Ok(Found::Proposal(proposal));
+            }
+            nodes.retain(|other| other != node);
+        }
+        Ok(Found::Nobody)
     }
 
     pub(super) async fn read_budgets(&self) -> Result<Budgets, String> {

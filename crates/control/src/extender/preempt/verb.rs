@@ -225,8 +225,8 @@ impl Known {
         let cost = self.cost_of(node, on_cards);
         let victims = on_cards.iter().chain(others.iter().copied()).cloned();
         let mut victims: Vec<PodUid> = victims.collect();
-        let priority = |pod: &PodUid| self.pod(pod.as_str()).map(|known| known.priority);
-        victims.sort_by_key(|pod| std::cmp::Reverse(priority(pod)));
+        let rank = |pod: &PodUid| self.pod(pod.as_str()).map(|known| known.rank);
+        victims.sort_by_key(|pod| std::cmp::Reverse(rank(pod)));
         Some((cost, Correction { proposal, victims }))
     }
 
@@ -238,11 +238,11 @@ impl Known {
         })
     }
 
-    /// Whether every one of these that we know has a lower priority.
+    /// Whether every one of these that we know has a lower rank.
     fn outranks_all(&self, preemptor: &Preemptor, victims: &[PodUid]) -> bool {
         victims.iter().all(|victim| {
             let known = self.pod(victim.as_str());
-            known.is_none_or(|known| known.priority < preemptor.priority)
+            known.is_none_or(|known| known.rank < preemptor.rank)
         })
     }
 }

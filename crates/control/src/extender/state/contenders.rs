@@ -1,25 +1,32 @@
-//! Pods that were refused and have a higher priority than somebody who runs: for whom to look for
-//! victims next.
+//! Pods that got no node and rank higher than somebody who has one: for whom to look for victims next.
+//!
+//! Mostly those that we refused. Where a node's totals do not suffice, kube-scheduler refuses by itself and
+//! asks us only if it knows whom to evict, by priority. Whoever is over budget may have any priority, so while there
+//! is such a pod on a node, every pending pod contends, asked about or not.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gpushare_core::ledger::NodeView;
+use gpushare_core::preempt::Rank;
 use gpushare_core::{NodeName, PodUid};
 
-use super::{KnownPod, State, WaitingPod};
+use super::{KnownPod, Now, State, WaitingPod};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// For a pod whose victims are protected: budgets change slowly.
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// How long the scheduler may take with a new pod before we look for victims unasked.
+const SCHEDULER_FIRST_MILLIS: i64 = 2_000;
 /// For a pod for which nobody can go: looking at all nodes for each of its refusals would be too much.
 const LONGEST_REST: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Default)]
 pub(super) struct Contenders {
     pods: HashMap<PodUid, Contender>,
-    /// How many pods with a node have which priority.
-    priorities: BTreeMap<i32, usize>,
+    /// How many pods with a node have which rank.
+    ranks: BTreeMap<Rank, usize>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,7 +49,7 @@ impl Contender {
 #[derive(Clone, Debug)]
 pub(crate) struct Contention {
     pub(crate) pod: Arc<WaitingPod>,
-    /// The nodes that the scheduler named last, in the order of names.
+    /// The nodes that the scheduler named last, in the order of names; none if it has not asked.
     pub(crate) nodes: Vec<NodeName>,
 }
 
@@ -53,28 +60,35 @@ impl Contenders {
 
     fn count(&mut self, pod: &KnownPod) {
         if pod.node.is_some() {
-            *self.priorities.entry(pod.priority).or_default() += 1;
+            *self.ranks.entry(pod.rank).or_default() += 1;
         }
     }
 
     fn discount(&mut self, pod: &KnownPod) {
         if pod.node.is_some()
-            && let Some(count) = self.priorities.get_mut(&pod.priority)
+            && let Some(count) = self.ranks.get_mut(&pod.rank)
         {
             *count = count.saturating_sub(1);
             if *count == 0 {
-                self.priorities.remove(&pod.priority);
+                self.ranks.remove(&pod.rank);
             }
         }
     }
 }
 
 impl State {
-    /// Keeps the pod, and counts its priority.
+    /// Keeps the pod, and counts its rank.
     pub(super) fn keep(&mut self, uid: PodUid, pod: KnownPod) {
+        let (rank, placed) = (pod.rank, pod.node.is_some());
         self.contenders.count(&pod);
-        if let Some(before) = self.pods.insert(uid, pod) {
-            self.contenders.discount(&before);
+        let before = self.pods.insert(uid.clone(), pod);
+        if let Some(before) = &before {
+            self.contenders.discount(before);
+        }
+        if !placed {
+            self.contend_unasked(&uid);
+        } else if before.is_some_and(|before| rank < before.rank) {
+            self.contend_all();
         }
     }
 
@@ -90,24 +104,74 @@ impl State {
         &mut self,
         pods: HashMap<PodUid, KnownPod>,
     ) -> HashMap<PodUid, KnownPod> {
-        self.contenders.priorities.clear();
+        self.contenders.ranks.clear();
         for pod in pods.values() {
             self.contenders.count(pod);
         }
-        std::mem::replace(&mut self.pods, pods)
+        let before = std::mem::replace(&mut self.pods, pods);
+        self.contend_all();
+        before
     }
 
-    /// A refused pod contends if anybody with a node has a lower priority.
+    /// The lowest rank of a pod with a node.
+    fn lowest(&self) -> Option<Rank> {
+        self.contenders.ranks.keys().next().copied()
+    }
+
+    /// A refused pod contends if anybody with a node has a lower rank.
     pub(super) fn contend(&mut self, pod: &WaitingPod) {
-        let lowest = self.contenders.priorities.keys().next();
         let uid = &pod.pod.uid;
         if pod.preempts
-            && lowest.is_some_and(|lowest| *lowest < pod.priority)
+            && self.lowest().is_some_and(|lowest| lowest < pod.rank)
             && self.preemption(uid).is_none()
         {
             self.contenders.pods.entry(uid.clone()).or_default().asks = true;
             self.preempt_bell.notify_one();
         }
+    }
+
+    /// A pending pod contends without being asked about, if anybody who is over budget has a node.
+    fn contend_unasked(&mut self, pod: &PodUid) {
+        if self.contends_unasked(pod) && self.preemption(pod).is_none() {
+            self.contenders.pods.entry(pod.clone()).or_default().asks = true;
+            self.preempt_bell.notify_one();
+        }
+    }
+
+    fn contends_unasked(&self, pod: &PodUid) -> bool {
+        let known = self.pods.get(pod).filter(|known| known.wants_node());
+        known.is_some_and(|known| known.standing.preempts && !known.rank.is_over_budget())
+            && self.lowest().is_some_and(Rank::is_over_budget)
+            && self.ledger.booking(pod.as_str()).is_none()
+    }
+
+    /// Somebody with a node has lost rank.
+    fn contend_all(&mut self) {
+        if !self.lowest().is_some_and(Rank::is_over_budget) {
+            return;
+        }
+        let pending = self.pods.iter().filter(|(_, pod)| pod.wants_node());
+        let pending: Vec<PodUid> = pending.map(|(uid, _)| uid.clone()).collect();
+        for pod in pending {
+            self.contend_unasked(&pod);
+        }
+    }
+
+    /// The nodes on which somebody over budget holds a card, and the pod finds no room.
+    pub(crate) fn nodes_to_win_back(&self, pod: &PodUid) -> Vec<NodeName> {
+        let held = |node: &&NodeName| {
+            let view = self.ledger.node(node.as_str());
+            let mut holders = view.into_iter().flat_map(NodeView::bookings);
+            holders.any(|(holder, _)| {
+                let known = self.pods.get(holder);
+                known.is_some_and(|known| known.rank.is_over_budget())
+            })
+        };
+        let nodes = self.nodes.iter().filter(held);
+        nodes
+            .filter(|node| !self.fits_there(pod, node))
+            .cloned()
+            .collect()
     }
 
     /// The pod has lost what was claimed for it.
@@ -119,27 +183,48 @@ impl State {
     }
 
     /// The best pod whose turn it is, and when the next one's turn comes.
-    pub(crate) fn next_contender(&self, now: Instant) -> (Option<Contention>, Option<Instant>) {
+    pub(crate) fn next_contender(&self, now: Now) -> (Option<Contention>, Option<Instant>) {
         let mut next: Option<Instant> = None;
-        let mut best: Option<&Arc<WaitingPod>> = None;
+        let mut best: Option<Arc<WaitingPod>> = None;
         for (uid, contender) in self.contenders.pods.iter().filter(|(_, one)| one.asks) {
-            let Some((pod, Some(_))) = self.waiting_pod(uid) else {
+            let Some((pod, not_before)) = self.contender(uid, contender, now) else {
                 continue;
             };
             if self.is_preempting(uid) {
                 continue;
             }
-            if let Some(later) = contender.not_before.filter(|later| *later > now) {
+            if let Some(later) = not_before.filter(|later| *later > now.instant) {
                 next = Some(next.map_or(later, |next| next.min(later)));
-            } else if best.is_none_or(|best| pod.rank() < best.rank()) {
+            } else if best.as_ref().is_none_or(|best| pod.turn() < best.turn()) {
                 best = Some(pod);
             }
         }
-        let contention = best.map(|pod| Contention {
-            pod: pod.clone(),
-            nodes: self.nodes_in(self.candidates(&pod.pod.uid).as_deref()),
+        let contention = best.map(|pod| {
+            let named = self.candidates(&pod.pod.uid);
+            let named = named.map(|named| self.nodes_in(Some(&named)));
+            Contention {
+                nodes: named.unwrap_or_default(),
+                pod,
+            }
         });
         (contention, next)
+    }
+
+    /// The pod, and from when on victims are looked for; nothing if it does not contend any more.
+    fn contender(
+        &self,
+        uid: &PodUid,
+        contender: &Contender,
+        now: Now,
+    ) -> Option<(Arc<WaitingPod>, Option<Instant>)> {
+        if let Some((pod, Some(_))) = self.waiting_pod(uid) {
+            return Some((pod.clone(), contender.not_before));
+        }
+        let known = self.pods.get(uid).filter(|_| self.contends_unasked(uid))?;
+        let millis = known.created.saturating_mul(1000);
+        let first = now.when(millis.saturating_add(SCHEDULER_FIRST_MILLIS));
+        let not_before = contender.not_before.map_or(first, |later| later.max(first));
+        Some((Arc::new(known.waiting(uid)), Some(not_before)))
     }
 
     /// Nobody has to go for the pod.

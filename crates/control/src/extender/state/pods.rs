@@ -233,7 +233,7 @@ fn known(facts: PodFacts) -> Option<(PodUid, KnownPod)> {
         ask,
         host: facts.host,
         node: facts.node,
-        priority: facts.priority,
+        rank: facts.rank,
         created: facts.created,
         standing: facts.standing,
         set_aside: facts.deleting || facts.gated,

@@ -39,7 +39,7 @@ pub(crate) struct Now {
 
 impl Now {
     /// The instant at which the wall clock will show this.
-    fn when(&self, millis: i64) -> Instant {
+    pub(super) fn when(&self, millis: i64) -> Instant {
         let ahead = u64::try_from(millis.saturating_sub(self.millis)).unwrap_or(0);
         self.instant + Duration::from_millis(ahead)
     }
@@ -130,7 +130,7 @@ pub(crate) enum Outdated {
 pub(crate) struct Begun {
     /// Its first step, which is under way from now on.
     pub(crate) first: Step,
-    /// Whose claims of lower priority on the same cards have ended for it.
+    /// Whose claims of lower rank on the same cards have ended for it.
     pub(crate) outranked: Vec<PodRef>,
 }
 

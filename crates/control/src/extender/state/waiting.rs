@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpushare_core::placement::Charges;
+use gpushare_core::preempt::Rank;
 use gpushare_core::{NodeName, PodAsk, PodUid};
 use gpushare_kube::convert::PodFacts;
 
@@ -33,7 +34,7 @@ const FORGIVEN_AFTER: Duration = Duration::from_mins(10);
 pub(crate) struct WaitingPod {
     pub(crate) pod: PodRef,
     pub(crate) ask: PodAsk,
-    pub(crate) priority: i32,
+    pub(crate) rank: Rank,
     /// In seconds since 1970.
     pub(crate) created: i64,
     /// Others may have to go for it.
@@ -71,7 +72,7 @@ impl Refused {
                     name: facts.name,
                 },
                 ask,
-                priority: facts.priority,
+                rank: facts.rank,
                 created: facts.created,
                 preempts: facts.standing.preempts,
             },
@@ -81,13 +82,13 @@ impl Refused {
     }
 }
 
-/// Best first: the highest priority, then the oldest.
-type Rank = (Reverse<i32>, i64, PodUid);
+/// Best first: the highest rank, then the oldest.
+type Turn = (Reverse<Rank>, i64, PodUid);
 
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     pods: HashMap<PodUid, Entry>,
-    ranks: BTreeSet<Rank>,
+    turns: BTreeSet<Turn>,
     prospects: BTreeMap<PodUid, Prospect>,
 }
 
@@ -144,8 +145,8 @@ impl Wakes {
 }
 
 impl WaitingPod {
-    pub(super) fn rank(&self) -> Rank {
-        (Reverse(self.priority), self.created, self.pod.uid.clone())
+    pub(super) fn turn(&self) -> Turn {
+        (Reverse(self.rank), self.created, self.pod.uid.clone())
     }
 }
 
@@ -155,13 +156,13 @@ impl Waiting {
     }
 
     fn insert(&mut self, entry: Entry) {
-        let rank = entry.pod.rank();
-        if let Some(before) = self.pods.insert(rank.2.clone(), entry) {
-            self.ranks.remove(&before.pod.rank());
+        let turn = entry.pod.turn();
+        if let Some(before) = self.pods.insert(turn.2.clone(), entry) {
+            self.turns.remove(&before.pod.turn());
         }
-        self.ranks.insert(rank);
+        self.turns.insert(turn);
         while self.pods.len() > MOST_WAITING {
-            let Some((_, _, last)) = self.ranks.pop_last() else {
+            let Some((_, _, last)) = self.turns.pop_last() else {
                 return;
             };
             // Its prospect, if it has one, ends with time.
@@ -172,13 +173,13 @@ impl Waiting {
     /// The pod does not wait any more. Returns where it had a prospect.
     pub(super) fn remove(&mut self, pod: &PodUid) -> Option<NodeName> {
         let entry = self.pods.remove(pod)?;
-        self.ranks.remove(&entry.pod.rank());
+        self.turns.remove(&entry.pod.turn());
         self.prospects.remove(pod).map(|prospect| prospect.node)
     }
 
     /// Best first.
     fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.ranks
+        self.turns
             .iter()
             .filter_map(|(_, _, pod)| self.pods.get(pod))
     }

@@ -6,7 +6,7 @@ use std::mem;
 use gpushare_core::card::Card;
 use gpushare_core::gpu::{CORE, MEMORY};
 use gpushare_core::placement::Hold;
-use gpushare_core::preempt::{Cost, Guard, Plan, Spending, Steps, choose};
+use gpushare_core::preempt::{Cost, Guard, Plan, Rank, Spending, Steps, choose};
 use gpushare_core::request::{ContainerAsk, PodAsk, Role, Want};
 use gpushare_core::room::CardRoom;
 use gpushare_core::{Amounts, CardId, Search};
@@ -20,8 +20,16 @@ struct Case {
     cards: Vec<Card>,
     pods: Vec<Pod>,
     headroom: Vec<u32>,
-    priority: i32,
+    rank: Rank,
     ask: PodAsk,
+}
+
+fn spending(over: bool) -> Spending {
+    if over {
+        Spending::OverBudget
+    } else {
+        Spending::WithinBudget
+    }
 }
 
 fn guard() -> impl Strategy<Value = Guard> {
@@ -39,9 +47,8 @@ prop_compose! {
         0..8,
     )) -> Vec<(Pod, Vec<(usize, u64, bool)>)> {
         let pod = |(number, (priority, over, started, guard, going, wants)): (usize, _)| {
-            let spending = if over { Spending::OverBudget } else { Spending::WithinBudget };
             let pod = Pod {
-                priority, spending, started, guard, going,
+                rank: Rank { spending: spending(over), priority }, started, guard, going,
                 ..Pod::new(&format!("uid-{number}"), 0, &[])
             };
             (pod, wants)
@@ -85,6 +92,7 @@ prop_compose! {
         pods in pods(),
         headroom in prop::collection::vec(0..3_u32, 2),
         priority in 1..6_i32,
+        over in prop::bool::weighted(0.2),
         ask in asks(),
     ) -> Case {
         let cards: Vec<Card> = (0..).zip(&sizes).map(|(index, size)| card(index, *size))
@@ -105,7 +113,7 @@ prop_compose! {
             pod
         };
         let pods = pods.into_iter().map(settle).collect();
-        Case { cards, pods, headroom, priority, ask }
+        Case { cards, pods, headroom, rank: Rank { spending: spending(over), priority }, ask }
     }
 }
 
@@ -124,9 +132,9 @@ fn cost(node: &Node, victims: &[&Pod]) -> Cost {
         };
         of(MEMORY).max(of(CORE)).unwrap_or(0)
     };
-    let within = |pod: &&&Pod| pod.spending == Spending::WithinBudget;
+    let within = |pod: &&&Pod| pod.rank.spending == Spending::WithinBudget;
     Cost {
-        priority: victims.iter().map(|pod| pod.priority).max(),
+        rank: victims.iter().map(|pod| pod.rank).max(),
         within_budget: u32::try_from(victims.iter().filter(within).count()).expect("few"),
         victims: u32::try_from(victims.len()).expect("few"),
         amount: victims
@@ -161,7 +169,13 @@ impl Case {
                 Guard::Counted(budget) if headroom[budget] > 0 => headroom[budget] -= 1,
                 Guard::Counted(_) | Guard::Protected => return false,
             }
-            if pod.going || pod.priority >= self.priority {
+            // In other words than the core's.
+            let outranked = match (self.rank.spending, pod.rank.spending) {
+                (Spending::WithinBudget, Spending::OverBudget) => true,
+                (Spending::OverBudget, Spending::WithinBudget) => false,
+                _ => pod.rank.priority < self.rank.priority,
+            };
+            if pod.going || !outranked {
                 return false;
             }
         }
@@ -212,7 +226,7 @@ proptest! {
         let search = Search::new(&classes, &case.ask);
         let sets = case.every_set().filter(|set| case.works(&search, set));
         let cheapest = sets.map(|set| cost(&node, &set)).min();
-        let plan = node.choose(&case.ask, case.priority, &case.headroom);
+        let plan = node.choose(&case.ask, case.rank, &case.headroom);
         prop_assert_eq!(plan.as_ref().map(|plan| plan.cost), cheapest);
         if let Some(plan) = &plan {
             case.check(&search, plan);
@@ -223,16 +237,28 @@ proptest! {
     fn a_limit_asks_for_something_cheaper(case in case()) {
         let (node, classes) = (case.node(), classes());
         let search = Search::new(&classes, &case.ask);
-        let Some(plan) = node.choose(&case.ask, case.priority, &case.headroom) else {
+        let Some(plan) = node.choose(&case.ask, case.rank, &case.headroom) else {
             return Ok(());
         };
         let limited = |limit: Cost| {
             let mut steps = Steps::new(PLENTY);
-            choose(&node.site(), &search, case.priority, &case.headroom, Some(&limit), &mut steps)
+            choose(&node.site(), &search, case.rank, &case.headroom, Some(&limit), &mut steps)
         };
         prop_assert_eq!(limited(plan.cost), None);
         let worse = Cost { victims: plan.cost.victims + 1, ..plan.cost };
         prop_assert_eq!(limited(worse).map(|plan| plan.cost), Some(plan.cost));
+    }
+
+    #[test]
+    fn nobody_within_budget_goes_where_those_over_it_suffice(case in case()) {
+        let (node, classes) = (case.node(), classes());
+        let search = Search::new(&classes, &case.ask);
+        let over = |set: &Vec<&Pod>| set.iter().all(|pod| pod.rank.is_over_budget());
+        let mut sets = case.every_set().filter(|set| over(set) && case.works(&search, set));
+        let suffice = sets.next().is_some();
+        if let Some(plan) = node.choose(&case.ask, case.rank, &case.headroom) {
+            prop_assert_eq!(plan.cost.within_budget == 0, suffice);
+        }
     }
 
     #[test]
@@ -241,7 +267,7 @@ proptest! {
         let search = Search::new(&classes, &case.ask);
         let mut steps = Steps::new(steps);
         let headroom = &case.headroom;
-        if let Some(plan) = choose(&node.site(), &search, case.priority, headroom, None, &mut steps) {
+        if let Some(plan) = choose(&node.site(), &search, case.rank, headroom, None, &mut steps) {
             case.check(&search, &plan);
         }
     }

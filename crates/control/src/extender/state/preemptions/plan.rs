@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use gpushare_core::ledger::{Booking, NodeView, State as Booked};
-use gpushare_core::preempt::{Cost, Guard, Occupant, Site, Spending, Steps, choose};
+use gpushare_core::preempt::{Cost, Guard, Occupant, Rank, Site, Steps, choose};
 use gpushare_core::{Host, NodeName, Placement, PodAsk, PodUid};
 use gpushare_kube::budgets::Budgets;
 
@@ -22,7 +22,7 @@ pub(crate) struct Preemptor {
     pub(crate) pod: PodRef,
     pub(crate) ask: PodAsk,
     pub(crate) host: Host,
-    pub(crate) priority: i32,
+    pub(crate) rank: Rank,
 }
 
 /// What a decision has to respect.
@@ -60,8 +60,8 @@ impl State {
         for node in nodes {
             let limit = best.as_ref().map(|best| &best.cost).or(limit);
             let site = self.site(preemptor, node, terms, &doomed, now);
-            let (priority, headroom) = (preemptor.priority, headroom.as_slice());
-            if let Some(plan) = choose(&site, &search, priority, headroom, limit, steps) {
+            let (rank, headroom) = (preemptor.rank, headroom.as_slice());
+            if let Some(plan) = choose(&site, &search, rank, headroom, limit, steps) {
                 let mut victims = plan.victims;
                 victims.sort_by_key(|pod| self.guard(pod, &terms.budgets) == Guard::Free);
                 best = Some(Proposal {
@@ -125,14 +125,14 @@ impl State {
         };
         for victim in &proposal.victims {
             let known = self.pods.get(victim);
-            if known.is_some_and(|known| known.priority >= preemptor.priority) {
+            if known.is_some_and(|known| known.rank >= preemptor.rank) {
                 return None;
             }
         }
         let search = self.ledger.search(&preemptor.ask);
         let mut site = self.site(preemptor, &proposal.node, &terms, &self.doomed(), now);
         let place = |site: &Site<'_>| {
-            let plan = choose(site, &search, i32::MIN, &[], None, &mut Steps::new(0))?;
+            let plan = choose(site, &search, Rank::LOWEST, &[], None, &mut Steps::new(0))?;
             Some(plan.placement)
         };
         let alone = place(&site)?;
@@ -146,7 +146,7 @@ impl State {
         Some((alone, outranked))
     }
 
-    /// The pods of lower priority that claim a part of these cards.
+    /// The pods of lower rank that claim a part of these cards.
     fn outranked(
         &self,
         preemptor: &Preemptor,
@@ -166,7 +166,7 @@ impl State {
 
     fn is_outranked(&self, pod: &PodUid, preemptor: &Preemptor) -> bool {
         let known = self.pods.get(pod);
-        known.is_some_and(|known| known.priority < preemptor.priority)
+        known.is_some_and(|known| known.rank < preemptor.rank)
     }
 
     /// Victims of preemptions under way: they go, also if they do not know it yet.
@@ -220,8 +220,7 @@ impl KnownPod {
     ) -> Occupant<'s> {
         Occupant {
             pod,
-            priority: self.priority,
-            spending: Spending::default(),
+            rank: self.rank,
             started: self.standing.started,
             guard: self.guard(budgets),
             going,

@@ -173,7 +173,7 @@ impl State {
         others.any(|(pod, other)| pod != preemptor && other.record.victims.contains(victim))
     }
 
-    pub(super) fn fits_there(&self, pod: &PodUid, node: &NodeName) -> bool {
+    pub(in crate::extender::state) fn fits_there(&self, pod: &PodUid, node: &NodeName) -> bool {
         let ask = self.pods.get(pod).map(|known| &known.ask);
         ask.is_some_and(|ask| {
             let search = self.ledger.search(ask);
@@ -202,7 +202,7 @@ impl State {
             let here = booking.is_some_and(|booking| booking.node == *live.record.node());
             let known = self.pods.get(*victim);
             here && known.is_some_and(|known| {
-                known.standing.ends_by.is_none() && known.priority < preemptor.priority
+                known.standing.ends_by.is_none() && known.rank < preemptor.rank
             })
         };
         let victims = live.record.victims.iter().filter(left);

@@ -309,6 +309,44 @@ fn nobody_goes_for_a_pod_that_does_not_outrank_it_whatever_a_claim_says() {
 }
 
 #[test]
+fn a_pod_that_nobody_asked_about_contends_while_somebody_over_budget_has_a_node() {
+    let mut world = World::new(1);
+    world.runs("holder", 8, LOW);
+    world.create(Pod::new("equal", 8, LOW));
+    let contends = |world: &World| world.state.next_contender(world.now()).0.is_some();
+    assert!(!contends(&world));
+    world.change("holder", |pod| pod.over_budget = true);
+    assert!(contends(&world));
+    let node = NODE.into();
+    assert_eq!(world.state.nodes_to_win_back(&"equal".into()), [node]);
+    // It was looked at in vain, and is looked at again after a while.
+    let at = world.now().instant;
+    world.state.contend_later(&"equal".into(), at);
+    assert!(!contends(&world));
+    world.millis += MINUTE;
+    assert!(contends(&world));
+    // One that is over budget itself does not contend, and none do when nobody is any more.
+    world.change("equal", |pod| pod.over_budget = true);
+    assert!(!contends(&world));
+    world.change("equal", |pod| pod.over_budget = false);
+    assert!(contends(&world));
+    world.change("holder", |pod| pod.over_budget = false);
+    assert!(!contends(&world));
+}
+
+#[test]
+fn whoever_is_demoted_goes_for_a_pod_of_equal_priority_and_is_spared_when_it_is_back_in_budget() {
+    let mut world = World::new(1);
+    world.runs("holder", 8, LOW);
+    world.create(Pod::new("equal", 8, LOW));
+    assert_eq!(world.contends("equal").unwrap_err(), Outdated::Node);
+    world.change("holder", |pod| pod.over_budget = true);
+    world.claims("equal");
+    world.change("holder", |pod| pod.over_budget = false);
+    assert_eq!(world.does_step("equal"), Step::GiveUp(Reason::NoRoom));
+}
+
+#[test]
 fn a_claim_on_a_node_or_card_that_is_gone_is_given_up() {
     let mut world = evicting();
     world.is_gone("victim");

@@ -14,7 +14,7 @@ fn refuse(state: &mut State, facts: PodFacts, nodes: &[&str], now: Instant) {
 
 fn urgent(uid: &str, gib: u64, priority: i32, created: i64) -> PodFacts {
     let mut facts = pending(uid, gib);
-    facts.priority = priority;
+    facts.rank.priority = priority;
     facts.created = created;
     facts
 }

@@ -33,6 +33,7 @@ pub(in crate::extender::state::preemptions) struct Pod {
     pub(in crate::extender::state::preemptions) ends_by: Option<i64>,
     pub(in crate::extender::state::preemptions) nominated: bool,
     pub(super) never_preempts: bool,
+    pub(super) over_budget: bool,
 }
 
 impl Pod {
@@ -50,6 +51,7 @@ impl Pod {
             ends_by: None,
             nominated: false,
             never_preempts: false,
+            over_budget: false,
         }
     }
 
@@ -58,7 +60,8 @@ impl Pod {
         let mut pod = json!({
             "metadata": {"name": self.uid, "namespace": "team", "uid": self.uid,
                 "deletionTimestamp": self.ends_by.map(seconds),
-                "annotations": {names::ALLOCATION: self.record, names::PREEMPTION: self.claim}},
+                "annotations": {names::ALLOCATION: self.record, names::PREEMPTION: self.claim,
+                    names::OVER_BUDGET_MARK: self.over_budget.then_some("vision")}},
             "spec": {"nodeName": self.record.as_ref().map(|_| NODE), "priority": self.priority,
                 "preemptionPolicy": self.never_preempts.then_some("Never"),
                 "containers": [{"name": "c", "resources":
@@ -256,7 +259,7 @@ pub(in crate::extender::state::preemptions) fn contend(
         pod: state.reference(&uid).unwrap(),
         ask: known.ask.clone(),
         host: known.host,
-        priority: known.priority,
+        rank: known.rank,
     };
     let mut steps = Steps::new(10_000);
     let (nodes, terms): (&[NodeName], _) = (&[NODE.into()], Terms::default());

@@ -1,0 +1,253 @@
+//! A pod as budgets are enforced on it: what stands on it of them, and how that is changed.
+//!
+//! What stands on the pod is all the memory that enforcement has. Nobody but the timekeeper can write it
+//! (`deploy/admission.yaml`). What is to stand there is decided elsewhere.
+
+use std::time::Duration;
+
+use gpushare_core::{PodUid, names};
+use jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use crate::convert::PodFacts;
+use crate::{metering, slim};
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+const YES: &str = "true";
+
+/// A pod that asks for our devices and has not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    pub uid: PodUid,
+    /// Changes with every change of the pod.
+    pub version: String,
+    pub namespace: String,
+    pub name: String,
+    /// In seconds since 1970.
+    pub created: i64,
+    /// How many cards its containers ask for, all together: what it can hold at most.
+    pub cards: u32,
+    pub stage: Stage,
+    /// Its deletion has begun.
+    pub ending: bool,
+    /// It was created over budget, and has the low class for good.
+    pub low_class: bool,
+    pub marks: Marks,
+}
+
+/// How far a pod has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Behind the gate of its budget.
+    Waits,
+    Pending,
+    /// On a node.
+    Placed,
+}
+
+/// What stands on a pod of its budget.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// The budget that has nothing left.
+    pub over: Option<String>,
+    /// Created over budget, and within it again.
+    pub restored: bool,
+    pub evict_at: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changed {
+    Yes,
+    /// It does not exist any more; another pod may have its name.
+    Gone,
+}
+
+#[derive(Debug, Error)]
+pub enum ChangeError {
+    #[error("cannot {what} pod {namespace}/{name}: {source}")]
+    Api {
+        what: &'static str,
+        namespace: String,
+        name: String,
+        source: kube::Error,
+    },
+    #[error("cannot {what} pod {namespace}/{name}: no answer within {TIMEOUT:?}")]
+    Timeout {
+        what: &'static str,
+        namespace: String,
+        name: String,
+    },
+}
+
+impl Subject {
+    /// Nothing of a pod on which no budget is to be enforced.
+    pub fn of(pod: &metering::Pod, facts: &PodFacts) -> Option<Self> {
+        let ask = facts.ask.as_ref().ok()?.as_ref()?;
+        if facts.ended {
+            return None;
+        }
+        let cards = ask.containers.iter().map(|container| container.cards);
+        Some(Self {
+            uid: facts.uid.clone(),
+            version: pod.metadata.resource_version.clone().unwrap_or_default(),
+            namespace: facts.namespace.clone(),
+            name: facts.name.clone(),
+            created: facts.created,
+            cards: cards.fold(0, u32::saturating_add),
+            stage: Stage::of(&pod.spec),
+            ending: facts.deleting,
+            low_class: pod.spec.priority_class_name.as_deref() == Some(names::OVER_BUDGET),
+            marks: Marks::of(pod),
+        })
+    }
+}
+
+impl Stage {
+    fn of(spec: &slim::PodSpec) -> Self {
+        let mut gates = spec.scheduling_gates.iter();
+        if gates.any(|gate| gate.name == names::BUDGET_GATE) {
+            return Self::Waits;
+        }
+        match spec.node_name.as_deref() {
+            None | Some("") => Self::Pending,
+            Some(_) => Self::Placed,
+        }
+    }
+}
+
+impl Marks {
+    fn of(pod: &metering::Pod) -> Self {
+        let annotations = pod.metadata.annotations.as_ref();
+        let text = |name: &str| annotations.and_then(|all| all.get(name));
+        Self {
+            over: text(names::OVER_BUDGET_MARK).cloned(),
+            restored: text(names::RESTORED_MARK).is_some(),
+            evict_at: text(names::EVICT_AT).and_then(|time| time.parse().ok()),
+        }
+    }
+
+    fn patch(&self, uid: &PodUid) -> Value {
+        let evict_at = self.evict_at.map(|time| time.to_string());
+        let restored = self.restored.then_some(YES);
+        // A uid cannot be changed, so a patch that names another one is refused.
+        json!({"metadata": {"uid": uid, "annotations": {
+            names::OVER_BUDGET_MARK: self.over,
+            names::RESTORED_MARK: restored,
+            names::EVICT_AT: evict_at,
+        }}})
+    }
+}
+
+/// Lets exactly these marks stand on the pod.
+pub async fn mark(client: &Client, pod: &Subject, marks: &Marks) -> Result<Changed, ChangeError> {
+    let patch = Patch::Merge(marks.patch(&pod.uid));
+    change(client, pod, "mark", &patch).await
+}
+
+/// Takes the budget's gate away, and no other.
+pub async fn open_gate(client: &Client, pod: &Subject) -> Result<Changed, ChangeError> {
+    let gate = json!({"name": names::BUDGET_GATE, "$patch": "delete"});
+    let patch = Patch::Strategic(json!({
+        "metadata": {"uid": pod.uid},
+        "spec": {"schedulingGates": [gate]},
+    }));
+    change(client, pod, "open the gate of", &patch).await
+}
+
+async fn change(
+    client: &Client,
+    pod: &Subject,
+    what: &'static str,
+    patch: &Patch<Value>,
+) -> Result<Changed, ChangeError> {
+    let pods: Api<slim::Pod> = Api::namespaced(client.clone(), &pod.namespace);
+    let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
+    let params = PatchParams::default();
+    match tokio::time::timeout(TIMEOUT, pods.patch(&name, &params, patch)).await {
+        Ok(Ok(_pod)) => Ok(Changed::Yes),
+        Ok(Err(kube::Error::Api(status))) if is_gone(status.code, &status.message) => {
+            Ok(Changed::Gone)
+        }
+        Ok(Err(source)) => Err(ChangeError::Api {
+            what,
+            namespace,
+            name,
+            source,
+        }),
+        Err(_elapsed) => Err(ChangeError::Timeout {
+            what,
+            namespace,
+            name,
+        }),
+    }
+}
+
+/// Whether there is no pod of this name, or one with another uid.
+fn is_gone(code: u16, message: &str) -> bool {
+    let other = message.contains("metadata.uid") || message.contains("UID in precondition");
+    code == 404 || (matches!(code, 409 | 422) && other)
+}
+
+#[cfg(test)]
+mod tests {
+    use gpushare_core::gpu::{self, AliyunUnit};
+
+    use super::*;
+
+    fn subject(pod: Value) -> Option<Subject> {
+        let pod: metering::Pod = serde_json::from_value(pod).unwrap();
+        Subject::of(&pod, &pod.facts(&gpu::dialects(AliyunUnit::GiB)))
+    }
+
+    fn containers() -> Value {
+        json!([{"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": "4"}}}])
+    }
+
+    #[test]
+    fn a_pod_shows_what_stands_on_it_of_its_budget() {
+        let pod = json!({
+            "metadata": {"name": "p", "namespace": "team", "uid": "u", "annotations": {
+                "gpushare.io/over-budget": "vision",
+                "gpushare.io/evict-at": "2026-11-20T10:00:00Z"}},
+            "spec": {"nodeName": "n", "priorityClassName": "gpushare-over-budget",
+                "schedulingGates": [{"name": "other"}], "containers": containers()},
+        });
+        let seen = subject(pod).unwrap();
+        assert_eq!((seen.cards, seen.low_class), (1, true));
+        assert_eq!(seen.stage, Stage::Placed, "the gate is another's");
+        assert_eq!(seen.marks.over.as_deref(), Some("vision"));
+        let time = seen.marks.evict_at.unwrap();
+        assert_eq!(time.to_string(), "2026-11-20T10:00:00Z");
+    }
+
+    #[test]
+    fn pods_without_devices_and_those_that_have_ended_are_not_concerned() {
+        let plain = json!({"spec": {"containers": [{"name": "c"}]}});
+        assert_eq!(subject(plain), None);
+        let ended = json!({"spec": {"containers": containers()}, "status": {"phase": "Failed"}});
+        assert_eq!(subject(ended), None);
+    }
+
+    #[test]
+    fn marks_that_are_not_wanted_are_taken_off() {
+        let patch = Marks::default().patch(&"u".into());
+        let annotations = patch["metadata"]["annotations"].as_object().unwrap();
+        assert_eq!(annotations.len(), 3);
+        assert!(annotations.values().all(Value::is_null), "{annotations:?}");
+    }
+
+    #[test]
+    fn a_pod_of_another_uid_is_gone() {
+        assert!(is_gone(404, ""));
+        assert!(is_gone(
+            422,
+            "metadata.uid: Invalid value: field is immutable"
+        ));
+        assert!(is_gone(409, "Precondition failed: UID in precondition: a"));
+        assert!(!is_gone(409, "the object has been modified"));
+        assert!(!is_gone(403, "metadata.uid"));
+    }
+}
