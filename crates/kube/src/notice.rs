@@ -14,7 +14,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use thiserror::Error;
 
-const CONTROLLER: &str = "gpushare-extender";
+const EXTENDER: &str = "gpushare-extender";
 /// What Kubernetes accepts of newer clients, and people read.
 const LONGEST_MESSAGE: usize = 1024;
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -59,7 +59,7 @@ impl Severity {
 }
 
 impl Notice {
-    fn event(&self, now: Timestamp) -> Event {
+    fn event(&self, controller: &str, now: Timestamp) -> Event {
         let about = ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Pod".to_owned()),
@@ -69,7 +69,7 @@ impl Notice {
             ..ObjectReference::default()
         };
         let said = (self.reason, self.severity, self.message.as_str());
-        event(CONTROLLER, &self.namespace, about, said, now)
+        event(controller, &self.namespace, about, said, now)
     }
 }
 
@@ -111,8 +111,20 @@ pub async fn post(
     times: u32,
     now: Timestamp,
 ) -> Result<(), NoticeError> {
+    post_as(EXTENDER, client, notice, times, now).await
+}
+
+/// As [`post`], in the name of another part of ours.
+pub async fn post_as(
+    controller: &str,
+    client: &Client,
+    notice: &Notice,
+    times: u32,
+    now: Timestamp,
+) -> Result<(), NoticeError> {
     let (namespace, name) = (notice.namespace.clone(), notice.name.clone());
-    match tokio::time::timeout(TIMEOUT, write(client, &notice.event(now), times, now)).await {
+    let event = notice.event(controller, now);
+    match tokio::time::timeout(TIMEOUT, write(client, &event, times, now)).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(source)) => Err(NoticeError::Api {
             namespace,
@@ -174,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_same_notice_has_the_same_name_and_another_pod_another() {
-        let event = notice("a").event(Timestamp::UNIX_EPOCH);
+        let event = notice("a").event(EXTENDER, Timestamp::UNIX_EPOCH);
         assert_eq!(
             event.metadata.name.as_deref(),
             Some("invalidgpurequest.u-1")
@@ -183,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_long_message_is_cut_at_a_character() {
-        let event = notice(&"ä".repeat(2000)).event(Timestamp::UNIX_EPOCH);
+        let event = notice(&"ä".repeat(2000)).event(EXTENDER, Timestamp::UNIX_EPOCH);
         let text = event.message.unwrap();
         assert!(
             text.len() <= LONGEST_MESSAGE && text.ends_with("ä…"),

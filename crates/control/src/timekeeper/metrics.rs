@@ -34,6 +34,7 @@ pub(super) struct Metrics {
     vanished: Counter,
     failures: Family<Write, Counter>,
     interruptions: Family<Resource, Counter>,
+    enforced: Family<Enforced, Counter>,
     standing: Arc<RwLock<Standing>>,
     pub(super) api: api::Metrics,
 }
@@ -46,6 +47,11 @@ struct Resource {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Write {
     to: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Enforced {
+    outcome: &'static str,
 }
 
 /// As of the last round; nothing while another replica leads.
@@ -78,6 +84,9 @@ impl Metrics {
         let interruptions = Family::default();
         let help = "Watches that broke and were taken up again";
         registry.register("watch_interruptions", help, interruptions.clone());
+        let enforced = Family::default();
+        let help = "What was done to pods because of their budgets";
+        registry.register("enforcements", help, enforced.clone());
         leadership.register(&mut registry);
         let standing = Arc::new(RwLock::new(Standing::default()));
         registry.register_collector(Box::new(Gauges(standing.clone())));
@@ -91,6 +100,7 @@ impl Metrics {
             vanished,
             failures,
             interruptions,
+            enforced,
             standing,
             api,
         }
@@ -98,6 +108,10 @@ impl Metrics {
 
     pub(super) fn registry(&self) -> Arc<Registry> {
         self.registry.clone()
+    }
+
+    pub(super) fn enforced(&self, outcome: &'static str) {
+        self.enforced.get_or_create(&Enforced { outcome }).inc();
     }
 
     /// What was written for one pod.

@@ -5,7 +5,7 @@
 //!                                                  │
 //! leader ── round: plan (pure) ── ledger ──────────┤ one transaction, fenced by the term
 //!             ├── finalizers off, once the end is charged
-//!             └── status and Events of budgets
+//!             └── status and Events of budgets ──► enforce: marks, gates, evictions of their pods
 //! ```
 //!
 //! Everything that is charged comes from what stands on the API server, so a round can be lost, late or done twice:
@@ -18,6 +18,7 @@ mod cards;
 pub mod clock;
 pub mod config;
 mod due;
+pub mod enforce;
 mod leading;
 mod metrics;
 mod payers;

@@ -5,6 +5,7 @@ use gpushare_daemon::serve::{self, Connections};
 use gpushare_daemon::tls::Tls;
 
 use super::config::Config;
+use super::enforce::Enforcer;
 use super::{Parts, Timekeeper};
 use crate::client;
 use crate::leader::Leadership;
@@ -35,6 +36,7 @@ pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {
     let timekeeper = Timekeeper::new(parts, client);
     timekeeper.follow(tasks);
     timekeeper.lead(config.election, tasks);
+    Enforcer::new(timekeeper.clone()).start(tasks);
     if let Some(listener) = admin {
         tracing::info!(admin_listen = %listener.local_addr()?, "probes and metrics in plain HTTP");
         let (router, connections) = (timekeeper.admin_router(), Connections::default());

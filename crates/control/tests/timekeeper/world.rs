@@ -71,6 +71,10 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
     /// Ends it, so that nothing of it is under way any more.
     pub(crate) async fn stop(self) {
         self.tasks.shutdown().cancel();

@@ -78,7 +78,7 @@ impl Contenders {
 
 impl State {
     /// Keeps the pod, and counts its rank.
-    pub(super) fn keep(&mut self, uid: PodUid, pod: KnownPod) {
+    pub(super) fn keep(&mut self, uid: &PodUid, pod: KnownPod) {
         let (rank, placed) = (pod.rank, pod.node.is_some());
         self.contenders.count(&pod);
         let before = self.pods.insert(uid.clone(), pod);
@@ -86,7 +86,7 @@ impl State {
             self.contenders.discount(before);
         }
         if !placed {
-            self.contend_unasked(&uid);
+            self.contend_unasked(uid);
         } else if before.is_some_and(|before| rank < before.rank) {
             self.contend_all();
         }

@@ -48,7 +48,7 @@ impl State {
             if !self.pods.contains_key(&uid) {
                 self.packing.observe(&pod.ask, pod.host);
             }
-            self.keep(uid.clone(), pod);
+            self.keep(&uid, pod);
             self.note_claim(&uid, shown);
         }
         self.ring_for_preemptions();

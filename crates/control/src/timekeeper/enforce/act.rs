@@ -1,0 +1,184 @@
+//! Doing what the plan says: bounded in each round, each pod by itself, with longer and longer pauses where it fails.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, stream};
+use gpushare_core::PodUid;
+use gpushare_kube::enforcement::{ChangeError, Changed, mark, open_gate};
+use gpushare_kube::evict::{Evicted, evict};
+use gpushare_kube::notice::{self, Notice};
+use jiff::Timestamp;
+
+use super::plan::{Action, What};
+use super::say::{self, Say};
+use super::{Enforcer, LOOK_EVERY};
+
+const COMPONENT: &str = "gpushare-timekeeper";
+/// In one round: what is left over comes next, after another look.
+const MOST_ACTIONS: usize = 64;
+const MOST_EVICTIONS: usize = 16;
+const AT_ONCE: usize = 8;
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+
+/// What was tried on a pod.
+#[derive(Clone, Debug)]
+pub(super) struct Attempt {
+    /// The pod as it was then.
+    version: String,
+    failures: u32,
+    /// Until when it is left alone; nothing if it was done, and the watch has to show it first.
+    pauses_until: Option<Instant>,
+}
+
+/// What became of an action.
+enum Outcome {
+    Done(&'static str),
+    Gone,
+    Failed(&'static str),
+}
+
+impl Enforcer {
+    /// Does what can be done now. Returns when to look again even if nothing happens.
+    pub(super) async fn round(&self, term: u64) -> Option<Instant> {
+        let planned = self.plan()?;
+        let (actions, more) = self.due(planned.actions, Instant::now());
+        stream::iter(actions)
+            .for_each_concurrent(AT_ONCE, |action| self.carry_out(action, term))
+            .await;
+        let now = Instant::now();
+        let attempts = self.attempts.lock();
+        let paused = attempts.values().filter_map(|attempt| attempt.pauses_until);
+        let look = planned.next.map(|_| now + LOOK_EVERY);
+        paused.chain(look).chain(more.then_some(now)).min()
+    }
+
+    /// As many as one round may do, of those that are not to wait; and whether others could be done too.
+    fn due(&self, planned: Vec<Action>, now: Instant) -> (Vec<Action>, bool) {
+        let mut attempts = self.attempts.lock();
+        let concerned: HashSet<&PodUid> = planned.iter().map(|action| &action.pod.uid).collect();
+        attempts.retain(|pod, _| concerned.contains(pod));
+        let (mut due, mut evictions, mut more) = (Vec::new(), 0, false);
+        for action in planned {
+            match attempts.get(&action.pod.uid) {
+                Some(Attempt {
+                    pauses_until: None,
+                    version,
+                    ..
+                }) if *version == action.pod.version => continue,
+                Some(Attempt {
+                    pauses_until: Some(until),
+                    ..
+                }) if *until > now => continue,
+                _ => {}
+            }
+            let evicts = usize::from(action.what == What::Evict);
+            if due.len() >= MOST_ACTIONS || evictions + evicts > MOST_EVICTIONS {
+                more = true;
+                continue;
+            }
+            evictions += evicts;
+            due.push(action);
+        }
+        (due, more)
+    }
+
+    async fn carry_out(&self, action: Action, term: u64) {
+        if self.timekeeper.leadership().term() != Some(term) {
+            return;
+        }
+        let outcome = match &action.what {
+            What::Mark(_) | What::Open => self.change_pod(&action).await,
+            What::Evict => self.evict(&action).await,
+        };
+        match outcome {
+            Outcome::Done(label) => {
+                self.timekeeper.0.metrics.enforced(label);
+                self.note(&action, false);
+                let Action { pod, say, .. } = &action;
+                tracing::info!(
+                    pod = %format_args!("{}/{}", pod.namespace, pod.name), uid = %pod.uid,
+                    reason = say.reason, message = say.message, "{label}"
+                );
+                self.say(&action, say).await;
+            }
+            Outcome::Gone => self.note(&action, false),
+            Outcome::Failed(label) => {
+                self.timekeeper.0.metrics.enforced(label);
+                self.note(&action, true);
+            }
+        }
+    }
+
+    fn note(&self, action: &Action, failed: bool) {
+        let mut attempts = self.attempts.lock();
+        let before = attempts.get(&action.pod.uid);
+        let before = before.map_or(0, |attempt| attempt.failures);
+        let pause = FIRST_PAUSE.saturating_mul(1 << before.min(10));
+        let attempt = Attempt {
+            version: action.pod.version.clone(),
+            failures: if failed { before.saturating_add(1) } else { 0 },
+            pauses_until: failed.then(|| Instant::now() + pause.min(LONGEST_PAUSE)),
+        };
+        attempts.insert(action.pod.uid.clone(), attempt);
+    }
+
+    async fn change_pod(&self, action: &Action) -> Outcome {
+        let (client, pod) = (self.timekeeper.client(), &action.pod);
+        let (changed, label): (Result<Changed, ChangeError>, _) = match &action.what {
+            What::Mark(marks) if marks.over.is_some() => {
+                (mark(client, pod, marks).await, "demoted")
+            }
+            What::Mark(marks) => (mark(client, pod, marks).await, "restored"),
+            _ => (open_gate(client, pod).await, "opened"),
+        };
+        match changed {
+            Ok(Changed::Yes) => Outcome::Done(label),
+            Ok(Changed::Gone) => Outcome::Gone,
+            Err(error) => {
+                tracing::warn!(%error, "a budget is not enforced yet; trying again");
+                Outcome::Failed("failed")
+            }
+        }
+    }
+
+    async fn evict(&self, action: &Action) -> Outcome {
+        let pod = &action.pod;
+        match evict(
+            self.timekeeper.client(),
+            &pod.namespace,
+            &pod.name,
+            &pod.uid,
+        )
+        .await
+        {
+            Ok(Evicted::Ending) => Outcome::Done("evicted"),
+            Ok(Evicted::Gone) => Outcome::Gone,
+            Ok(Evicted::Protected(why)) => {
+                self.say(action, &say::blocked(&why)).await;
+                Outcome::Failed("protected")
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a budget is not enforced yet; trying again");
+                Outcome::Failed("failed")
+            }
+        }
+    }
+
+    async fn say(&self, action: &Action, say: &Say) {
+        let notice = Notice {
+            pod: action.pod.uid.clone(),
+            namespace: action.pod.namespace.clone(),
+            name: action.pod.name.clone(),
+            reason: say.reason,
+            severity: say.severity,
+            message: say.message.clone(),
+        };
+        let now = Timestamp::now();
+        let posted = notice::post_as(COMPONENT, self.timekeeper.client(), &notice, 1, now);
+        if let Err(error) = posted.await {
+            tracing::warn!(%error, "a budget is enforced unsaid");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What the owners of pods are told, as Events: what has happened, and what they can do.
+
+use gpushare_kube::enforcement::{Marks, Stage, Subject};
+use gpushare_kube::gpu_budget::GpuBudget;
+use gpushare_kube::notice::Severity;
+use kube::ResourceExt;
+
+use super::plan::Payer;
+
+const OVER_BUDGET: &str = "OverBudget";
+const BACK_IN_BUDGET: &str = "BackInBudget";
+const EVICTED: &str = "BudgetEviction";
+pub(super) const BLOCKED: &str = "BudgetEvictionBlocked";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Say {
+    pub reason: &'static str,
+    pub severity: Severity,
+    pub message: String,
+}
+
+fn warning(reason: &'static str, message: String) -> Say {
+    Say {
+        reason,
+        severity: Severity::Warning,
+        message,
+    }
+}
+
+fn normal(message: String) -> Say {
+    Say {
+        reason: BACK_IN_BUDGET,
+        severity: Severity::Normal,
+        message,
+    }
+}
+
+pub(super) fn marked(pod: &Subject, marked: &Marks, payer: Payer<'_>) -> Say {
+    let Some(over) = &marked.over else {
+        let effect = match (pod.low_class, pod.stage) {
+            (false, _) => "this pod ranks by its priority again",
+            (true, Stage::Placed) => {
+                "this pod ranks as an ordinary one again, although its class stays gpushare-over-budget"
+            }
+            (true, _) => {
+                "this pod ranks as an ordinary one, but its class stays gpushare-over-budget: it evicts nobody, and the \
+                 scheduler tries others first; delete it to have it created anew"
+            }
+        };
+        return normal(format!("{}: {effect}", again(payer)));
+    };
+    let help = help(payer);
+    let message = match marked.evict_at {
+        Some(at) => format!(
+            "budget {over} is used up: this pod will be evicted at {at} if that does not change; let it save its work. \
+             Until then it is the first to go when pods within their budget need its card. {help}"
+        ),
+        None => format!(
+            "budget {over} is used up: this pod goes on while its card is not needed, and is the first to go when pods \
+             within their budget need it. {help}"
+        ),
+    };
+    warning(OVER_BUDGET, message)
+}
+
+pub(super) fn opened(payer: Payer<'_>) -> Say {
+    normal(format!("{}: this pod is scheduled now", again(payer)))
+}
+
+pub(super) fn evicted(payer: Payer<'_>) -> Say {
+    let message = format!(
+        "evicted: {} is used up, and its grace is over. {}",
+        named(payer),
+        help(payer)
+    );
+    warning(EVICTED, message)
+}
+
+/// A disruption budget did not let it go.
+pub(super) fn blocked(why: &str) -> Say {
+    let message = format!(
+        "the budget of GPU time is used up and its grace is over, but a disruption budget keeps this pod ({why}); \
+         this is tried again"
+    );
+    warning(BLOCKED, message)
+}
+
+fn named(payer: Payer<'_>) -> String {
+    payer.map_or_else(
+        || "the budget".to_owned(),
+        |budget| format!("budget {}", budget.name_any()),
+    )
+}
+
+fn again(payer: Payer<'_>) -> String {
+    payer.map_or_else(
+        || "no budget concerns this namespace any more".to_owned(),
+        |budget| format!("budget {} has something left again", budget.name_any()),
+    )
+}
+
+fn help(payer: Payer<'_>) -> String {
+    let end = |budget: &GpuBudget| budget.status.as_ref()?.period_end.clone();
+    payer.and_then(end).map_or_else(
+        || "Ask the budget's administrator for a grant".to_owned(),
+        |end| {
+            format!(
+                "The next period begins at {}; until then, ask the budget's administrator for a grant",
+                end.0
+            )
+        },
+    )
+}
