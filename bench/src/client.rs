@@ -37,14 +37,14 @@ pub(crate) struct Request(Vec<u8>);
 
 impl Request {
     pub(crate) fn get(path: &str) -> Self {
-        Self(format!("GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n").into_bytes())
+        Self(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes())
     }
 
     /// `headers` are whole lines, each with its line end.
     pub(crate) fn post(path: &str, headers: &str, body: &[u8]) -> Self {
         let length = body.len();
         let mut text = format!(
-            "POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n\
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
              Content-Length: {length}\r\n{headers}\r\n"
         )
         .into_bytes();
