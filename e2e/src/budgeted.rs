@@ -70,22 +70,34 @@ impl Budgeted {
 
     /// A namespace of the test's own with a budget of the same name, as soon as the webhook knows both.
     pub fn team(&self, spec: &Value) -> String {
+        let name = self.namespace();
+        self.give_budget(&name, spec);
+        name
+    }
+
+    /// A namespace of the test's own, without a budget.
+    pub fn namespace(&self) -> String {
         let number = self.namespaces.fetch_add(1, Ordering::Relaxed);
         let name = format!("team-{number}");
         let rig = self.world.rig();
         rig.kubectl(&["create", "namespace", &name])
             .expect("created");
-        let mut spec = spec.clone();
-        spec["namespaces"] = json!({"names": [name]});
-        self.world.apply(&json!({
-            "apiVersion": "gpushare.io/v1alpha1", "kind": "GpuBudget", "metadata": {"name": name}, "spec": spec,
-        }));
         wait::until("the default account", || {
             let account = ["get", "serviceaccount", "default", "--namespace", &name];
             rig.kubectl(&account)
         });
-        self.wait_for_class(&name, "gpushare-in-budget");
         name
+    }
+
+    /// A budget for a namespace and of its name, as soon as the webhook knows it.
+    pub fn give_budget(&self, namespace: &str, spec: &Value) {
+        let mut spec = spec.clone();
+        spec["namespaces"] = json!({"names": [namespace]});
+        self.world.apply(&json!({
+            "apiVersion": "gpushare.io/v1alpha1", "kind": "GpuBudget",
+            "metadata": {"name": namespace}, "spec": spec,
+        }));
+        self.wait_for_class(namespace, "gpushare-in-budget");
     }
 
     /// Waits until the webhook gives this class to new pods of a namespace.

@@ -4,14 +4,15 @@
 mod programs;
 
 use std::fs::{self, File};
-use std::os::unix::fs::{MetadataExt, chown};
+use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
@@ -19,6 +20,7 @@ use crate::exec;
 
 /// Long enough for a loaded machine; reaching it is a failure, not a measurement.
 const PATIENCE: Duration = Duration::from_mins(3);
+const PORT_TRIES: u32 = 5;
 /// PostgreSQL refuses to run as root.
 const NOBODY: u32 = 65_534;
 
@@ -30,20 +32,35 @@ pub struct Postgres {
     pid: Pid,
     keeper: Option<JoinHandle<()>>,
     directory: TempDir,
+    /// Where it listens on loopback; only with TLS.
+    port: Option<u16>,
 }
 
 impl Postgres {
     /// A server for tests, which end processes and not the machine: what the kernel has is safe enough.
     pub fn start() -> Result<Self> {
-        Self::with(&["fsync=off"])
+        Self::with(&["fsync=off"], None)
+    }
+
+    /// A server that others reach over TCP with TLS, by a certificate and its key (PEM).
+    pub fn with_tls(certificate: &str, key: &str) -> Result<Self> {
+        let mut last = None;
+        for _ in 0..PORT_TRIES {
+            match Self::with(&["fsync=off"], Some((certificate, key))) {
+                Ok(server) => return Ok(server),
+                // Somebody else may have taken the port meanwhile.
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| anyhow!("no port was tried")))
     }
 
     /// A server whose every commit waits for the disk, as those that people keep their data in.
     pub fn durable() -> Result<Self> {
-        Self::with(&["fsync=on", "synchronous_commit=on"])
+        Self::with(&["fsync=on", "synchronous_commit=on"], None)
     }
 
-    fn with(durability: &[&str]) -> Result<Self> {
+    fn with(durability: &[&str], tls: Option<(&str, &str)>) -> Result<Self> {
         let directory = tempfile::tempdir().context("cannot make a directory for PostgreSQL")?;
         if geteuid().is_root() {
             chown(directory.path(), Some(NOBODY), Some(NOBODY))
@@ -58,9 +75,16 @@ impl Postgres {
 
         let mut server = unprivileged(&programs.path("postgres"));
         server.arg("-D").arg(&data).arg("-k").arg(directory.path());
-        let common = ["listen_addresses=", "timezone=GMT", "max_connections=200"];
-        for setting in common.iter().chain(durability) {
+        for setting in ["timezone=GMT", "max_connections=200"]
+            .iter()
+            .chain(durability)
+        {
             server.args(["-c", setting]);
+        }
+        let port = tls.map(|pair| serve_tls(&mut server, directory.path(), pair));
+        let port = port.transpose()?;
+        if port.is_none() {
+            server.args(["-c", "listen_addresses="]);
         }
         programs.announce(&mut server);
         let log = directory.path().join("log");
@@ -69,6 +93,7 @@ impl Postgres {
             pid,
             keeper: Some(keeper),
             directory,
+            port,
         };
         server.wait_ready(&log)?;
         Ok(server)
@@ -77,6 +102,11 @@ impl Postgres {
     /// The directory with its socket, which clients name as the host.
     pub fn socket(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// Its port on 127.0.0.1, if it has one.
+    pub fn port(&self) -> Option<u16> {
+        self.port
     }
 
     fn wait_ready(&self, log: &Path) -> Result<()> {
@@ -106,6 +136,32 @@ impl Drop for Postgres {
             let _panicked = keeper.join();
         }
     }
+}
+
+/// Lets the server listen on a free port of loopback with this certificate and key. Answers the port.
+fn serve_tls(server: &mut Command, directory: &Path, (chain, key): (&str, &str)) -> Result<u16> {
+    let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
+    let port = free.context("no free port for PostgreSQL")?.port();
+    let (chain_file, key_file) = (directory.join("server.crt"), directory.join("server.key"));
+    for (path, text) in [(&chain_file, chain), (&key_file, key)] {
+        fs::write(path, text).context("cannot write PostgreSQL's certificate")?;
+        // It takes no key that others could read.
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        if geteuid().is_root() {
+            chown(path, Some(NOBODY), Some(NOBODY))?;
+        }
+    }
+    let settings = [
+        "listen_addresses=127.0.0.1".to_owned(),
+        format!("port={port}"),
+        "ssl=on".to_owned(),
+        format!("ssl_cert_file={}", chain_file.display()),
+        format!("ssl_key_file={}", key_file.display()),
+    ];
+    for setting in &settings {
+        server.args(["-c", setting]);
+    }
+    Ok(port)
 }
 
 /// Ends with this process, and is nobody's if that is root's.

@@ -10,7 +10,7 @@ use gpushare_control::{config, extender, timekeeper, webhook};
 use gpushare_core::gpu;
 use gpushare_daemon::Tasks;
 use gpushare_daemon::logging::Format;
-use gpushare_timekeeper::store::database::Database;
+use gpushare_timekeeper::store::database::{Database, Files};
 use kube::Client;
 use tempfile::TempDir;
 
@@ -186,7 +186,7 @@ fn timekeeper_config(
         listen: LOOPBACK,
         admin_listen: None,
         tls: None,
-        database: Database::parse(&ledger.to_string_lossy(), None)?,
+        database: Database::parse(&ledger.to_string_lossy(), Files::default())?,
         pace: timekeeper::config::Pace {
             grid: 5,
             interval: Duration::from_millis(500),

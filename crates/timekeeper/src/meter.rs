@@ -97,7 +97,8 @@ pub fn plan(
     now: Seconds,
     grid: Seconds,
 ) -> Result<Plan, MeterError> {
-    let begin = through.unwrap_or(booking.begin).max(booking.begin);
+    // What is charged already counts, whatever stands on the pod now: a charge that does not join it is refused.
+    let begin = through.unwrap_or(booking.begin);
     let ended = booking.end.map(|end| end.max(booking.begin));
     // An end in the future comes from a clock that is ahead: it will be there when ours is.
     let ended = ended.filter(|end| *end <= now);

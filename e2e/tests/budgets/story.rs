@@ -112,3 +112,28 @@ fn over_budget_work_runs_while_the_card_is_idle_yields_to_others_and_is_back_wit
     timekeeper.audit();
     timekeeper.assert_alive();
 }
+
+#[test]
+fn a_pod_that_was_there_before_its_budget_is_kept_until_it_is_charged_and_paid_for_from_then_on() {
+    let timekeeper = SHARED.timekeeper();
+    let namespace = SHARED.namespace();
+    SHARED.create(&namespace, &never_restarted(pod("early", aliyun(8))));
+    let before = SHARED.wait_running(&namespace, "early");
+    assert!(before["metadata"]["finalizers"].is_null());
+    SHARED.give_budget(&namespace, &json!({"amount": "20h"}));
+    SHARED.wait_pod(&namespace, "early", "its object is kept", |pod| {
+        pod["metadata"]["finalizers"] == json!(["gpushare.io/metering"])
+    });
+    SHARED.wait_budget(&namespace, "it pays", |status| {
+        status["heldSeconds"].as_i64() > Some(0)
+    });
+    SHARED.delete(&namespace, "early");
+    SHARED.wait_gone(&namespace, "early");
+    let status = SHARED.wait_budget(&namespace, "everything is charged", |status| {
+        status["heldSeconds"] == 0
+    });
+    let whole = timekeeper.seconds_of(&namespace, "early");
+    let paid = status["usedSeconds"].as_i64().unwrap();
+    assert!(0 < paid && paid < whole, "{paid} of {whole}");
+    timekeeper.audit();
+}

@@ -9,7 +9,7 @@ use gpushare_core::dialect::Dialects;
 use gpushare_daemon::logging;
 use gpushare_daemon::tls::TlsFiles;
 use gpushare_timekeeper::Seconds;
-use gpushare_timekeeper::store::database::{Database, DatabaseError};
+use gpushare_timekeeper::store::database::{Database, DatabaseError, Files};
 use thiserror::Error;
 
 use super::clock::Clock;
@@ -52,6 +52,10 @@ pub struct RawConfig {
     /// A file with the password of the PostgreSQL user
     #[arg(long, env = "GPUSHARE_DATABASE_PASSWORD_FILE", value_name = "FILE")]
     pub database_password_file: Option<PathBuf>,
+
+    /// The authorities (PEM) that sign the certificate of the PostgreSQL server; turns TLS on
+    #[arg(long, env = "GPUSHARE_DATABASE_CA", value_name = "FILE")]
+    pub database_ca: Option<PathBuf>,
 
     /// Charges of running pods are written in cells of this length; what was not charged yet is shown as held
     #[arg(long, env = "GPUSHARE_CHARGE_INTERVAL", default_value = "5m", value_parser = duration)]
@@ -175,11 +179,15 @@ impl TryFrom<RawConfig> for Config {
             return Err(ConfigError::Exposed(raw.listen));
         }
         let election = raw.lease.election(&raw.lease_name, WRITE_TIMEOUT)?;
+        let files = Files {
+            password: raw.database_password_file.as_deref(),
+            authorities: raw.database_ca.as_deref(),
+        };
         Ok(Self {
             listen: raw.listen,
             admin_listen: raw.admin_listen,
             tls,
-            database: Database::parse(&raw.database, raw.database_password_file.as_deref())?,
+            database: Database::parse(&raw.database, files)?,
             pace: raw.pace()?,
             election,
             dialects: raw.reading.dialects()?,

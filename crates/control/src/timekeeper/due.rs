@@ -200,7 +200,7 @@ fn plan(
     grid: Seconds,
 ) -> Result<(Plan, Vec<String>), MeterError> {
     let mut charges = Vec::new();
-    let mut from = through.unwrap_or(booking.begin).max(booking.begin);
+    let mut from = through.unwrap_or(booking.begin);
     let until = booking.end.unwrap_or(now).min(now);
     loop {
         let paying = links.iter().take_while(|link| link.created <= from);

@@ -16,8 +16,8 @@ async fn a_pods_whole_life_is_charged_to_the_second_and_then_its_object_may_go()
     world.at(700);
     let running = world.start();
     world.until_used("a", 295, 50).await;
-    world.delete("p").await;
     world.finish("p", 777).await;
+    world.delete("p").await;
     world.at(800);
     world.until_gone("p").await;
     world.until_statement(&[("p", 767, 383_500)]).await;

@@ -13,5 +13,6 @@ mod enforcement;
 mod life;
 mod nodes;
 mod outages;
+mod random;
 mod replicas;
 mod world;

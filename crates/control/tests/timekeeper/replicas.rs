@@ -1,10 +1,14 @@
 //! Several timekeepers over one ledger.
 
 use gpushare_control::leader::election::Election;
+use gpushare_control::timekeeper::config::Pace;
 use gpushare_core::lease::Timing;
+use gpushare_rig::postgres::{self, Postgres};
+use gpushare_timekeeper::store::database::{Database, Files};
 use gpushare_timekeeper::store::{Batch, StoreError};
+use serde_json::json;
 
-use crate::world::{Running, WHOLE, World, until};
+use crate::world::{DAY, Running, WHOLE, World, until};
 
 fn election(identity: &str) -> Election {
     Election {
@@ -17,6 +21,16 @@ fn election(identity: &str) -> Election {
             retry: 100,
         },
     }
+}
+
+/// A PostgreSQL of the test's own, and how to open the ledger in it.
+fn postgres() -> (Postgres, Database) {
+    let server = Postgres::start().unwrap();
+    let socket = server.socket().to_str().unwrap().replace('/', "%2F");
+    let user = postgres::USER;
+    let url = format!("postgresql://{user}@{socket}/postgres");
+    let database = Database::parse(&url, Files::default()).unwrap();
+    (server, database)
 }
 
 async fn until_it_writes(running: &Running) {
@@ -71,5 +85,60 @@ async fn a_writer_that_was_replaced_though_it_leads_takes_over_again_and_the_oth
     let refused = world.ledger().record(late).await.unwrap_err();
     assert!(matches!(refused, StoreError::Fenced { .. }), "{refused}");
     world.audit().await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn of_two_on_postgresql_one_dies_at_any_moment_and_the_other_charges_the_rest_once() {
+    let world = World::new().await;
+    let (_server, database) = postgres();
+    world.budget_of_a(36_000).await;
+    world.running("p", WHOLE, 0).await;
+    world.at(400);
+    // All of it dies with its runtime: nothing is given back, and nothing ends in order.
+    let dying = tokio::runtime::Runtime::new().unwrap();
+    let first = {
+        let ledger = database.open().await.unwrap();
+        let _inside = dying.enter();
+        world.start_on(ledger, Some(election("first")), Pace::default())
+    };
+    until_it_writes(&first).await;
+    world.until_used("a", 300, 100).await;
+    let ledger = database.open().await.unwrap();
+    let second = world.start_on(ledger.clone(), Some(election("second")), Pace::default());
+    world.at(700);
+    dying.shutdown_background();
+    until_it_writes(&second).await;
+    world.until_used("a", 600, 100).await;
+    world.finish("p", 1_001).await;
+    world.at(1_100);
+    world.until_released("p").await;
+    let charged = World::statement_of(&ledger).await;
+    assert_eq!(charged, [("p".to_owned(), 1_001, 1_001_000)]);
+    assert_eq!(ledger.audit().await.unwrap(), [""; 0]);
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn old_charges_go_when_they_are_not_to_be_kept_and_balances_stay() {
+    let world = World::new().await;
+    world
+        .budget(
+            "a",
+            3_600,
+            json!({"namespaces": {"names": ["a"]}, "period": {"kind": "Month"}}),
+        )
+        .await;
+    world.running("p", WHOLE, 0).await;
+    world.finish("p", 500).await;
+    world.at(600);
+    let pace = Pace {
+        retention: Some(DAY),
+        ..Pace::default()
+    };
+    let running = world.start_on(world.ledger(), None, pace);
+    world.until_statement(&[("p", 500, 500_000)]).await;
+    world.at(2 * DAY);
+    world.until_statement(&[]).await;
     running.stop().await;
 }

@@ -152,17 +152,26 @@ impl World {
     }
 
     pub(crate) fn start_with(&self, election: Option<Election>) -> Running {
+        self.start_on(self.ledger(), election, Pace::default())
+    }
+
+    pub(crate) fn start_on(
+        &self,
+        ledger: Ledger,
+        election: Option<Election>,
+        pace: Pace,
+    ) -> Running {
         let leadership = match election {
             Some(_) => Leadership::following(),
             None => Leadership::alone(),
         };
         let parts = Parts {
-            ledger: self.ledger(),
+            ledger,
             dialects: gpu::dialects(AliyunUnit::GiB),
             pace: Pace {
                 interval: Duration::from_millis(50),
                 status: Duration::from_millis(50),
-                ..Pace::default()
+                ..pace
             },
             clock: self.clock(),
             leadership,
@@ -290,21 +299,25 @@ impl World {
         let name = pod.name_any();
         let binding = json!({
             "apiVersion": "v1", "kind": "Binding",
-            "metadata": {"name": name, "annotations": {names::ALLOCATION: record.encode()}},
-            "target": {"kind": "Node", "name": node},
+            "metadata": {"name": name}, "target": {"kind": "Node", "name": node},
         });
         let (pods, params) = (self.pods("a"), PostParams::default());
         let _bound: Value = pods
             .create_subresource("binding", &name, &params, &binding)
             .await
             .unwrap();
+        let started = time(self.base + second);
         self.write_status(&name, json!({
             "phase": "Running",
-            "conditions": [{"type": "PodScheduled", "status": "True",
-                "lastTransitionTime": time(self.base + second)}],
-            "containerStatuses": [status(json!({"running": {"startedAt": time(self.base + second)}}))],
+            "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": started}],
+            "containerStatuses": [status(json!({"running": {"startedAt": started}}))],
         }))
         .await;
+        // Last, because the server has noted another time for the bind, and nothing is held without it.
+        let annotations = json!({names::ALLOCATION: record.encode()});
+        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+        let params = PatchParams::default();
+        pods.patch(&name, &params, &patch).await.unwrap();
     }
 
     /// A pod in `a` that runs on the usual node.
@@ -368,11 +381,15 @@ impl World {
 
     /// What each pod of `a` used, as name, seconds and thousandths of GPU-seconds.
     pub(crate) async fn statement(&self) -> Vec<(String, Seconds, i64)> {
+        Self::statement_of(&self.ledger()).await
+    }
+
+    pub(crate) async fn statement_of(ledger: &Ledger) -> Vec<(String, Seconds, i64)> {
         let span = Span {
             start: 0,
             end: Seconds::MAX / 4,
         };
-        let lines = self.ledger().statement("a", span).await.unwrap();
+        let lines = ledger.statement("a", span).await.unwrap();
         let line = |line: gpushare_timekeeper::store::Line| {
             (line.name, line.seconds, line.amount.micros() / 1_000)
         };

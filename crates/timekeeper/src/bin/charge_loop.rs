@@ -16,6 +16,7 @@ use gpushare_timekeeper::money::Rate;
 use gpushare_timekeeper::store::postgres::Postgres;
 use gpushare_timekeeper::store::sqlite::Sqlite;
 use gpushare_timekeeper::store::{Batch, Change, Epoch, Ledger};
+use tokio_postgres::Config;
 
 const PODS: u32 = 8;
 
@@ -30,7 +31,7 @@ async fn main() -> Outcome<()> {
     let ledger = if kind == "sqlite" {
         Ledger::new(Sqlite::open(Path::new(address))?)
     } else {
-        Ledger::new(Postgres::open(address.parse()?).await?)
+        Ledger::new(Postgres::open(address.parse::<Config>()?).await?)
     };
     let epoch = ledger.take_over("charge-loop").await?;
     let seconds: i64 = seconds.parse()?;

@@ -86,6 +86,18 @@ fn clocks_that_disagree_charge_nothing_twice_and_nothing_early() {
 }
 
 #[test]
+fn a_bind_that_is_told_to_be_later_leaves_no_gap_after_what_is_charged() {
+    check(
+        &booking(700, Some(800)),
+        Some(300),
+        900,
+        &[(300, 600), (600, 800)],
+        Some(800),
+        0,
+    );
+}
+
+#[test]
 fn a_late_plan_has_the_intervals_of_many_early_ones() {
     let running = booking(100, Some(5_000));
     let chain = [day("leaf", "Europe/Berlin"), day("root", "Asia/Kolkata")];

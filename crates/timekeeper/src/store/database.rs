@@ -1,11 +1,16 @@
 //! Which database keeps the ledger, as an administrator names it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
 use thiserror::Error;
 use tokio_postgres::Config;
+use tokio_postgres::config::SslMode;
 
-use super::postgres::Postgres;
+use super::postgres::{Postgres, Server};
 use super::sqlite::Sqlite;
 use super::{Ledger, StoreError, with_causes};
 
@@ -13,7 +18,17 @@ use super::{Ledger, StoreError, with_causes};
 pub enum Database {
     Sqlite(PathBuf),
     /// Its password is not shown.
-    Postgres(Box<Config>),
+    Postgres(Box<Server>),
+}
+
+/// What belongs to a PostgreSQL URL and stands in files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Files<'a> {
+    /// The password of the user.
+    pub password: Option<&'a Path>,
+    /// The authorities (PEM) that sign the server's certificate. With it everything is encrypted, and the server must
+    /// have the name by which it is called.
+    pub authorities: Option<&'a Path>,
 }
 
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -22,42 +37,85 @@ pub enum DatabaseError {
     Empty,
     #[error("the PostgreSQL URL cannot be used: {0}")]
     Url(String),
-    #[error("cannot read the password in {}: {reason}", path.display())]
-    Password { path: PathBuf, reason: String },
-    #[error("a password file belongs to a PostgreSQL URL, and an SQLite file has no password")]
-    NoPassword,
+    #[error("cannot use {}: {reason}", path.display())]
+    File { path: PathBuf, reason: String },
+    #[error(
+        "a password and authorities belong to a PostgreSQL URL, and an SQLite file has neither"
+    )]
+    NoServer,
+    #[error(
+        "sslmode=require needs the authorities that sign the server's certificate: give --database-ca"
+    )]
+    NoAuthorities,
 }
 
 impl Database {
-    /// A path, or a URL of PostgreSQL whose password may stand in a file of its own.
-    pub fn parse(text: &str, password: Option<&Path>) -> Result<Self, DatabaseError> {
+    /// A path, or a URL of PostgreSQL.
+    pub fn parse(text: &str, files: Files<'_>) -> Result<Self, DatabaseError> {
         let url = ["postgres://", "postgresql://"];
         if !url.iter().any(|scheme| text.starts_with(scheme)) {
-            return match (text, password) {
-                ("", _) => Err(DatabaseError::Empty),
-                (_, Some(_)) => Err(DatabaseError::NoPassword),
-                (path, None) => Ok(Self::Sqlite(PathBuf::from(path))),
+            let alone = files.password.is_none() && files.authorities.is_none();
+            return match text {
+                "" => Err(DatabaseError::Empty),
+                path if alone => Ok(Self::Sqlite(PathBuf::from(path))),
+                _ => Err(DatabaseError::NoServer),
             };
         }
         let parsed: Result<Config, _> = text.parse();
         let mut config = parsed.map_err(|error| DatabaseError::Url(with_causes(&error)))?;
-        if let Some(path) = password {
-            let read = std::fs::read_to_string(path);
-            let read = read.map_err(|error| DatabaseError::Password {
-                path: path.to_owned(),
-                reason: error.to_string(),
-            })?;
+        if let Some(path) = files.password {
+            let read = std::fs::read_to_string(path).map_err(|error| unusable(path, &error))?;
             config.password(read.trim_end_matches(['\r', '\n']));
         }
-        Ok(Self::Postgres(Box::new(config)))
+        let tls = files.authorities.map(believing).transpose()?;
+        match tls {
+            // Never in the clear, whatever the server offers.
+            Some(_) => config.ssl_mode(SslMode::Require),
+            None if config.get_ssl_mode() == SslMode::Require => {
+                return Err(DatabaseError::NoAuthorities);
+            }
+            None => &mut config,
+        };
+        Ok(Self::Postgres(Box::new(Server { config, tls })))
     }
 
     /// Opens it, and brings its schema up to date.
     pub async fn open(&self) -> Result<Ledger, StoreError> {
         match self {
             Self::Sqlite(path) => Sqlite::open(path).map(Ledger::new),
-            Self::Postgres(config) => Postgres::open((**config).clone()).await.map(Ledger::new),
+            Self::Postgres(server) => {
+                // On the heap: the handshakes make it large, and everybody who opens a ledger would carry that.
+                let opening = Box::pin(Postgres::open((**server).clone()));
+                opening.await.map(Ledger::new)
+            }
         }
+    }
+}
+
+/// TLS with servers whose certificate these authorities have signed.
+fn believing(path: &Path) -> Result<ClientConfig, DatabaseError> {
+    let pem = std::fs::read(path).map_err(|error| unusable(path, &error))?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        let certificate = certificate.map_err(|error| unusable(path, &error))?;
+        roots
+            .add(certificate)
+            .map_err(|error| unusable(path, &error))?;
+    }
+    if roots.is_empty() {
+        return Err(unusable(path, &"it holds no certificate in PEM"));
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable(path, &error))?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+fn unusable(path: &Path, reason: &dyn std::fmt::Display) -> DatabaseError {
+    DatabaseError::File {
+        path: path.to_owned(),
+        reason: reason.to_string(),
     }
 }
 
@@ -67,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_url_is_postgresql_and_anything_else_is_a_file() {
-        let parse = |text: &str| Database::parse(text, None);
+        let parse = |text: &str| Database::parse(text, Files::default());
         assert!(matches!(parse("ledger.db"), Ok(Database::Sqlite(_))));
         assert!(matches!(
             parse("postgresql://u@h:5432/d"),
@@ -85,13 +143,42 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("password");
         std::fs::write(&file, "very secret\n").unwrap();
-        let database = Database::parse("postgres://u@h/d", Some(&file)).unwrap();
-        let Database::Postgres(config) = &database else {
+        let files = Files {
+            password: Some(&file),
+            ..Files::default()
+        };
+        let database = Database::parse("postgres://u@h/d", files).unwrap();
+        let Database::Postgres(server) = &database else {
             panic!("{database:?}");
         };
-        assert_eq!(config.get_password(), Some(&b"very secret"[..]));
+        assert_eq!(server.config.get_password(), Some(&b"very secret"[..]));
         assert!(!format!("{database:?}").contains("secret"));
-        let refused = Database::parse("ledger.db", Some(&file)).unwrap_err();
-        assert_eq!(refused, DatabaseError::NoPassword);
+        let refused = Database::parse("ledger.db", files).unwrap_err();
+        assert_eq!(refused, DatabaseError::NoServer);
+    }
+
+    #[test]
+    fn encryption_needs_somebody_to_believe_and_is_then_never_left_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("ca.pem");
+        let parse = |url: &str, file: Option<&Path>| {
+            let files = Files {
+                authorities: file,
+                ..Files::default()
+            };
+            Database::parse(url, files)
+        };
+        let refused = parse("postgres://u@h/d?sslmode=require", None).unwrap_err();
+        assert_eq!(refused, DatabaseError::NoAuthorities);
+        std::fs::write(&file, "nothing").unwrap();
+        let refused = parse("postgres://u@h/d", Some(&file)).unwrap_err();
+        assert!(refused.to_string().contains("ca.pem"), "{refused}");
+        let issued = rcgen::generate_simple_self_signed(["h".to_owned()]).unwrap();
+        std::fs::write(&file, issued.cert.pem()).unwrap();
+        let database = parse("postgres://u@h/d?sslmode=prefer", Some(&file)).unwrap();
+        let Database::Postgres(server) = &database else {
+            panic!("{database:?}");
+        };
+        assert_eq!(server.config.get_ssl_mode(), SslMode::Require);
     }
 }

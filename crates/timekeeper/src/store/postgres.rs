@@ -7,11 +7,14 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::time::Duration;
 
+use rustls::ClientConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Mutex;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Config, IsolationLevel, NoTls, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
 use tracing::{debug, warn};
 
 use super::schema::{self, Files};
@@ -30,9 +33,23 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub struct Postgres {
-    config: Config,
+    server: Server,
     writer: Connection,
     reader: Connection,
+}
+
+/// Where the database is, and how its server must prove itself.
+#[derive(Clone, Debug)]
+pub struct Server {
+    pub config: Config,
+    /// Without it nothing is encrypted: for a unix socket, or a network that you trust.
+    pub tls: Option<ClientConfig>,
+}
+
+impl From<Config> for Server {
+    fn from(config: Config) -> Self {
+        Self { config, tls: None }
+    }
 }
 
 /// Connected when it is needed.
@@ -47,11 +64,12 @@ struct Link {
 
 impl Postgres {
     /// Connects, and brings the schema up to date.
-    pub async fn open(config: Config) -> Result<Self, StoreError> {
-        let mut link = connect(&config).await?;
+    pub async fn open(server: impl Into<Server>) -> Result<Self, StoreError> {
+        let server = server.into();
+        let mut link = connect(&server).await?;
         migrate(&mut link.client).await?;
         Ok(Self {
-            config,
+            server,
             writer: Mutex::new(Some(link)),
             reader: Mutex::new(None),
         })
@@ -64,7 +82,7 @@ impl Store for Postgres {
             let mut connection = self.writer.lock().await;
             let mut tries = 0;
             loop {
-                let outcome = match connected(&self.config, &mut connection).await {
+                let outcome = match connected(&self.server, &mut connection).await {
                     Ok(link) => write_once(link, &write).await,
                     Err(problem) => Err(problem),
                 };
@@ -81,7 +99,7 @@ impl Store for Postgres {
             let mut connection = self.reader.lock().await;
             let mut tries = 0;
             loop {
-                let outcome = match connected(&self.config, &mut connection).await {
+                let outcome = match connected(&self.server, &mut connection).await {
                     Ok(link) => read_once(link, &read).await,
                     Err(problem) => Err(problem),
                 };
@@ -147,20 +165,33 @@ async fn write_once(link: &mut Link, write: &Write) -> Result<Written, StoreErro
 }
 
 async fn connected<'a>(
-    config: &Config,
+    server: &Server,
     connection: &'a mut Option<Link>,
 ) -> Result<&'a mut Link, StoreError> {
     if connection
         .as_ref()
         .is_none_or(|link| link.client.is_closed())
     {
-        *connection = Some(connect(config).await?);
+        *connection = Some(connect(server).await?);
     }
     connection.as_mut().ok_or(StoreError::Stopped)
 }
 
-async fn connect(config: &Config) -> Result<Link, StoreError> {
-    let connected = config.connect(NoTls).await;
+async fn connect(server: &Server) -> Result<Link, StoreError> {
+    let Server { config, tls } = server;
+    match tls {
+        Some(tls) => linked(config.connect(MakeRustlsConnect::new(tls.clone())).await),
+        None => linked(config.connect(NoTls).await),
+    }
+}
+
+fn linked<S, T>(
+    connected: Result<(Client, tokio_postgres::Connection<S, T>), tokio_postgres::Error>,
+) -> Result<Link, StoreError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let (client, connection) = connected.map_err(|source| failed("connect to", source))?;
     // It ends with the client.
     tokio::spawn(async move {

@@ -9,5 +9,6 @@
 mod append_only;
 mod conformance;
 mod database;
+mod encrypted;
 mod killed;
 mod order;
