@@ -1,8 +1,13 @@
 //! Budgets on a real cluster: pods run, are charged to the second, and yield when their budget is used up. The clock of
 //! the timekeeper is the test's. Run by `cargo xtask e2e`.
 
-#![expect(clippy::indexing_slicing, reason = "tests stop at the first surprise")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests stop at the first surprise"
+)]
 
+mod enforcement;
 mod holes;
 mod sidecar;
 mod story;
