@@ -8,6 +8,9 @@ use gpushare_apiserver::{Cell, Column, Habits, Logs, NameRule, Resource, Server,
 
 use crate::error::SandboxError;
 
+/// Every version that is kept costs memory, most of all those of thousands of nodes; who falls behind lists anew.
+const HISTORY: usize = 2_000;
+
 const fn column(name: &'static str, cell: Cell, wide: bool) -> Column {
     Column { name, cell, wide }
 }
@@ -51,7 +54,11 @@ const BUDGETS: Resource = Resource {
 /// Starts an empty cluster on a free loopback port; only who can read the kubeconfig gets in.
 pub(crate) async fn start(logs: Arc<dyn Logs>) -> Result<Server, SandboxError> {
     let token = uuid::Uuid::new_v4().simple().to_string();
-    let server = Server::builder().resource(BUDGETS).logs(logs).token(token);
+    let server = Server::builder()
+        .resource(BUDGETS)
+        .logs(logs)
+        .token(token)
+        .history(HISTORY);
     Ok(server.start().await?)
 }
 
