@@ -17,7 +17,7 @@ const LONGEST: Duration = Duration::from_hours(1);
 /// The flags as given; every one has an environment variable.
 #[derive(Args, Clone, Debug)]
 pub struct RawConfig {
-    /// URL of the timekeeper, such as https://gpushare-timekeeper.gpushare-system.svc
+    /// URL of the timekeeper, such as `https://gpushare-timekeeper.gpushare-system.svc`
     #[arg(long, env = environment::TIMEKEEPER)]
     pub timekeeper: String,
 
