@@ -12,7 +12,8 @@ const FILE: &str = "/var/run/gpushare/budget/budget.json";
 
 /// A pod that ends by itself as soon as it reads something, and prints what it read.
 fn reading(name: &str, part: &str) -> Value {
-    let script = format!("until grep -q '{part}' {FILE}; do sleep 0.1; done; cat {FILE}");
+    // Silent while there is no file: the log is to hold its content alone.
+    let script = format!("until grep -qs '{part}' {FILE}; do sleep 0.1; done; cat {FILE}");
     let mut pod = running(name, &script, aliyun(2));
     pod["spec"]["restartPolicy"] = json!("Never");
     annotated(pod, "gpushare.io/budget-sidecar", "true")
