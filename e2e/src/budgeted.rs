@@ -11,6 +11,7 @@ use gpushare_timekeeper::Seconds;
 use gpushare_timekeeper::period::Span;
 use gpushare_timekeeper::store::sqlite::Sqlite;
 use gpushare_timekeeper::store::{Ledger, Line};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -404,10 +405,7 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 
 /// For how long a pod that has ended held its card, by what stands on its object.
 pub fn held(pod: &Value) -> Seconds {
-    let bound = pod["status"]["conditions"]
-        .as_array()
-        .and_then(|all| all.iter().find(|one| one["type"] == "PodScheduled"))
-        .map(|scheduled| seconds(&scheduled["lastTransitionTime"]));
+    let bound = bound(pod);
     let statuses = ["initContainerStatuses", "containerStatuses"];
     let statuses = statuses
         .iter()
@@ -417,6 +415,24 @@ pub fn held(pod: &Value) -> Seconds {
         .filter_map(|status| status["state"].get("terminated"))
         .map(|terminated| seconds(&terminated["finishedAt"]));
     finished.max().expect("it has ended") - bound.expect("it was bound")
+}
+
+/// Waits until the second in which it was bound is over: times of objects are whole seconds, so nothing that comes now shares
+/// that one with it, and it has held its card for at least one.
+pub fn wait_held_a_second(pod: &Value) {
+    let bound = bound(pod).expect("it was bound");
+    wait::until("the second of its bind to be over", || {
+        let now = Timestamp::now().as_second();
+        if now > bound { Ok(()) } else { Err(now) }
+    });
+}
+
+fn bound(pod: &Value) -> Option<Seconds> {
+    let conditions = pod["status"]["conditions"].as_array()?;
+    let scheduled = conditions
+        .iter()
+        .find(|one| one["type"] == "PodScheduled")?;
+    Some(seconds(&scheduled["lastTransitionTime"]))
 }
 
 fn seconds(time: &Value) -> Seconds {

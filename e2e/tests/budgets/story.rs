@@ -1,6 +1,6 @@
 //! Two teams on two cards, one of them over its budget.
 
-use e2e::budgeted::held;
+use e2e::budgeted::{held, wait_held_a_second};
 use e2e::manifest::{aliyun, pod, running};
 use e2e::wait;
 use e2e::world::recorded_card;
@@ -73,6 +73,7 @@ fn over_budget_work_runs_while_the_card_is_idle_yields_to_others_and_is_back_wit
     for name in ["neighbour", "worker"] {
         let left_alone = SHARED.pod(&rich, name).unwrap();
         assert!(left_alone["metadata"]["deletionTimestamp"].is_null());
+        wait_held_a_second(&left_alone);
         SHARED.delete(&rich, name);
         SHARED.wait_gone(&rich, name);
         assert!(timekeeper.seconds_of(&rich, name) > 0);
@@ -120,6 +121,7 @@ fn a_pod_that_was_there_before_its_budget_is_kept_until_it_is_charged_and_paid_f
     SHARED.create(&namespace, &never_restarted(pod("early", aliyun(8))));
     let before = SHARED.wait_running(&namespace, "early");
     assert!(before["metadata"]["finalizers"].is_null());
+    wait_held_a_second(&before);
     SHARED.give_budget(&namespace, &json!({"amount": "20h"}));
     SHARED.wait_pod(&namespace, "early", "its object is kept", |pod| {
         pod["metadata"]["finalizers"] == json!(["gpushare.io/metering"])
