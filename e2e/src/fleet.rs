@@ -15,8 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use crate::process::Process;
-use crate::world::{EXTENDER, binary, enter, kubeconfigs};
-use crate::{http, wait};
+use crate::world::{extender, kubeconfigs};
 
 /// Every pod is sent to the extender, also those that need no card.
 const SCHEDULER: &str = "
@@ -71,20 +70,7 @@ impl Fleet {
                 create_node(&api, place, node).await;
             }
         });
-        let mut command = enter(&rig, &binary("gpushare-control"));
-        command
-            .args(["extender", "--listen", EXTENDER, "--leader-elect=false"])
-            .args(flags)
-            .arg("--kubeconfig")
-            .arg(directory.path().join("gpushare-extender.kubeconfig"));
-        let log = rig.logs().join("gpushare-extender.log");
-        let extender = Process::start("extender", command, &log);
-        wait::until("the extender to be ready", || {
-            match rig.run(|| http::get(EXTENDER, "/readyz")) {
-                Ok(answer) if answer.status == 200 => Ok(()),
-                other => Err(format!("{other:?}")),
-            }
-        });
+        let extender = extender(&rig, directory.path(), flags);
         Self {
             extender,
             rig,

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::process::Process;
 use crate::setup::Setup;
-use crate::world::{EXTENDER, NODE, binary, deploy, enter, kubeconfigs};
-use crate::{http, wait};
+use crate::wait;
+use crate::world::{NODE, binary, deploy, extender, kubeconfigs};
 
 /// Every node's own label, for pods that belong on it.
 pub const NAME_LABEL: &str = "paper";
@@ -111,19 +111,7 @@ impl Paper {
             rig.apply(&text).expect("accepted");
         }
         kubeconfigs(&rig, directory.path(), &["gpushare-extender"]).expect("kubeconfigs");
-        let mut command = enter(&rig, &binary("gpushare-control"));
-        command
-            .args(["extender", "--listen", EXTENDER, "--leader-elect=false"])
-            .arg("--kubeconfig")
-            .arg(directory.path().join("gpushare-extender.kubeconfig"));
-        let log = rig.logs().join("gpushare-extender.log");
-        let extender = Process::start("extender", command, &log);
-        wait::until("the extender to be ready", || {
-            match rig.run(|| http::get(EXTENDER, "/readyz")) {
-                Ok(answer) if answer.status == 200 => Ok(()),
-                other => Err(format!("{other:?}")),
-            }
-        });
+        let extender = extender(&rig, directory.path(), &[]);
         Self {
             extender,
             rig,

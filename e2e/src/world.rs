@@ -397,6 +397,25 @@ pub(crate) fn deploy(file: &str) -> PathBuf {
         .join(file)
 }
 
+/// The only extender of a cluster whose nodes are objects alone, ready to be asked.
+pub(crate) fn extender(rig: &Rig, kubeconfigs: &Path, flags: &[&str]) -> Process {
+    let mut command = enter(rig, &binary("gpushare-control"));
+    command
+        .args(["extender", "--listen", EXTENDER, "--leader-elect=false"])
+        .args(flags)
+        .arg("--kubeconfig")
+        .arg(kubeconfigs.join("gpushare-extender.kubeconfig"));
+    let log = rig.logs().join("gpushare-extender.log");
+    let extender = Process::start("extender", command, &log);
+    wait::until("the extender to be ready", || {
+        match rig.run(|| http::get(EXTENDER, "/readyz")) {
+            Ok(answer) if answer.status == 200 => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    });
+    extender
+}
+
 /// A built program of ours.
 pub fn binary(name: &str) -> PathBuf {
     let dir = std::env::var_os("GPUSHARE_BIN_DIR")

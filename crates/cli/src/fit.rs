@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use gpushare_core::dialect::Dialects;
-use gpushare_core::gpu::{self, AliyunUnit, Reading};
 use gpushare_core::names::{GPU, GPU_CORE, GPU_MEM};
 use gpushare_core::pack::Policy;
 use gpushare_kube::convert::PodFacts;
@@ -20,6 +19,7 @@ use serde_json::{Value, json};
 
 use crate::connection::{self, Connection, NODES, Only, PODS};
 use crate::from_cluster::{self, add_pod};
+use crate::served::Served;
 use crate::tabs::align;
 use crate::why;
 
@@ -62,12 +62,8 @@ pub(crate) struct Arguments {
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
-    /// What one aliyun.com/gpu-mem means in the cluster, GiB or MiB
-    #[arg(long, value_name = "UNIT", default_value = "GiB")]
-    aliyun_memory_unit: AliyunUnit,
-    /// HAMi's nvidia.com/gpu and companions are served there
-    #[arg(long)]
-    hami: bool,
+    #[command(flatten)]
+    served: Served,
     #[command(flatten)]
     connection: Connection,
 }
@@ -112,10 +108,7 @@ struct Excluded {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<String> {
-    let dialects = gpu::read(Reading {
-        aliyun: arguments.aliyun_memory_unit,
-        hami: arguments.hami,
-    });
+    let dialects = arguments.served.dialects();
     let object = match &arguments.file {
         Some(file) => from_cluster::manifest_of(file)?.pod().clone(),
         None => arguments.pod(),

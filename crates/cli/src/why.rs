@@ -25,12 +25,12 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use gpushare_core::dialect::Dialects;
-use gpushare_core::gpu::{self, AliyunUnit, Reading};
 use k8s_openapi::api::core::v1 as core;
 use kube::Client;
 use serde_json::Value;
 
 use crate::connection::{self, Connection};
+use crate::served::Served;
 use answer::{Answer, GroupReport, Help, Standing};
 use change::Target;
 use pod::Pod;
@@ -65,12 +65,8 @@ pub(crate) struct Arguments {
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
-    /// What one aliyun.com/gpu-mem means in the cluster, GiB or MiB
-    #[arg(long, value_name = "UNIT", default_value = "GiB")]
-    aliyun_memory_unit: AliyunUnit,
-    /// HAMi's nvidia.com/gpu and companions are served there
-    #[arg(long)]
-    hami: bool,
+    #[command(flatten)]
+    served: Served,
     #[command(flatten)]
     connection: Connection,
 }
@@ -111,10 +107,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
 }
 
 async fn answer(arguments: &Arguments) -> Result<Answer> {
-    let dialects = gpu::read(Reading {
-        aliyun: arguments.aliyun_memory_unit,
-        hami: arguments.hami,
-    });
+    let dialects = arguments.served.dialects();
     let client = arguments.connection.client().await?;
     let default = client.default_namespace().to_owned();
     let namespace = arguments.namespace.as_deref();

@@ -1,0 +1,24 @@
+//! Flags that say how a cluster reads requests: the settings of its extender that no object shows.
+
+use clap::Args;
+use gpushare_core::dialect::Dialects;
+use gpushare_core::gpu::{self, AliyunUnit, Reading};
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Served {
+    /// What one aliyun.com/gpu-mem means in the cluster, GiB or MiB
+    #[arg(long, value_name = "UNIT", default_value = "GiB")]
+    aliyun_memory_unit: AliyunUnit,
+    /// HAMi's nvidia.com/gpu and companions are served there
+    #[arg(long)]
+    hami: bool,
+}
+
+impl Served {
+    pub(crate) fn dialects(&self) -> Dialects {
+        gpu::read(Reading {
+            aliyun: self.aliyun_memory_unit,
+            hami: self.hami,
+        })
+    }
+}
