@@ -28,11 +28,17 @@ use crate::connection::{self, Connection};
   kubectl inspect gpushare              a line for each node
   kubectl inspect gpushare -d           every pod, and what it holds of which GPU
   kubectl inspect gpushare -d gpu-node  of one node
-  kubectl inspect gpushare -o json      for programs"
+  kubectl inspect gpushare -o json | jq '.nodes[] | select(.pending)'
+
+The predecessor's text, column for column, with these differences: nodes are sorted by name, and pods by their first
+card; cards of several sizes have their own totals, where gpushare's agent runs; in a cluster with nodes in GiB and in
+MiB everything is in MiB; memory on a card that the node does not have counts as PENDING; several nodes can be named;
+errors go to standard error."
 )]
 pub(crate) struct Arguments {
-    /// Only this node
-    node: Option<String>,
+    /// Only these nodes
+    #[arg(value_name = "NODE")]
+    nodes: Vec<String>,
     /// Every pod, and what it holds of which GPU
     #[arg(short, long)]
     details: bool,
@@ -54,7 +60,7 @@ enum Output {
 pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     let usage = connection::wait_for(async {
         let client = arguments.connection.client().await?;
-        read::usage(&client, arguments.node.as_deref()).await
+        read::usage(&client, &arguments.nodes).await
     })?;
     Ok(match (arguments.output, arguments.details) {
         (Output::Json, _) => serde_json::to_string_pretty(&usage)?,

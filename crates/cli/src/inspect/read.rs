@@ -23,10 +23,15 @@ struct Known {
     offered: Option<AliyunUnit>,
 }
 
-/// The whole cluster, or one node of it.
-pub(super) async fn usage(client: &Client, only: Option<&str>) -> Result<Usage> {
+/// The whole cluster, or these nodes of it.
+pub(super) async fn usage(client: &Client, only: &[String]) -> Result<Usage> {
     let mut nodes = BTreeMap::new();
-    let name = only.map(|name| format!("metadata.name={name}"));
+    // The server can look for one name; of several, all are read.
+    let one = match only {
+        [name] => Some(name),
+        _ => None,
+    };
+    let name = one.map(|name| format!("metadata.name={name}"));
     connection::each(
         client,
         NODES,
@@ -34,10 +39,10 @@ pub(super) async fn usage(client: &Client, only: Option<&str>) -> Result<Usage> 
         |value: Value| add_node(&mut nodes, &value, only),
     )
     .await?;
-    if let (Some(name), true) = (only, nodes.is_empty()) {
+    if let Some(name) = only.iter().find(|name| !nodes.contains_key(*name)) {
         bail!("there is no node {name:?}; kubectl get nodes lists them");
     }
-    let on_node = only.map(|name| format!("spec.nodeName={name}"));
+    let on_node = one.map(|name| format!("spec.nodeName={name}"));
     connection::each(
         client,
         PODS,
@@ -45,18 +50,24 @@ pub(super) async fn usage(client: &Client, only: Option<&str>) -> Result<Usage> 
         |value: Value| add_pod(&mut nodes, &value),
     )
     .await?;
-    let with_memory = nodes.into_values().filter(|known| known.node.total > 0);
-    let mut nodes: Vec<Known> = with_memory.collect();
+    let with_memory = |known: &Known| known.node.total > 0;
+    // As the predecessor: who asks for a node by name sees its cards, also while they offer no memory.
+    let headed = nodes
+        .values()
+        .filter(|known| !only.is_empty() || with_memory(known));
+    let columns = headed.map(|known| known.node.cards.len()).max();
+    let mut nodes: Vec<Known> = nodes.into_values().filter(with_memory).collect();
     in_full_gib(&mut nodes);
     Ok(Usage::new(
         nodes.into_iter().map(|known| known.node).collect(),
+        columns.unwrap_or(0),
     ))
 }
 
-fn add_node(nodes: &mut BTreeMap<String, Known>, value: &Value, only: Option<&str>) -> Result<()> {
+fn add_node(nodes: &mut BTreeMap<String, Known>, value: &Value, only: &[String]) -> Result<()> {
     let node: api::Node = of(value)?;
     let name = node.metadata.name.clone().unwrap_or_default();
-    if only.is_some_and(|only| only != name) {
+    if !only.is_empty() && !only.contains(&name) {
         return Ok(());
     }
     let offer = Offer::of(&node);

@@ -8,11 +8,15 @@ use crate::tabs::align;
 
 /// One line a node.
 pub(super) fn summary(usage: &Usage) -> String {
-    let Usage { unit, nodes, .. } = usage;
-    let cards = nodes.iter().map(|node| node.cards.len()).max().unwrap_or(0);
+    let Usage {
+        unit,
+        nodes,
+        columns: cards,
+        ..
+    } = usage;
     let pending = nodes.iter().any(|node| node.pending.is_some());
     let mut text = String::from("NAME\tIPADDRESS\t");
-    for card in 0..cards {
+    for card in 0..*cards {
         let _ = write!(text, "GPU{card}(Allocated/Total)\t");
     }
     if pending {
@@ -21,7 +25,7 @@ pub(super) fn summary(usage: &Usage) -> String {
     let _ = writeln!(text, "GPU Memory({unit})");
     for node in nodes {
         let _ = write!(text, "{}\t{}\t", node.name, node.address);
-        for card in 0..cards {
+        for card in 0..*cards {
             let (allocated, total) = node
                 .cards
                 .get(card)
@@ -88,7 +92,8 @@ fn table(node: &Node) -> String {
         "Allocated :\t{allocated} ({}%)\t",
         percent(*allocated, *total)
     );
-    let _ = writeln!(text, "Total :\t{total}\t");
+    // The blank is the predecessor's, and counts where this cell is the widest.
+    let _ = writeln!(text, "Total :\t{total} \t");
     text
 }
 
@@ -101,10 +106,17 @@ fn rule(table: &str, heads: usize) -> String {
     dashes
 }
 
-/// Rounded down, as the predecessor does.
-fn percent(allocated: u64, total: u64) -> u128 {
-    let hundredfold = u128::from(allocated) * 100;
-    hundredfold.checked_div(total.into()).unwrap_or(0)
+/// In the predecessor's arithmetic, whose rounding shows: to it 29 of 100 are 28%.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "both programs are to print the same number"
+)]
+fn percent(allocated: u64, total: u64) -> i64 {
+    if total == 0 {
+        return 0;
+    }
+    (allocated as f64 / total as f64 * 100.0) as i64
 }
 
 fn in_cluster(usage: &Usage) -> String {

@@ -75,14 +75,19 @@ fn asked(pod: &Pod) -> u64 {
         .fold(0, u64::saturating_add)
 }
 
-/// `{"0":{"1":3}}`: container 0 holds 3 units of card 1. Nothing where it is not that, or empty.
+/// `{"0":{"1":3}}`: container 0 holds 3 units of card 1, and of card -1 where none was chosen. Nothing where it
+/// is not that, or empty. Numbers are in quotes, and read as the predecessor reads them.
 fn by_card(text: &str) -> Option<Vec<(Option<usize>, u64)>> {
-    let containers: BTreeMap<u32, BTreeMap<usize, u64>> = serde_json::from_str(text).ok()?;
-    let held: Vec<_> = containers
-        .into_values()
-        .flatten()
-        .map(|(card, amount)| (Some(card), amount))
-        .collect();
+    type Cards = BTreeMap<String, u64>;
+    let containers: BTreeMap<String, Option<Cards>> = serde_json::from_str(text).ok()?;
+    let mut held = Vec::new();
+    for (container, cards) in containers {
+        container.parse::<i64>().ok()?;
+        for (card, amount) in cards.unwrap_or_default() {
+            let card: i64 = card.parse().ok()?;
+            held.push((usize::try_from(card).ok(), amount));
+        }
+    }
     (!held.is_empty()).then_some(held)
 }
 

@@ -33,6 +33,9 @@ pub(super) struct Usage {
     pub(super) allocated: u64,
     pub(super) total: u64,
     pub(super) nodes: Vec<Node>,
+    /// How many cards a summary has columns for.
+    #[serde(skip)]
+    pub(super) columns: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -64,7 +67,7 @@ pub(super) struct Pod {
 
 impl Usage {
     /// Sorted by name. GiB where everything is in full GiB, else MiB for all.
-    pub(super) fn new(mut nodes: Vec<NodeUse>) -> Self {
+    pub(super) fn new(mut nodes: Vec<NodeUse>, columns: usize) -> Self {
         nodes.sort_by(|one, other| one.name.cmp(&other.name));
         let mut units = nodes.iter().filter_map(|node| node.unit);
         let unit = match units.next() {
@@ -85,6 +88,7 @@ impl Usage {
             allocated: sum(nodes.iter().map(|node| node.allocated)),
             total: sum(nodes.iter().map(|node| node.total)),
             nodes,
+            columns,
         }
     }
 }

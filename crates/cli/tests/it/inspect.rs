@@ -84,6 +84,10 @@ samples! {
     one_node_looks_as_the_predecessor_printed_it: "one-node-arg";
     a_pod_without_a_card_is_pending_as_the_predecessor_printed_it: "pending";
     a_cluster_without_cards_looks_as_the_predecessor_printed_it: "none";
+    pods_with_several_cards_look_as_the_predecessor_printed_them: "several-cards-per-pod";
+    sixteen_cards_and_a_node_they_do_not_divide_look_as_the_predecessor_printed_them: "sixteen-cards";
+    ended_pods_and_init_containers_count_as_the_predecessor_counted_them: "ended-and-init";
+    a_node_without_memory_by_name_looks_as_the_predecessor_printed_it: "no-memory-node-arg";
 }
 
 fn theirs(name: &str, memory: u64, cards: u64) -> Value {
@@ -118,6 +122,23 @@ async fn several_cards_of_a_pod_are_read_from_the_newer_annotation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn several_nodes_can_be_named() {
+    let cluster = Cluster::start().await;
+    for name in ["a", "b", "c"] {
+        cluster.add_node(&theirs(name, 30, 2)).await;
+    }
+    let summary = printed(&cluster, &["c", "a"]);
+    let names: Vec<&str> = summary
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert_eq!(names[..3], ["NAME", "a", "c"], "{summary}");
+    assert!(summary.contains("0/60 (0%)"), "{summary}");
+    let unknown = inspect(&cluster, &["a", "d"]);
+    assert_eq!(unknown.status.code(), Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn hostile_annotations_are_shown_as_pending_and_break_nothing() {
     let cluster = Cluster::start().await;
     cluster.add_node(&theirs("node", 30, 2)).await;
@@ -133,9 +154,21 @@ async fn hostile_annotations_are_shown_as_pending_and_break_nothing() {
             .add_pod(&pod(name, "node", &limits, &annotations))
             .await;
     }
+    // In the newer annotation a card of -1 is none too; what is no number is passed over.
+    for (name, allocation) in [
+        ("none", r#"{"0":{"-1":3}}"#),
+        ("letters", r#"{"0":{"x":3}}"#),
+        ("container", r#"{"c":{"0":3}}"#),
+        ("null", r#"{"0":null}"#),
+    ] {
+        let annotations = json!({names::aliyun::ALLOCATION: allocation});
+        cluster
+            .add_pod(&pod(name, "node", &limits, &annotations))
+            .await;
+    }
     let usage: Value = serde_json::from_str(&printed(&cluster, &["-o", "json"])).unwrap();
-    assert_eq!(usage["nodes"][0]["pending"], 12);
-    assert_eq!(usage["nodes"][0]["allocated"], 12);
+    assert_eq!(usage["nodes"][0]["pending"], 24);
+    assert_eq!(usage["nodes"][0]["allocated"], 24);
     assert_eq!(usage["nodes"][0]["cards"][0]["allocated"], 0);
 }
 
