@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Arg, Command, CommandFactory, Parser};
+use gpushare_kube::gpu_budget::GpuBudget;
 use kube::Client;
 use kube::api::{Api, ListParams};
 use kube::core::PartialObjectMeta;
@@ -30,6 +31,7 @@ enum Wanted {
     Pods,
     Nodes,
     Namespaces,
+    Budgets,
     Nothing,
 }
 
@@ -146,7 +148,8 @@ fn value(argument: &Arg) -> Wanted {
     match (argument.get_id().as_str(), placeholder) {
         (_, "POD") => Wanted::Pods,
         (_, "NODE") => Wanted::Nodes,
-        ("namespace" | "system_namespace", _) => Wanted::Namespaces,
+        (_, "NAMESPACE") | ("namespace" | "system_namespace", _) => Wanted::Namespaces,
+        ("budget", _) => Wanted::Budgets,
         (_, "FILE" | "YAML" | "CSV" | "TSV" | "DIR") => Wanted::Files,
         _ => Wanted::Nothing,
     }
@@ -199,6 +202,10 @@ async fn names(wanted: &Wanted, chosen: &Cluster) -> Result<Vec<String>> {
         Wanted::Nodes => {
             let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(client);
             listed(nodes.list_metadata(&params).await?.items)
+        }
+        Wanted::Budgets => {
+            let budgets: Api<GpuBudget> = Api::all(client);
+            listed(budgets.list_metadata(&params).await?.items)
         }
         _ => {
             let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client);
@@ -254,6 +261,9 @@ mod tests {
         assert_eq!(at("cards -o wide "), Wanted::Nodes);
         assert_eq!(at("why --kubeconfig "), Wanted::Files);
         assert_eq!(at("why -f "), Wanted::Files);
+        assert_eq!(at("budget show "), Wanted::Namespaces);
+        assert_eq!(at("budget show --budget "), Wanted::Budgets);
+        assert_eq!(at("budget grant "), Wanted::Budgets);
     }
 
     #[test]

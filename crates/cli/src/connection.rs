@@ -2,9 +2,11 @@
 
 use std::future::Future;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
+use k8s_openapi::jiff::SignedDuration;
 use kube::api::{ListParams, Request};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -14,8 +16,9 @@ use serde::de::DeserializeOwned;
 /// How large a page of a list may be.
 const PAGE: u32 = 500;
 
-/// Which cluster.
+/// Which cluster, and as whom: kubectl's flags of the same names.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "The cluster")]
 pub(crate) struct Connection {
     /// Path of the kubeconfig; without it KUBECONFIG or the default path
     #[arg(long, value_name = "FILE")]
@@ -23,6 +26,31 @@ pub(crate) struct Connection {
     /// The context of the kubeconfig to use
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
+    /// The cluster of the kubeconfig to use instead of the context's
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
+    /// The user of the kubeconfig to use instead of the context's
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Ask as this user, for those who may impersonate
+    #[arg(long = "as", value_name = "USER")]
+    impersonate: Option<String>,
+    /// Ask as a member of this group as well; may be given several times
+    #[arg(long = "as-group", value_name = "GROUP", requires = "impersonate")]
+    groups: Vec<String>,
+    /// How long to wait for an answer of the API server, such as 5s or 1m; 0 is as long as it takes
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = timeout)]
+    request_timeout: Duration,
+}
+
+/// A number alone is seconds, as kubectl has it.
+fn timeout(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.parse() {
+        return Ok(Duration::from_secs(seconds));
+    }
+    let parsed: Option<SignedDuration> = text.parse().ok();
+    let parsed = parsed.and_then(|time| Duration::try_from(time).ok());
+    parsed.ok_or_else(|| "it must be a time such as 5s or 1m, or a number of seconds".to_owned())
 }
 
 /// What can be listed, in all namespaces.
@@ -66,24 +94,34 @@ impl<'a> Only<'a> {
 impl Connection {
     /// Whether something was said about the cluster.
     pub(crate) fn is_given(&self) -> bool {
-        self.kubeconfig.is_some() || self.context.is_some()
+        !self.flags().is_empty()
     }
 
     pub(crate) async fn client(&self) -> Result<Client> {
         let options = KubeConfigOptions {
             context: self.context.clone(),
-            ..KubeConfigOptions::default()
+            cluster: self.cluster.clone(),
+            user: self.user.clone(),
         };
         let config = Config::from_custom_kubeconfig(self.kubeconfig()?, &options).await;
-        let config = config.with_context(|| match &self.kubeconfig {
+        let mut config = config.with_context(|| match &self.kubeconfig {
             Some(path) => format!("cannot use the kubeconfig {}", path.display()),
             None => "cannot find a cluster: give --kubeconfig or set KUBECONFIG".to_owned(),
         })?;
+        if let Some(user) = &self.impersonate {
+            config.auth_info.impersonate = Some(user.clone());
+            config.auth_info.impersonate_groups = Some(self.groups.clone());
+        }
+        if !self.request_timeout.is_zero() {
+            config.connect_timeout = Some(self.request_timeout);
+            config.read_timeout = Some(self.request_timeout);
+            config.reset_reader_on_write = true;
+            // Whoever sets a limit does not want it several times over.
+            config.default_retry = false;
+        }
         Client::try_from(config).context("cannot set up the Kubernetes client")
     }
-}
 
-impl Connection {
     /// What kubeconfigs say, all together.
     fn kubeconfig(&self) -> Result<Kubeconfig> {
         match &self.kubeconfig {
@@ -96,6 +134,9 @@ impl Connection {
 
     /// As whom the kubeconfig asks.
     pub(crate) fn user(&self) -> Result<AuthInfo> {
+        if self.impersonate.is_some() {
+            bail!("--as is known to the API server alone: give --as-service-account here");
+        }
         let kubeconfig = self.kubeconfig()?;
         let name = self
             .context
@@ -105,7 +146,7 @@ impl Connection {
         let context = kubeconfig.contexts.iter().find(|one| one.name == *name);
         let context = context.and_then(|one| one.context.as_ref());
         let context = context.with_context(|| format!("the kubeconfig has no context {name:?}"))?;
-        let user = context.user.as_ref();
+        let user = self.user.as_ref().or(context.user.as_ref());
         let mut users = kubeconfig.auth_infos.iter();
         let user = users.find(|one| Some(&one.name) == user);
         Ok(user
@@ -116,12 +157,19 @@ impl Connection {
     /// The same cluster for kubectl.
     pub(crate) fn flags(&self) -> Vec<String> {
         let kubeconfig = self.kubeconfig.as_ref();
-        let kubeconfig = kubeconfig.map(|path| format!("--kubeconfig={}", path.display()));
-        let context = self
-            .context
-            .as_ref()
-            .map(|name| format!("--context={name}"));
-        kubeconfig.into_iter().chain(context).collect()
+        let kubeconfig = kubeconfig.map(|path| path.display().to_string());
+        let given = [
+            ("kubeconfig", kubeconfig.as_ref()),
+            ("context", self.context.as_ref()),
+            ("cluster", self.cluster.as_ref()),
+            ("user", self.user.as_ref()),
+            ("as", self.impersonate.as_ref()),
+        ];
+        let given = given
+            .into_iter()
+            .filter_map(|(name, value)| Some(format!("--{name}={}", value?)));
+        let groups = self.groups.iter().map(|name| format!("--as-group={name}"));
+        given.chain(groups).collect()
     }
 }
 

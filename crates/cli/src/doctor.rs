@@ -2,6 +2,7 @@
 //!
 //! Each module looks at one part; what a part means is decided there alone.
 
+mod answer;
 mod check;
 mod extender;
 mod nodes;
@@ -25,6 +26,8 @@ use check::{Check, Status};
 pub(crate) const EXAMPLES: &str = "Examples:
   kubectl gpushare doctor             every check, with what to do about those that fail
   kubectl gpushare doctor -o json | jq '.checks[] | select(.status != \"ok\")'
+
+Nothing is written: whether the webhook answers is tried with a pod that the API server checks and does not create.
 
 Exit status: 0 when nothing failed, warnings included; 1 when a check failed or the cluster cannot be
 reached; 2 when the command line is wrong.";

@@ -101,7 +101,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Printed> {
             from_cluster::run(args, cluster)
         }
         Command::Simulate { cluster, .. } if cluster.connection.is_given() => {
-            bail!("--kubeconfig and --context need --from-cluster: files alone were asked for")
+            bail!("the flags of a cluster need --from-cluster: files alone were asked for")
         }
         Command::Simulate { args, .. } => Ok(simulate::run(args)?),
         Command::Version { output } => Ok(version(*output)),

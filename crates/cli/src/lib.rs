@@ -71,11 +71,25 @@ fn finish(printed: Result<Printed>) -> ExitCode {
         Ok(false) => ExitCode::SUCCESS,
         Ok(true) => ExitCode::FAILURE,
         Err(error) => {
-            // The chain of causes on one line, without a backtrace: it is for the person at the terminal.
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", told(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The chain of causes on one line, without a backtrace: it is for the person at the terminal. Clients repeat a cause in
+/// what they say of it; once is enough.
+fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
 }
 
 fn print(text: &str) -> Result<()> {

@@ -1,13 +1,21 @@
 //! `budget grant`: more for a budget, by somebody's decision.
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::reach::Reach;
 use crate::connection;
+
+pub(super) const EXAMPLES: &str = "Examples:
+  kubectl gpushare budget grant vision 20h --reason 'conference deadline'
+  kubectl gpushare budget grant vision 1d12h --reason 'ticket 4711' --id ticket-4711   once, however often it is run
+  kubectl gpushare budget grant vision 3600 --reason test -o json | jq -r .id
+
+Exit status: 0 when it is granted; 1 when the timekeeper refuses or cannot be asked; 2 when the command line is
+wrong.";
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct Arguments {
@@ -22,8 +30,19 @@ pub(super) struct Arguments {
     /// Makes the grant one of a kind: the same id is granted once. Without it a new one
     #[arg(long)]
     id: Option<String>,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
     #[command(flatten)]
     reach: Reach,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// A line for people
+    Text,
+    /// For programs, as the timekeeper gives it
+    Json,
 }
 
 #[derive(Debug, Deserialize)]
@@ -56,15 +75,25 @@ pub(super) fn run(arguments: &Arguments) -> Result<String> {
                 error
             }
         })?;
-        let granted: Grant = serde_json::from_str(&granted)
-            .context("the timekeeper's answer cannot be read; is it of another version?")?;
+        arguments.print(&granted)
+    })
+}
+
+impl Arguments {
+    fn print(&self, said: &str) -> Result<String> {
+        let unreadable = "the timekeeper's answer cannot be read; is it of another version?";
+        let granted: Grant = serde_json::from_str(said).context(unreadable)?;
+        if self.output == Output::Json {
+            let value: Value = serde_json::from_str(said).context(unreadable)?;
+            return Ok(serde_json::to_string_pretty(&value)?);
+        }
         Ok(format!(
             "granted {} GPU-seconds to {} for the period from {} (author {}, id {})",
             granted.amount,
-            arguments.budget,
+            self.budget,
             granted.period_starts.unwrap_or_default(),
             granted.author,
             granted.id
         ))
-    })
+    }
 }

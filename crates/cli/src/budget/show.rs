@@ -17,16 +17,25 @@ use serde::Serialize;
 use crate::connection::{self, BUDGETS, Connection, Only};
 use crate::tabs::align;
 
+pub(super) const EXAMPLES: &str = "Examples:
+  kubectl gpushare budget show                  the budget of the current namespace
+  kubectl gpushare budget show -n vision-train  of another namespace
+  kubectl gpushare budget show -A               all budgets
+  kubectl gpushare budget show --budget vision -o json | jq -r '.budgets[0].remaining'";
+
 #[derive(Args, Clone, Debug)]
 pub(super) struct Arguments {
     /// The namespace whose budget is shown; without it the kubeconfig's
-    #[arg(value_name = "NAMESPACE", conflicts_with_all = ["budget", "all"])]
+    #[arg(value_name = "NAMESPACE", conflicts_with_all = ["budget", "all", "namespace"])]
+    of: Option<String>,
+    /// The same by kubectl's flag
+    #[arg(short, long, value_name = "NAME", conflicts_with_all = ["budget", "all"])]
     namespace: Option<String>,
     /// This budget, whichever namespaces pay from it
     #[arg(long, value_name = "NAME", conflicts_with = "all")]
     budget: Option<String>,
     /// All budgets
-    #[arg(short = 'A', long)]
+    #[arg(short = 'A', long, visible_alias = "all-namespaces")]
     all: bool,
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
@@ -117,7 +126,7 @@ impl Arguments {
             let missing = || format!("there is no budget {name:?}; budget show -A lists all");
             return Ok((vec![found.with_context(missing)?], None));
         }
-        let name = self.namespace.as_deref();
+        let name = self.of.as_deref().or(self.namespace.as_deref());
         let name = name.unwrap_or(client.default_namespace()).to_owned();
         let api: Api<Namespace> = Api::all(client.clone());
         let namespace = api.get(&name).await.with_context(|| {

@@ -9,10 +9,12 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use serde_json::Value;
 
+use super::answer;
 use super::check::{Check, Seen, fail, get, ok, unknown, warn};
 use super::extender::endpoints;
 
 const CONFIGURED: &str = "webhook";
+const MUTATING: &str = "mutatingwebhookconfigurations";
 const SERVED: &str = "webhook's Service";
 const SECONDS_IN_A_DAY: i64 = 86_400;
 /// It renews itself long before.
@@ -24,10 +26,7 @@ pub(super) async fn look(
     budgets: usize,
     now: Timestamp,
 ) -> Vec<Check> {
-    let kinds = [
-        "mutatingwebhookconfigurations",
-        "validatingwebhookconfigurations",
-    ];
+    let kinds = [MUTATING, "validatingwebhookconfigurations"];
     let mut found = BTreeMap::new();
     for kind in kinds {
         let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}/gpushare");
@@ -60,11 +59,14 @@ pub(super) async fn look(
         });
     }
     checks.push(endpoints(client, system, "gpushare-webhook", SERVED).await);
+    if found.contains_key(MUTATING) {
+        checks.push(answer::look(client, system).await);
+    }
     checks
 }
 
 fn configured(kind: &'static str, configuration: &Value, now: Timestamp) -> Check {
-    let mutating = kind.starts_with("mutating");
+    let mutating = kind == MUTATING;
     let short = if mutating { "mutating" } else { "validating" };
     let fix =
         "kubectl apply -f deploy/webhook.yaml; the webhook writes its caBundle itself when it runs";

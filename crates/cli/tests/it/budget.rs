@@ -35,7 +35,7 @@ fn budget(name: &str, spec: &Value, status: &Value) -> Value {
 }
 
 /// A cluster with two budgets and namespaces that pay from them.
-async fn two_budgets(user: &Value) -> Cluster {
+pub(crate) async fn two_budgets(user: &Value) -> Cluster {
     let cluster = Cluster::with_budgets(user).await;
     let api: Api<GpuBudget> = Api::all(cluster.client());
     let ready = json!([{"type": "Ready", "status": "True", "reason": "Charged", "message": "",
@@ -101,6 +101,10 @@ async fn a_namespace_shows_the_budget_that_pays_for_it() {
         printed(&cluster, &["show", "--budget", "fresh"])
     );
     assert_eq!(
+        printed(&cluster, &["show", "train"]),
+        printed(&cluster, &["show", "-n", "train"])
+    );
+    assert_eq!(
         printed(&cluster, &["show", "free"]),
         "no budget pays for the namespace free: its GPU time is not limited\n"
     );
@@ -141,7 +145,7 @@ async fn what_keeps_a_budget_from_being_shown_is_said() {
 }
 
 /// A timekeeper that answers as it is told, and remembers what it was asked.
-struct Fake {
+pub(crate) struct Fake {
     url: String,
     files: TempDir,
     asked: Arc<Mutex<Vec<String>>>,
@@ -149,7 +153,7 @@ struct Fake {
 }
 
 impl Fake {
-    fn start(code: u16, body: &str) -> Self {
+    pub(crate) fn start(code: u16, body: &str) -> Self {
         let files = tempfile::tempdir().unwrap();
         let names = [NAME, "localhost"].map(str::to_owned);
         let issued = rcgen::generate_simple_self_signed(names).unwrap();
@@ -213,7 +217,10 @@ impl Fake {
     }
 
     fn command(&self, cluster: &Cluster, arguments: &[&str]) -> Command {
-        let mut command = command(cluster, arguments);
+        self.reached_by(command(cluster, arguments))
+    }
+
+    pub(crate) fn reached_by(&self, mut command: Command) -> Command {
         command
             .args(["--timekeeper", &self.url, "--timekeeper-ca"])
             .arg(self.ca());
@@ -226,7 +233,7 @@ fn stdout(command: &mut Command) -> String {
     String::from_utf8(assert.get_output().stdout.clone()).unwrap()
 }
 
-const STATEMENT: &str = r#"{"namespace":"train","from":"2026-11-01T00:00:00Z","to":"2026-12-01T00:00:00Z","lines":[
+pub(crate) const STATEMENT: &str = r#"{"namespace":"train","from":"2026-11-01T00:00:00Z","to":"2026-12-01T00:00:00Z","lines":[
     {"namespace":"train","pod":"big-0","podUid":"u1","from":"2026-11-01T00:00:00Z","to":"2026-11-01T02:00:00Z",
      "seconds":7200,"rate":"0.625","formula":"max/1","amount":"4500"},
     {"namespace":"train","pod":"s","podUid":"u2","from":"2026-11-02T00:00:00Z","to":"2026-11-02T00:00:01Z",

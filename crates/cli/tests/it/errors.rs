@@ -1,92 +1,220 @@
-//! What every command that asks a cluster says when it cannot: no cluster, no rights, an old server, a closed pipe.
+//! What every command that asks a cluster says when it cannot: no cluster, no rights, unknown names, an old server, a
+//! closed pipe. Which commands there are is the programs' own word.
 
+use std::path::Path;
 use std::process::{Command as Process, Stdio};
 
-use assert_cmd::Command;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::{Json, Router};
 use gpushare_apiserver::{Answer, On, Times};
+use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
+use crate::commands::{self, Named};
 use crate::why::{node, share, waiting};
 
-/// Every command that reads a cluster, with what it needs.
-const COMMANDS: [&[&str]; 6] = [
-    &["cards"],
-    &["why", "p"],
-    &["why", "-f", "POD"],
-    &["fit", "--mem", "1"],
-    &["doctor"],
-    &["simulate", "--from-cluster", "-f", "POD"],
-];
-
-fn complaint(cluster: &Cluster, arguments: &[&str], kubeconfig: &std::path::Path) -> String {
-    let file = cluster.write("pod.yaml", &waiting("p", &share(1)).to_string());
-    let arguments = arguments.iter().map(|argument| {
-        if *argument == "POD" {
-            file.as_os_str()
-        } else {
-            argument.as_ref()
-        }
-    });
-    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-gpushare"))
-        .args(arguments)
-        .env("KUBECONFIG", kubeconfig)
-        .env("NO_COLOR", "1")
-        .assert()
-        .code(1)
-        .get_output()
-        .clone();
+fn complaint(cluster: &Cluster, command: &Named, call: &[&str], kubeconfig: &Path) -> String {
+    let mut run = command.command(cluster, call, kubeconfig);
+    let output = run.assert().code(1).get_output().clone();
     assert!(output.stdout.is_empty(), "{output:?}");
-    String::from_utf8(output.stderr).unwrap()
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.starts_with("error: "), "{text}");
+    text
+}
+
+/// A node, a pod that waits, a budget, and a user with a token.
+async fn cluster() -> Cluster {
+    let cluster = Cluster::with_budgets(&json!({"token": "t"})).await;
+    cluster.add_node(&node("a", &[16_384])).await;
+    cluster.add_pod(&waiting("p", &share(1))).await;
+    cluster
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_kubeconfig_every_command_says_what_to_give() {
-    let cluster = Cluster::start().await;
-    for command in COMMANDS {
-        let text = complaint(
-            &cluster,
-            command,
-            std::path::Path::new("/nowhere/kubeconfig"),
-        );
+    let cluster = cluster().await;
+    for (command, call) in commands::that_ask() {
+        let text = complaint(&cluster, &command, call, Path::new("/nowhere/kubeconfig"));
         assert!(
             text.contains("cannot find a cluster: give --kubeconfig or set KUBECONFIG"),
-            "{command:?}: {text}"
+            "{} {call:?}: {text}",
+            command.name()
         );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_context_that_is_not_there_is_named() {
+    let cluster = cluster().await;
+    for (command, call) in commands::that_ask() {
+        let call = [call, &["--context", "elsewhere"]].concat();
+        let text = complaint(&cluster, &command, &call, &cluster.kubeconfig());
+        assert!(text.contains("elsewhere"), "{call:?}: {text}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_server_every_command_says_what_it_could_not_do() {
-    let cluster = Cluster::start().await;
+    let cluster = cluster().await;
     // Nobody listens on port 1.
     let config = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
     let gone = config.replace(&cluster.server().url(), "http://127.0.0.1:1");
     let gone = cluster.write("gone", &gone);
-    for command in COMMANDS {
-        let text = complaint(&cluster, command, &gone);
+    for (command, call) in commands::that_ask() {
+        let text = complaint(&cluster, &command, call, &gone);
+        let remedy = if command.asks_timekeeper() {
+            "give --timekeeper-ca"
+        } else {
+            "check the kubeconfig"
+        };
         assert!(
-            text.starts_with("error: cannot ") && text.contains("check the kubeconfig"),
-            "{command:?}: {text}"
+            text.starts_with("error: cannot ") && text.contains(remedy),
+            "{} {call:?}: {text}",
+            command.name()
         );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_answer_is_not_waited_for_longer_than_was_asked() {
+    let cluster = cluster().await;
+    // It takes connections and says nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let config = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
+    let silent_one = cluster.write("silent", &config.replace(&cluster.server().url(), &url));
+    for (command, call) in commands::that_ask() {
+        if call.contains(&"--watch") {
+            continue;
+        }
+        let call = [call, &["--request-timeout", "200ms"]].concat();
+        complaint(&cluster, &command, &call, &silent_one);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_rights_every_command_names_the_right_that_is_missing() {
-    let cluster = Cluster::start().await;
-    cluster.add_node(&node("a", &[16_384])).await;
-    cluster.add_pod(&waiting("p", &share(1))).await;
-    cluster.server().faults().answer(
-        On::any().resource("nodes"),
-        Times::Always,
-        Answer::Forbidden,
-    );
-    for command in COMMANDS {
-        let text = complaint(&cluster, command, &cluster.kubeconfig());
-        assert!(
-            text.contains("cannot list nodes") && text.contains("you may list nodes"),
-            "{command:?}: {text}"
+    for kind in ["nodes", "pods"] {
+        let cluster = cluster().await;
+        cluster.server().faults().answer(
+            On::any().resource(kind),
+            Times::Always,
+            Answer::Forbidden,
         );
+        for (command, call) in commands::that_ask() {
+            // These read neither.
+            if command.words().first() == Some(&"budget") || call == ["deployment/web"] {
+                continue;
+            }
+            let text = complaint(&cluster, &command, call, &cluster.kubeconfig());
+            let listing = [
+                format!("you may list {kind}"),
+                format!("you may list and watch {kind}"),
+            ];
+            // One pod is got and not listed.
+            let expected = if call == ["p"] && kind == "pods" {
+                vec!["that you may read it".to_owned()]
+            } else {
+                listing.to_vec()
+            };
+            assert!(
+                expected.iter().any(|expected| text.contains(expected)),
+                "{} {call:?}: {text}",
+                command.name()
+            );
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_rights_on_what_budgets_need_the_right_is_named() {
+    for (kind, words, expected) in [
+        (
+            "gpubudgets.gpushare.io",
+            ["budget", "show"],
+            "you may list gpubudgets",
+        ),
+        ("configmaps", ["budget", "grant"], "give --timekeeper-ca"),
+        (
+            "configmaps",
+            ["budget", "statement"],
+            "give --timekeeper-ca",
+        ),
+    ] {
+        let cluster = cluster().await;
+        cluster.server().faults().answer(
+            On::any().resource(kind),
+            Times::Always,
+            Answer::Forbidden,
+        );
+        let calls = commands::that_ask().into_iter();
+        for (command, call) in calls.filter(|(command, _)| command.words() == words) {
+            let text = complaint(&cluster, &command, call, &cluster.kubeconfig());
+            assert!(text.contains(expected), "{words:?}: {text}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_exist_is_named_with_where_to_look() {
+    let cluster = cluster().await;
+    for command in commands::that_run() {
+        let cases: &[(&[&str], &str)] = match command.words().as_slice() {
+            [] => &[(
+                &["nosuch"],
+                "there is no node \"nosuch\"; kubectl get nodes",
+            )],
+            ["cards"] => &[(&["nosuch"], "check its name")],
+            ["why"] => &[
+                (
+                    &["nosuch"],
+                    "there is no pod nosuch in the namespace default",
+                ),
+                (
+                    &["-n", "nowhere", "p"],
+                    "there is no pod p in the namespace nowhere",
+                ),
+                (&["deployment/nosuch"], "there is no deployment nosuch"),
+                (&["-f", "nosuch.yaml"], "cannot read nosuch.yaml"),
+            ],
+            ["fit"] => &[(&["-f", "nosuch.yaml"], "cannot read nosuch.yaml")],
+            ["simulate"] => &[
+                (
+                    &["--from-cluster", "-f", "nosuch.yaml"],
+                    "cannot read nosuch.yaml",
+                ),
+                (
+                    &[
+                        "--nodes",
+                        "nosuch.csv",
+                        "--pods",
+                        "nosuch.csv",
+                        "--churn",
+                        "1",
+                    ],
+                    "nosuch.csv",
+                ),
+            ],
+            ["budget", "show"] => &[
+                (
+                    &["--budget", "nosuch"],
+                    "there is no budget \"nosuch\"; budget show -A",
+                ),
+                (
+                    &["-n", "nowhere"],
+                    "cannot read the namespace \"nowhere\"; check its name",
+                ),
+            ],
+            // What the timekeeper says of unknown names is told in its words (see the tests of budgets); the doctor names
+            // what is missing as a finding; the others look for nothing.
+            ["budget", "grant" | "statement"] | ["doctor" | "completion" | "version"] => &[],
+            other => panic!("say here what {other:?} may not find"),
+        };
+        for (call, expected) in cases {
+            let text = complaint(&cluster, &command, call, &cluster.kubeconfig());
+            assert!(text.contains(expected), "{call:?}: {text}");
+        }
     }
 }
 
@@ -96,16 +224,84 @@ async fn a_server_without_newer_kinds_is_told_from_a_broken_one() {
     let cluster = Cluster::start().await;
     cluster.add_node(&node("a", &[16_384])).await;
     cluster.add_pod(&waiting("p", &share(1))).await;
-    for (command, code) in [
-        (&["why", "p"][..], 0),
-        (&["fit", "--mem", "1"], 0),
-        (&["doctor"], 1),
+    let config = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
+    let config = cluster.write(
+        "token",
+        &config.replace(r#""user":{}"#, r#""user":{"token":"t"}"#),
+    );
+    for (command, call) in commands::that_ask() {
+        if call.contains(&"--watch") || call == ["deployment/web"] {
+            continue;
+        }
+        let mut run = command.command(&cluster, call, &config);
+        let output = run.output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8(said).unwrap();
+        let (code, expected) = match command.words().as_slice() {
+            ["doctor"] => (1, "upgrade Kubernetes to 1.30 or newer"),
+            ["budget", "show"] => (
+                1,
+                "this cluster knows no GpuBudget: apply gpushare's deploy/crd.yaml",
+            ),
+            ["budget", _] => (
+                1,
+                "cannot read the ConfigMap gpushare-system/gpushare-timekeeper-ca",
+            ),
+            _ => (0, ""),
+        };
+        assert_eq!(output.status.code(), Some(code), "{call:?}: {said}");
+        assert!(said.contains(expected), "{call:?}: {said}");
+    }
+}
+
+/// A server of Kubernetes 1.25 with nothing in it.
+async fn old_server() -> String {
+    let router = Router::new().fallback(async |request: Request| {
+        let empty = json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []});
+        match request.uri().path() {
+            "/version" => {
+                let version = json!({"major": "1", "minor": "25+", "gitVersion": "v1.25.16", "gitCommit": "",
+                    "gitTreeState": "", "buildDate": "", "goVersion": "", "compiler": "", "platform": ""});
+                (StatusCode::OK, Json(version))
+            }
+            "/api/v1/nodes" | "/api/v1/pods" => (StatusCode::OK, Json(empty)),
+            path => {
+                let message = format!("the server could not find the requested resource {path}");
+                let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
+                    "reason": "NotFound", "message": message});
+                (StatusCode::NOT_FOUND, Json(status))
+            }
+        }
+    });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    url
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_server_is_told_by_its_number() {
+    let cluster = Cluster::start().await;
+    let url = old_server().await;
+    let config = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
+    let old = cluster.write("old", &config.replace(&cluster.server().url(), &url));
+    let find = |words: &[&str]| {
+        let mut all = commands::that_run().into_iter();
+        all.find(|command| command.words() == words).unwrap()
+    };
+    let mut doctor = find(&["doctor"]).command(&cluster, &["-o", "json"], &old);
+    let output = doctor.assert().code(1).get_output().clone();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let server = &report["checks"][0];
+    assert_eq!(server["status"], "fail");
+    assert_eq!(server["message"], "version v1.25.16 is older than 1.30");
+    // Those who need no more than nodes and pods work there.
+    for (words, call) in [
+        (&[][..], &[][..]),
+        (&["cards"], &[]),
+        (&["fit"], &["--mem", "1"]),
     ] {
-        Command::new(env!("CARGO_BIN_EXE_kubectl-gpushare"))
-            .args(command)
-            .env("KUBECONFIG", cluster.kubeconfig())
-            .assert()
-            .code(code);
+        find(words).command(&cluster, call, &old).assert().success();
     }
 }
 
@@ -135,34 +331,14 @@ async fn whoever_stops_reading_hears_no_complaint() {
 
 #[test]
 fn every_command_has_a_help_text_with_an_example() {
-    let help = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-gpushare"))
-            .args(arguments)
-            .env("NO_COLOR", "1")
-            .output()
-            .unwrap();
-        String::from_utf8(output.stdout).unwrap()
-    };
-    let all = help(&["--help"]);
-    let commands = all
-        .split("Commands:")
-        .nth(1)
-        .unwrap()
-        .split("Options:")
-        .next()
-        .unwrap();
-    let names: Vec<&str> = commands
-        .lines()
-        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|name| *name != "help")
-        .collect();
-    assert!(
-        names.contains(&"why") && names.contains(&"version"),
-        "{names:?}"
-    );
-    for name in names {
-        let text = help(&[name, "--help"]);
+    let all = commands::all();
+    let names: Vec<&str> = all.iter().map(Named::name).collect();
+    for name in ["kubectl-inspect-gpushare", "kubectl-gpushare-budget-grant"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    // Of the plugin itself the list of commands is the help.
+    for command in all.iter().filter(|one| one.name() != "kubectl-gpushare") {
+        let (name, text) = (command.name(), command.help());
         assert!(text.contains("Examples:"), "{name}: {text}");
         assert!(!text.contains('\u{1b}'), "{name} is coloured");
     }

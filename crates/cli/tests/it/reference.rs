@@ -30,7 +30,9 @@ fn every_command_has_a_man_page() {
     for name in [
         "kubectl-gpushare",
         "kubectl-gpushare-why",
-        "kubectl-gpushare-doctor",
+        "kubectl-gpushare-budget",
+        "kubectl-gpushare-budget-grant",
+        "kubectl-inspect-gpushare",
     ] {
         let page = std::fs::read_to_string(directory.path().join(format!("{name}.1"))).unwrap();
         assert!(

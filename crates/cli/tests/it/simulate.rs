@@ -43,7 +43,7 @@ fn printed(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-fn json(arguments: &[&str]) -> Value {
+pub(crate) fn json(arguments: &[&str]) -> Value {
     let mut all = vec!["-o", "json"];
     all.extend(arguments);
     serde_json::from_str(&printed(&replay(&all))).unwrap()
@@ -75,46 +75,6 @@ fn the_report_of_churn_for_people_has_the_steady_state() {
         report.contains("steady state at a load of 90 %"),
         "{report}"
     );
-}
-
-/// Each place in a document with the type of what is there. Elements of a list are one place.
-fn schema(place: &str, value: &Value, lines: &mut Vec<String>) {
-    let kind = match value {
-        Value::Object(fields) => {
-            for (name, field) in fields {
-                schema(&format!("{place}.{name}"), field, lines);
-            }
-            return;
-        }
-        Value::Array(items) => {
-            for item in items {
-                schema(&format!("{place}[]"), item, lines);
-            }
-            return;
-        }
-        Value::Null => "null",
-        Value::Bool(_) => "true or false",
-        Value::Number(number) if number.is_f64() => "number",
-        Value::Number(_) => "whole number",
-        Value::String(_) => "text",
-    };
-    let line = format!("{place}: {kind}");
-    if !lines.contains(&line) {
-        lines.push(line);
-    }
-}
-
-fn schema_of(report: &Value) -> String {
-    let mut lines = Vec::new();
-    schema("", report, &mut lines);
-    lines.sort();
-    lines.join("\n")
-}
-
-#[test]
-fn json_keeps_its_schema_for_programs() {
-    insta::assert_snapshot!("fill", schema_of(&json(&[])));
-    insta::assert_snapshot!("churn", schema_of(&json(&["--churn", "1.1"])));
 }
 
 #[test]
