@@ -80,13 +80,13 @@ impl Connection {
         }
     }
 
-    /// Sends a request and reads the whole answer, which must be 200.
+    /// Sends a request and reads the whole answer, which must be a good one.
     pub(crate) fn send(&mut self, request: &Request) -> Result<&[u8]> {
         self.stream.get_mut().write_all(&request.0)?;
         self.stream.get_mut().flush()?;
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
-        let good = line.split(' ').nth(1) == Some("200");
+        let good = matches!(line.split(' ').nth(1), Some("200" | "201"));
         let status = line.trim().to_owned();
         let mut length = 0;
         loop {

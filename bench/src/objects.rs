@@ -46,8 +46,11 @@ fn crowded(node: usize) -> bool {
 
 /// A node that has room for any number of small pods.
 pub(crate) fn roomy_node(number: usize) -> String {
-    let node = number % (NODES / 10) * 10 + 3 + number % 7;
-    node_name(node)
+    node_name(roomy(number))
+}
+
+fn roomy(number: usize) -> usize {
+    number % (NODES / 10) * 10 + 3 + number % 7
 }
 
 /// A number that looks random and is the same in every run.
@@ -240,6 +243,18 @@ pub(crate) fn bind(pod: &mut Value, node: &str, annotations: &Value) {
     for (name, value) in annotations.as_object().into_iter().flatten() {
         pod["metadata"]["annotations"][name] = value.clone();
     }
+}
+
+/// The binding that puts a waiting pod on a card with room.
+pub(crate) fn binding(number: usize) -> Result<Value> {
+    let (node, name) = (roomy(number), roomy_node(number));
+    let record = record(&pending_pod(number)?, &name, &card_id(node, number % CARDS))?;
+    Ok(json!({
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"annotations": {names::ALLOCATION: record}},
+        "target": {"kind": "Node", "name": name},
+    }))
 }
 
 /// The lease of an extender that was stopped as at every update: the next one need not wait for it.

@@ -15,6 +15,7 @@ pub mod fleet;
 pub mod history;
 pub mod hook;
 pub mod http;
+pub mod looking;
 pub mod manifest;
 pub mod paper;
 pub mod process;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use axum::http::{Request, StatusCode, header};
+use axum::http::{HeaderMap, Request, StatusCode, header};
 use gpushare_core::PodUid;
 use gpushare_rig::{Options, Rig};
 use gpushare_timekeeper::Seconds;
@@ -59,6 +59,7 @@ pub enum Who {
 #[derive(Debug)]
 pub struct Answer {
     pub status: StatusCode,
+    pub headers: HeaderMap,
     pub body: String,
 }
 
@@ -89,15 +90,7 @@ impl Teller {
             rig.apply(&text)
                 .unwrap_or_else(|error| panic!("{file}: {error:#}"));
         }
-        // No image of the Deployment is here; a process of the test serves.
-        let scale = [
-            "scale",
-            "deployment",
-            ACCOUNT,
-            "--replicas=0",
-            "--namespace=gpushare-system",
-        ];
-        rig.kubectl(&scale).expect("scaled");
+        without_pods(&rig, ACCOUNT);
         wait::until("the API server serves budgets", || {
             rig.kubectl(&["get", "gpubudgets"])
         });
@@ -177,21 +170,22 @@ impl Teller {
             .header(header::AUTHORIZATION, format!("Bearer {token}"))
             .body(Body::from(body.as_bytes().to_vec()))
             .expect("a request");
+        self.ask(ADDRESS, request)
+    }
+
+    /// Sends a request to whoever serves with the certificate.
+    pub fn ask(&self, address: &str, request: Request<Body>) -> Answer {
         self.rig.run(|| async {
-            let mut config = Config::new(ADDRESS.parse().expect("an address"));
+            let mut config = Config::new(address.parse().expect("an address"));
             config.root_cert_file = Some(self.certificate());
             config.default_retry = false;
             let client = Client::try_from(config).expect("a client");
-            let response = client.send(request).await.expect("the timekeeper answers");
-            let status = response.status();
-            let body = response
-                .into_body()
-                .collect()
-                .await
-                .expect("a body")
-                .to_bytes();
+            let response = client.send(request).await.expect("an answer");
+            let (head, body) = response.into_parts();
+            let body = body.collect().await.expect("a body").to_bytes();
             Answer {
-                status,
+                status: head.status,
+                headers: head.headers,
                 body: String::from_utf8(body.to_vec()).expect("text"),
             }
         })
@@ -207,9 +201,26 @@ impl Teller {
         command
     }
 
-    fn certificate(&self) -> PathBuf {
-        self.directory.path().join("tls.crt")
+    /// A file of the test, such as the certificate for `localhost` in `tls.crt` and `tls.key`.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
     }
+
+    fn certificate(&self) -> PathBuf {
+        self.file("tls.crt")
+    }
+}
+
+/// No image of a Deployment is here; a process of the test serves in its place.
+pub(crate) fn without_pods(rig: &Rig, deployment: &str) {
+    let scale = [
+        "scale",
+        "deployment",
+        deployment,
+        "--replicas=0",
+        "--namespace=gpushare-system",
+    ];
+    rig.kubectl(&scale).expect("scaled");
 }
 
 fn timekeeper(rig: &Rig, directory: &TempDir) -> Process {

@@ -1,5 +1,6 @@
 //! `cargo xtask dashboard`: the dashboard's tests in a real Chromium, and pictures of its views.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -7,8 +8,10 @@ use anyhow::{Context, Result};
 
 use crate::cargo::{cargo, succeed, workspace};
 
-/// The test that takes the pictures.
+/// The test that takes the pictures which documents show.
 const PICTURES: &str = "pictures_of_every_view_can_be_taken";
+/// All tests that take pictures.
+const ALL_PICTURES: [&str; 3] = [PICTURES, "five_thousand_nodes", "the_login_page"];
 /// Pictures that the documents show.
 const SHOWN: &str = "docs/images";
 
@@ -20,7 +23,8 @@ const SHOWN: &str = "docs/images";
 pub(crate) struct Arguments {
     /// Only tests whose name contains this
     filter: Option<String>,
-    /// Take pictures of every view, in light and dark, into this directory, and do nothing else
+    /// Take pictures of every view, in light and dark, in small and wide windows and with 5,000 nodes, into this
+    /// directory, and do nothing else
     #[arg(long, value_name = "DIR", conflicts_with = "filter")]
     screenshots: Option<PathBuf>,
     /// Take those pictures anew that the documents show, and do nothing else
@@ -33,23 +37,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         return for_documents();
     }
     match &arguments.screenshots {
-        Some(directory) => pictures(directory),
-        None => test(arguments.filter.as_deref(), None),
+        Some(directory) => pictures(directory, &ALL_PICTURES),
+        None => test(arguments.filter.as_slice(), None),
     }
 }
 
-fn pictures(directory: &Path) -> Result<()> {
+fn pictures(directory: &Path, tests: &[&str]) -> Result<()> {
     let directory = std::path::absolute(directory)
         .with_context(|| format!("no path: {}", directory.display()))?;
-    test(Some(PICTURES), Some(&directory))
+    test(tests, Some(&directory))
 }
 
-fn test(filter: Option<&str>, pictures: Option<&Path>) -> Result<()> {
+fn test(filters: &[impl AsRef<OsStr>], pictures: Option<&Path>) -> Result<()> {
     let mut test = cargo();
     // Of the whole workspace, so that dependencies are not compiled again with other features.
     test.args(["test", "--workspace", "--test", "browser"]);
     test.args(["--features", "gpushare-dashboard/real-browser", "--"]);
-    test.arg("--test-threads=1").args(filter);
+    test.arg("--test-threads=1").args(filters);
     if let Some(directory) = pictures {
         test.env("GPUSHARE_SCREENSHOTS", directory);
     }
@@ -58,7 +62,7 @@ fn test(filter: Option<&str>, pictures: Option<&Path>) -> Result<()> {
 
 fn for_documents() -> Result<()> {
     let taken = tempfile::tempdir().context("cannot make a directory for the pictures")?;
-    pictures(taken.path())?;
+    pictures(taken.path(), &[PICTURES])?;
     let shown = workspace().join(SHOWN);
     for entry in fs::read_dir(&shown).with_context(|| format!("cannot list {SHOWN}"))? {
         let name = entry.context("cannot list the pictures")?.file_name();

@@ -3,6 +3,7 @@
 //! A service must live as long as the process: if one ends early or panics, the process shuts down and
 //! says which and why, instead of going on half alive. A job is a piece of work that shutdown waits for.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -56,6 +57,15 @@ impl Tasks {
             tracing::error!(task = name, reason, "a service stopped; shutting down");
             let _first_failure_wins = tasks.failure.set(TaskFailure { task: name, reason });
             tasks.shutdown.cancel();
+        });
+    }
+
+    /// Runs a service that goes on for ever, such as a watch: shutdown drops it where it is.
+    pub fn endless(&self, name: &'static str, service: impl Future<Output = ()> + Send + 'static) {
+        let shutdown = self.shutdown.clone();
+        self.service(name, async move {
+            shutdown.run_until_cancelled(service).await;
+            Ok::<(), Infallible>(())
         });
     }
 
@@ -131,6 +141,18 @@ mod tests {
         let tasks = Tasks::new();
         tasks.service("broken", async { Err("no route") });
         assert_eq!(reason_of(tasks).await, "broken stopped: no route");
+    }
+
+    #[tokio::test]
+    async fn an_endless_service_ends_with_shutdown_and_not_before() {
+        let tasks = Tasks::new();
+        tasks.endless("the watch", std::future::pending());
+        tasks.shutdown().cancel();
+        assert_eq!(tasks.finished(GRACE).await, Ok(()));
+
+        let tasks = Tasks::new();
+        tasks.endless("the watch", async {});
+        assert!(reason_of(tasks).await.contains("without being asked"));
     }
 
     #[tokio::test]

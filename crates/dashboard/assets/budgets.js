@@ -64,7 +64,7 @@ function panel(budget) {
     );
   }
   const payers = budget.namespaces.length ? budget.namespaces.join(", ") : "no namespace";
-  parts.push(h("p", { class: "hint" }, `Pays for ${payers}.`));
+  parts.push(h("p", { class: "hint payers" }, `Pays for ${payers}.`));
   return h("section", { class: "panel", "aria-labelledby": id }, ...parts.filter((part) => part !== null));
 }
 

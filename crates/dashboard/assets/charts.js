@@ -2,7 +2,7 @@
 // Bars and curves. Every picture has a text that says the same.
 
 import { h, svg, unseen } from "./dom.js";
-import { duration, moment, percent } from "./format.js";
+import { count as written, duration, mark, percent, step } from "./format.js";
 
 /** @typedef {import("./store.js").Level} Level */
 
@@ -44,7 +44,7 @@ export function stack(label, size, segments, text) {
  * @param {number[]} full percents
  */
 export function columns(full) {
-  const strip = h("span", { class: "columns", "aria-hidden": "true" });
+  const strip = h("span", { class: "columns", "aria-hidden": "true", title: full.map((value) => `${value} %`).join(", ") });
   for (const value of full.slice(0, 16)) {
     const fill = h("span", { class: level(value) });
     fill.style.height = `${value > 0 ? Math.max(8, value) : 0}%`;
@@ -77,9 +77,12 @@ export function curves(series, { label, from, to, top, value }) {
   for (const { tone, points, dashed } of series) {
     const path = points.map(([time, at]) => `${x(time).toFixed(1)},${y(at).toFixed(1)}`).join(" ");
     picture.append(svg("polyline", { class: `curve ${tone}${dashed ? " dashed" : ""}`, points: path }));
+    const last = points[points.length - 1];
+    // Where it is now, seen also when there is no line yet.
+    if (last && !dashed) picture.append(svg("line", { class: `curve now ${tone}`, x1: x(last[0]), x2: x(last[0]), y1: y(last[1]), y2: y(last[1]) }));
   }
   const scale = h("div", { class: "scale", "aria-hidden": "true" }, h("span", {}, value(top)), h("span", {}, value(top / 2)), h("span", {}, value(0)));
-  const times = h("div", { class: "times", "aria-hidden": "true" }, h("span", {}, moment(from)), h("span", {}, moment(to)));
+  const times = h("div", { class: "times", "aria-hidden": "true" }, h("span", {}, mark(from, to - from)), h("span", {}, mark(to, to - from)));
   return h("div", { class: "curves" }, scale, h("div", { class: "plot" }, picture), times, unseen(label));
 }
 
@@ -98,7 +101,7 @@ export function histogram(counts) {
   const bars = counts.map((count, at) => {
     const fill = h("span", { class: `fill ${level(at * 10 + 5)}` });
     fill.style.height = `${count > 0 ? Math.max(2, (count / most) * 100) : 0}%`;
-    return h("li", {}, h("span", { class: "number" }, count), h("span", { class: "bar", "aria-hidden": "true" }, fill), h("span", { class: "step" }, `${at * 10}–${at * 10 + 10} %`));
+    return h("li", {}, h("span", { class: "number" }, written(count)), h("span", { class: "bar", "aria-hidden": "true" }, fill), h("span", { class: "step" }, at * 10, h("span", { class: "rest" }, `–${at * 10 + 10} %`)));
   });
   return h("ol", { class: "histogram" }, ...bars);
 }
@@ -120,5 +123,5 @@ export function packing(history) {
   const said = series.map(({ name, points: all }) => `${name} ${percent(all[all.length - 1]?.[1] ?? 0)}`).join(", ");
   const label = `Over the last ${duration(Math.max(1, last.time - first.time))}; now ${said}.`;
   const from = Math.min(first.time, last.time - 5);
-  return { series, chart: curves(series, { label, from, to: last.time, top: 1, value: (value) => percent(value) }) };
+  return { series, chart: curves(series, { label, from, to: last.time, top: 1, value: step }) };
 }

@@ -62,3 +62,19 @@ export function unseen(text) {
 export function place(view, ...parts) {
   return `#/${[view, ...parts].map((part) => encodeURIComponent(part)).join("/")}`;
 }
+
+/** What the address asks for, such as ?model=A100: a list as it was searched can be linked to and gone back to. */
+export function asked() {
+  return new URLSearchParams(location.hash.split("?")[1] ?? "");
+}
+
+/**
+ * Keeps in the address what a list is searched by, without a step of history for each letter.
+ * @param {string} view
+ * @param {Record<string, string>} query
+ */
+export function keep(view, query) {
+  const said = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== ""));
+  const text = said.toString();
+  history.replaceState(null, "", text ? `${place(view)}?${text}` : place(view));
+}

@@ -3,6 +3,7 @@
 
 const whole = new Intl.NumberFormat("en");
 const one = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const tenths = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 
 /** @param {number} value */
 export function count(value) {
@@ -19,6 +20,7 @@ export function counted(value, noun) {
 
 /** @param {number} mib */
 export function memory(mib) {
+  if (mib >= 1024 * 1024 * 1024) return `${one.format(mib / 1024 / 1024 / 1024)} PiB`;
   if (mib >= 1024 * 1024) return `${one.format(mib / 1024 / 1024)} TiB`;
   if (mib >= 1024) return `${one.format(mib / 1024)} GiB`;
   return `${count(mib)} MiB`;
@@ -40,7 +42,12 @@ export function share(level) {
 
 /** @param {number} part between 0 and 1 */
 export function percent(part) {
-  return `${one.format(Math.min(part, 9.99) * 100)} %`;
+  return `${tenths.format(Math.min(part, 9.99) * 100)} %`;
+}
+
+/** @param {number} part between 0 and 1, one of a scale's */
+export function step(part) {
+  return `${count(Math.round(part * 100))} %`;
 }
 
 /** @param {number} seconds */
@@ -70,6 +77,20 @@ export function since(time) {
 /** @param {number} time seconds since 1970 */
 export function moment(time) {
   return new Date(time * 1000).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+}
+
+/**
+ * As short as tells the ends of a time apart.
+ * @param {number} time seconds since 1970
+ * @param {number} length of the time it is an end of, in seconds
+ */
+export function mark(time, length) {
+  return length < 600 ? clock(new Date(time * 1000)) : moment(time);
+}
+
+/** @param {Date} time */
+export function clock(time) {
+  return time.toLocaleTimeString("en-GB");
 }
 
 const HUES = 10;

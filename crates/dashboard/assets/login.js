@@ -5,9 +5,20 @@ const form = /** @type {HTMLFormElement} */ (document.getElementById("form"));
 const token = /** @type {HTMLInputElement} */ (document.getElementById("token"));
 const problem = /** @type {HTMLElement} */ (document.getElementById("problem"));
 
+/** On to the page, at the place that was asked for. */
+function enter() {
+  location.replace(`/${location.hash}`);
+}
+
+// A link on another site brings no session along, but this page has it.
+fetch("/", { method: "HEAD" }).then((answer) => {
+  if (answer.ok) enter();
+});
+
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
   problem.textContent = "";
+  token.removeAttribute("aria-invalid");
   try {
     const answer = await fetch("/login", {
       method: "POST",
@@ -15,12 +26,13 @@ form.addEventListener("submit", async (event) => {
     });
     if (answer.ok) {
       token.value = "";
-      location.replace("/");
+      enter();
       return;
     }
     problem.textContent = (await answer.json()).error;
   } catch {
     problem.textContent = "The dashboard cannot be reached, or the token has characters that no token has.";
   }
-  token.focus();
+  token.setAttribute("aria-invalid", "true");
+  token.select();
 });

@@ -2,7 +2,7 @@
 // Which view is shown, and when it is drawn again.
 
 import { h } from "./dom.js";
-import { count } from "./format.js";
+import { clock, count } from "./format.js";
 import { follow, store } from "./store.js";
 import { overview } from "./overview.js";
 import { nodes } from "./nodes.js";
@@ -20,7 +20,7 @@ import { budgets } from "./budgets.js";
 const HOME = { tab: "overview", show: overview };
 /** @type {Record<string, Place>} */
 const VIEWS = {
-  nodes: { tab: "nodes", show: (name) => (name === undefined ? nodes() : node(name)) },
+  nodes: { tab: "nodes", show: (name, card) => (name === undefined ? nodes() : node(name, card)) },
   pending: { tab: "pending", show: pending },
   pods: { tab: "", show: pod },
   budgets: { tab: "budgets", show: budgets },
@@ -34,6 +34,9 @@ const waiting = /** @type {HTMLElement} */ (document.getElementById("pending-cou
 let shown = null;
 /** @type {Change | null} */
 let due = null;
+/** When the page last heard from its dashboard. */
+let heard = new Date();
+const loading = h("p", { class: "loading", role: "status" }, "Reading the cluster…");
 
 function route() {
   const path = location.hash.split("?")[0] ?? "";
@@ -47,7 +50,7 @@ function route() {
     if (current) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  main.replaceChildren(shown.element);
+  main.replaceChildren(store.overview ? shown.element : loading);
   if (store.overview) shown.update({ overview: true, nodes: true, pending: true, budgets: true, history: true, touched: null });
   if (restFocus) {
     window.scrollTo(0, 0);
@@ -66,6 +69,7 @@ function decode(part) {
 
 /** @param {Change} change */
 function changed(change) {
+  heard = new Date();
   const first = due === null;
   const touched = due?.touched === null || change.touched === null ? null : new Set([...(due?.touched ?? []), ...change.touched]);
   due = {
@@ -87,14 +91,20 @@ function draw() {
   const pendingNow = store.overview?.pending ?? 0;
   waiting.hidden = pendingNow === 0;
   waiting.textContent = count(pendingNow);
+  if (shown && loading.isConnected) main.replaceChildren(shown.element);
   shown?.update(change);
 }
 
-/** @param {boolean} connected */
-function connection(connected) {
-  const text = connected ? "Live" : "Connecting again";
+/**
+ * @param {boolean} connected
+ * @param {string} [problem]
+ */
+function connection(connected, problem) {
+  const old = store.overview ? ` · as of ${clock(heard)}` : "";
+  const text = connected ? "Live" : `Connecting again${old}`;
   live.classList.toggle("on", connected);
   if (live.textContent !== text) live.textContent = text;
+  if (problem) loading.textContent = `The cluster cannot be shown yet: ${problem}`;
 }
 
 /** @param {KeyboardEvent} event */
@@ -114,7 +124,6 @@ document.getElementById("skip")?.addEventListener("click", (event) => {
 });
 document.addEventListener("keydown", shortcut);
 window.addEventListener("hashchange", route);
-main.append(h("p", { class: "loading" }, "Reading the cluster…"));
 route();
 follow(changed, connection);
 

@@ -73,7 +73,7 @@ function panel(card) {
   return h(
     "section",
     { class: "panel card", "aria-labelledby": id },
-    h("div", { class: "card-head" }, h("h2", { id }, `Card ${card.index}`), h("span", { class: "model" }, card.model), card.healthy ? h("span", { class: "chip good" }, "healthy") : h("span", { class: "chip bad" }, "unhealthy")),
+    h("div", { class: "card-head" }, h("h2", { id, tabindex: "-1" }, `Card ${card.index}`), h("span", { class: "model" }, card.model), card.healthy ? h("span", { class: "chip good" }, "healthy") : h("span", { class: "chip bad" }, "unhealthy")),
     h("p", { class: "id" }, unseen("Id "), card.id),
     ...dimensions.map((dimension) => bar(card, dimension, tones)),
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Pods on card ${card.index}` }, holders(card, dimensions, tones)),
@@ -93,12 +93,16 @@ function unproven(node) {
   return h("section", { class: "panel problem-panel", "aria-labelledby": "h-unproven" }, h("h2", { id: "h-unproven" }, "Pods that no card counts"), h("ul", {}, ...items));
 }
 
-/** @param {string} name */
-export function node(name) {
+/**
+ * @param {string} name
+ * @param {string} [card] the index of the one to go to
+ */
+export function node(name, card) {
   const content = h("div", {}, h("p", { class: "loading" }, "Reading the node…"));
   const element = h("div", { class: "view" }, h("nav", { class: "path", "aria-label": "Path" }, h("a", { href: place("nodes") }, "Nodes"), h("span", { "aria-hidden": "true" }, " / "), h("span", { "aria-current": "page" }, name)), h("h1", {}, name), content);
   let reading = false;
   let again = false;
+  let sought = card;
 
   async function refresh() {
     if (reading) {
@@ -108,9 +112,17 @@ export function node(name) {
     reading = true;
     try {
       const detail = /** @type {Detail} */ (await read(`/api/nodes/${encodeURIComponent(name)}`));
-      const focused = document.activeElement instanceof HTMLAnchorElement && content.contains(document.activeElement) ? document.activeElement.hash : null;
+      const focused = document.activeElement !== null && content.contains(document.activeElement) ? document.activeElement : null;
       content.replaceChildren(...[summary(detail), detail.error ? h("p", { class: "problem" }, detail.error) : null, unproven(detail), h("div", { class: "cards" }, ...detail.devices.map(panel))].filter((part) => part !== null));
-      if (focused) [...content.querySelectorAll("a")].find((link) => link.hash === focused)?.focus({ preventScroll: true });
+      const found = detail.devices.find((device) => String(device.index) === sought);
+      sought = undefined;
+      if (found) {
+        const heading = document.getElementById(`card-${found.index}-${found.class}`);
+        heading?.scrollIntoView({ block: "center" });
+        heading?.focus({ preventScroll: true });
+      }
+      if (focused instanceof HTMLAnchorElement) [...content.querySelectorAll("a")].find((link) => link.hash === focused.hash)?.focus({ preventScroll: true });
+      else if (focused?.id) document.getElementById(focused.id)?.focus({ preventScroll: true });
     } catch (error) {
       content.replaceChildren(h("p", { class: "problem" }, error instanceof Error ? error.message : String(error)));
     }

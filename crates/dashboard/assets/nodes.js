@@ -1,9 +1,9 @@
 // @ts-check
 // The list of nodes: searched, filtered and sorted here; only the rows in sight are in the page.
 
-import { h, place, unseen } from "./dom.js";
+import { asked, h, keep, place, unseen } from "./dom.js";
 import { byName, count, counted, percent, share } from "./format.js";
-import { store } from "./store.js";
+import { read, store } from "./store.js";
 import { columns, meter } from "./charts.js";
 
 /** @typedef {import("./store.js").NodeRow} NodeRow */
@@ -44,13 +44,46 @@ function row(node, index) {
   );
 }
 
-/** The query in the address, such as ?model=A100, so that a filtered list can be linked to. */
-function asked() {
-  return new URLSearchParams(location.hash.split("?")[1] ?? "");
+/** Where the list was left, for whoever comes back to the same one. */
+let left = { hash: "", top: 0 };
+
+/** @typedef {{namespace: string, name: string, node: string | null}} Named */
+
+/** How long somebody pauses before pods are searched, too. */
+const PAUSE_MS = 200;
+
+/** Pods that a search finds: they are not in the page, so the dashboard is asked. */
+function finder() {
+  const element = h("section", { class: "panel", "aria-label": "Pods", hidden: true });
+  let asked = 0;
+  let latest = "";
+
+  /** @param {string} text */
+  async function find(text) {
+    const mine = ++asked;
+    const answer = await read(`/api/pods?search=${encodeURIComponent(text)}`).catch(() => ({ total: 0, pods: [] }));
+    if (mine !== asked || text !== latest) return;
+    /** @type {{total: number, pods: Named[]}} */
+    const { total, pods } = answer;
+    const items = pods.map((pod) => h("li", {}, h("a", { href: place("pods", pod.namespace, pod.name) }, `${pod.namespace}/${pod.name}`), h("span", { class: "hint" }, pod.node ? ` on ${pod.node}` : " waits")));
+    const more = total > pods.length ? `, the first ${count(pods.length)}` : "";
+    element.replaceChildren(h("h2", {}, `${counted(total, "pod")} found${more}`), h("ul", { class: "names" }, ...items));
+    element.hidden = total === 0;
+  }
+
+  return {
+    element,
+    /** @param {string} text */
+    search(text) {
+      latest = text;
+      if (text === "") element.hidden = true;
+      else setTimeout(() => text === latest && find(text), PAUSE_MS);
+    },
+  };
 }
 
 export function nodes() {
-  const search = h("input", { type: "search", id: "search", placeholder: "Search nodes and models", autocomplete: "off", spellcheck: "false", "aria-keyshortcuts": "/" });
+  const search = h("input", { type: "search", id: "search", placeholder: "Search nodes, models and pods", autocomplete: "off", spellcheck: "false", "aria-keyshortcuts": "/" });
   const model = h("select", { id: "model" }, h("option", { value: "" }, "All models"));
   const order = h("select", { id: "order" }, h("option", { value: "full" }, "Fullest first"), h("option", { value: "free" }, "Emptiest first"), h("option", { value: "name" }, "By name"));
   const found = h("p", { class: "hint", role: "status" });
@@ -63,7 +96,14 @@ export function nodes() {
   /** @type {NodeRow[]} */
   let rows = [];
   let said = "";
-  let wanted = asked().get("model") ?? "";
+  const query = asked();
+  let wanted = query.get("model") ?? "";
+  search.value = query.get("search") ?? "";
+  order.value = query.get("order") ?? "full";
+  if (order.value === "") order.value = "full";
+  let top = left.hash === location.hash ? left.top : 0;
+  const pods = finder();
+  pods.search(search.value.trim());
 
   function draw() {
     const first = Math.max(0, Math.floor(scroll.scrollTop / ROW) - SPARE);
@@ -87,6 +127,10 @@ export function nodes() {
     const text2 = rows.length === all.length ? counted(all.length, "node") : `${count(rows.length)} of ${counted(all.length, "node")}`;
     if (text2 !== said) found.textContent = said = text2;
     draw();
+    if (top > 0 && rows.length > 0) {
+      scroll.scrollTop = top;
+      top = 0;
+    }
   }
 
   function offer() {
@@ -98,6 +142,8 @@ export function nodes() {
 
   const again = () => {
     scroll.scrollTop = 0;
+    pods.search(search.value.trim());
+    keep("nodes", { search: search.value.trim(), model: wanted, order: order.value === "full" ? "" : order.value });
     choose();
   };
   search.addEventListener("input", again);
@@ -106,14 +152,19 @@ export function nodes() {
     wanted = model.value;
     again();
   });
-  scroll.addEventListener("scroll", draw, { passive: true });
+  const scrolled = () => {
+    if (scroll.isConnected) left = { hash: location.hash, top: scroll.scrollTop };
+    draw();
+  };
+  scroll.addEventListener("scroll", scrolled, { passive: true });
   new ResizeObserver(draw).observe(scroll);
 
   const element = h(
     "div",
     { class: "view" },
     h("h1", {}, "Nodes"),
-    h("div", { class: "tools", role: "search" }, h("label", { for: "search", class: "unseen" }, "Search nodes and models"), search, h("label", { for: "model", class: "unseen" }, "Model"), model, h("label", { for: "order", class: "unseen" }, "Order"), order, found),
+    h("div", { class: "tools", role: "search" }, h("label", { for: "search", class: "unseen" }, "Search nodes, models and pods"), search, h("label", { for: "model", class: "unseen" }, "Model"), model, h("label", { for: "order", class: "unseen" }, "Order"), order, found),
+    pods.element,
     h("section", { class: "panel flush", "aria-label": "Nodes" }, scroll),
   );
   return {

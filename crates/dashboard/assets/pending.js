@@ -1,7 +1,7 @@
 // @ts-check
 // Pods that wait, why, and what would help.
 
-import { h, place } from "./dom.js";
+import { asked, h, keep, place } from "./dom.js";
 import { count, counted, since } from "./format.js";
 import { store } from "./store.js";
 
@@ -19,18 +19,27 @@ const STATES = {
   invalid: ["bad", "invalid"],
 };
 
+/**
+ * What a cell is about, where small windows have no room for a head.
+ * @param {string} text
+ */
+function label(text) {
+  return h("span", { class: "label" }, text);
+}
+
 /** @param {PendingRow} pod */
 function row(pod) {
   const [tone, text] = STATES[pod.state] ?? ["", pod.state];
-  const help = pod.help.length ? h("ul", { class: "help" }, ...pod.help.map((one) => h("li", {}, one))) : null;
+  const fits = pod.state === "fits" ? h("span", { class: "hint" }, "Its cards are free. The scheduler has not come to it yet, or says on the pod’s page what else is in the way.") : null;
+  const help = pod.help.length ? h("ul", { class: "help" }, ...pod.help.map((one) => h("li", {}, one))) : fits;
   return h(
     "tr",
     {},
     h("th", { scope: "row" }, h("a", { href: place("pods", pod.namespace, pod.name) }, `${pod.namespace}/${pod.name}`), h("span", { class: `chip ${tone}` }, text)),
-    h("td", { class: "number" }, since(pod.created)),
-    h("td", {}, pod.asks),
-    h("td", { class: "why" }, pod.reason ?? "Open the pod to see why."),
-    h("td", {}, help),
+    h("td", { class: "number" }, label("Waits"), since(pod.created)),
+    h("td", {}, label("Asks for"), pod.asks),
+    h("td", { class: "why" }, label("Why"), pod.reason ?? "Open the pod to see why."),
+    h("td", {}, help && label("What would help"), help),
   );
 }
 
@@ -60,7 +69,11 @@ export function pending() {
     if (now !== said) found.textContent = said = now;
   }
 
-  search.addEventListener("input", draw);
+  search.value = asked().get("search") ?? "";
+  search.addEventListener("input", () => {
+    keep("pending", { search: search.value.trim() });
+    draw();
+  });
   const element = h("div", { class: "view" }, h("h1", {}, "Pending pods"), h("div", { class: "tools", role: "search" }, h("label", { for: "search", class: "unseen" }, "Search pods and reasons"), search, found), h("section", { class: "panel flush", "aria-label": "Pods" }, none, list));
   return {
     title: "Pending pods",

@@ -40,7 +40,7 @@ function facts(pod) {
 function containers(pod) {
   if (pod.containers.length === 0) return null;
   const rows = pod.containers.flatMap((container) =>
-    container.cards.map((card) => h("tr", {}, h("th", { scope: "row" }, container.name), h("td", {}, card.index === undefined ? "unknown card" : `Card ${card.index}`), h("td", {}, card.model ?? ""), h("td", {}, Object.entries(card.used).map(([name, value]) => `${amount(value, UNITS[name] ?? "")} of ${name === "core" ? "compute" : name}`).join(", ")), h("td", { class: "id" }, card.id))),
+    container.cards.map((card) => h("tr", {}, h("th", { scope: "row" }, container.name), h("td", {}, card.index === undefined || !pod.node ? "unknown card" : h("a", { href: place("nodes", pod.node, card.index) }, `Card ${card.index}`)), h("td", {}, card.model ?? ""), h("td", {}, Object.entries(card.used).map(([name, value]) => `${amount(value, UNITS[name] ?? "")} of ${name === "core" ? "compute" : name}`).join(", ")), h("td", { class: "id" }, card.id))),
   );
   const head = ["Container", "Card", "Model", "Holds", "Id"].map((text) => h("th", { scope: "col" }, text));
   return h("section", { class: "panel", "aria-labelledby": "h-cards" }, h("h2", { id: "h-cards" }, "Cards"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Cards of the pod" }, h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows))));
@@ -70,7 +70,8 @@ function said(events) {
 export function pod(namespace = "", name = "") {
   const content = h("div", {}, h("p", { class: "loading" }, "Reading the pod…"));
   const title = `${namespace}/${name}`;
-  const element = h("div", { class: "view" }, h("nav", { class: "path", "aria-label": "Path" }, h("a", { href: place("pending") }, "Pods"), h("span", { "aria-hidden": "true" }, " / "), h("span", { "aria-current": "page" }, title)), h("h1", {}, title), content);
+  const above = h("span", {}, h("a", { href: place("pending") }, "Pending"));
+  const element = h("div", { class: "view" }, h("nav", { class: "path", "aria-label": "Path" }, above, h("span", { "aria-hidden": "true" }, " / "), h("span", { "aria-current": "page" }, title)), h("h1", {}, title), content);
   let last = "";
   let reading = false;
 
@@ -84,6 +85,7 @@ export function pod(namespace = "", name = "") {
         last = text;
         /** @type {{pod: Pod, events: Said[]}} */
         const { pod: found, events } = answer;
+        if (found.node) above.replaceChildren(h("a", { href: place("nodes") }, "Nodes"), h("span", { "aria-hidden": "true" }, " / "), node(found.node));
         const parts = [facts(found), found.wrong ? h("section", { class: "panel problem-panel", "aria-label": "Problem" }, h("h2", {}, "What is wrong"), h("p", {}, found.wrong)) : null, containers(found), found.report ? why(found.report) : null, said(events)];
         content.replaceChildren(...parts.filter((part) => part !== null));
       }

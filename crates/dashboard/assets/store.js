@@ -29,7 +29,7 @@ export const store = {
 
 /** @type {(change: Change) => void} */
 let changed = () => {};
-/** @type {(live: boolean) => void} */
+/** @type {(live: boolean, problem?: string) => void} */
 let connection = () => {};
 
 /** @param {{namespace: string, name: string}} pod */
@@ -80,7 +80,8 @@ function apply(delta) {
  */
 export async function read(path) {
   const answer = await fetch(path, { headers: { Accept: "application/json" } });
-  if (answer.status === 401 || answer.status === 403) location.assign("/login");
+  // The place goes along, and is shown after logging in.
+  if (answer.status === 401 || answer.status === 403) location.assign(`/login${location.hash}`);
   const body = await answer.json();
   if (!answer.ok) throw new Error(body.error);
   return body;
@@ -95,19 +96,22 @@ async function connect() {
     stream.addEventListener("snapshot", (event) => replace(JSON.parse(event.data)));
     stream.addEventListener("delta", (event) => apply(JSON.parse(event.data)));
     stream.addEventListener("error", () => {
-      connection(false);
-      // Otherwise the browser goes on by itself, from the last event it got.
+      // Streams end now and then, and the browser goes on by itself, from the last event it got: not worth a word
+      // unless it takes long.
+      setTimeout(() => {
+        if (stream.readyState !== EventSource.OPEN) connection(false);
+      }, RETRY_MS);
       if (stream.readyState === EventSource.CLOSED) setTimeout(connect, RETRY_MS);
     });
-  } catch {
-    connection(false);
+  } catch (error) {
+    connection(false, error instanceof Error ? error.message : String(error));
     setTimeout(connect, RETRY_MS);
   }
 }
 
 /**
  * @param {(change: Change) => void} onChange
- * @param {(live: boolean) => void} onConnection
+ * @param {(live: boolean, problem?: string) => void} onConnection
  */
 export function follow(onChange, onConnection) {
   changed = onChange;

@@ -5,13 +5,14 @@
 
 mod review;
 mod sessions;
+mod strangers;
 
 use axum::http::header::{AUTHORIZATION, COOKIE};
 use axum::http::{HeaderMap, HeaderValue};
 use kube::Client;
 
 pub use review::Refusal;
-use review::Reviewer;
+use review::{Bearer, Reviewer};
 use sessions::Sessions;
 
 /// Longer than any token that an API server issues.
@@ -45,17 +46,17 @@ impl Tokens {
     /// Whether the request may look.
     pub(crate) async fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         if let Some(token) = bearer(headers)? {
-            return self.reviewer.check(token).await;
+            return self.reviewer.check(token, Bearer::Anybody).await;
         }
         let session = session(headers).and_then(|id| self.sessions.token(id));
         let token = session.ok_or(Refusal::NoToken)?;
-        self.reviewer.check(&token).await
+        self.reviewer.check(&token, Bearer::Session).await
     }
 
     /// Begins a session with the request's token; the cookie that stands for it.
     pub(crate) async fn log_in(&self, headers: &HeaderMap) -> Result<HeaderValue, Refusal> {
         let token = bearer(headers)?.ok_or(Refusal::NoToken)?;
-        self.reviewer.check(token).await?;
+        self.reviewer.check(token, Bearer::Anybody).await?;
         Ok(self.sessions.begin(token))
     }
 

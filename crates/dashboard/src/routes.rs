@@ -8,7 +8,7 @@ mod stream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
@@ -19,8 +19,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tower_http::CompressionLevel;
+use tower_http::compression::CompressionLayer;
 
 use crate::Dashboard;
 use crate::view::{nodes, pods};
@@ -36,6 +38,7 @@ impl Dashboard {
             .route("/api/snapshot", get(snapshot))
             .route("/api/stream", get(stream::stream))
             .route("/api/nodes/{name}", get(node))
+            .route("/api/pods", get(find_pods))
             .route("/api/pods/{namespace}/{name}", get(pod))
             .layer(middleware::from_fn_with_state(
                 self.clone(),
@@ -50,7 +53,10 @@ impl Dashboard {
                 self.clone(),
                 guard::only_this_host,
             ))
+            .layer(middleware::from_fn(guard::only_own_pages))
             .layer(middleware::map_response(guard::harden))
+            // Not for streams, which its own rule leaves out: events must not wait for a full block.
+            .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
             .with_state(self.clone())
     }
 
@@ -78,6 +84,20 @@ async fn node(State(dashboard): State<Dashboard>, Path(name): Path<String>) -> R
     match nodes::detail(&dashboard.0.model.read(), &name) {
         Some(detail) => Json(detail).into_response(),
         None => refuse(StatusCode::NOT_FOUND, "there is no such node with cards"),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Search {
+    search: String,
+}
+
+async fn find_pods(State(dashboard): State<Dashboard>, Query(asked): Query<Search>) -> Response {
+    let text = asked.search.trim().to_lowercase();
+    let find = move || pods::find(&dashboard.0.model.read(), &text);
+    match tokio::task::spawn_blocking(find).await {
+        Ok(found) => Json(found).into_response(),
+        Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
 }
 

@@ -1,14 +1,12 @@
 //! The watches that feed the model. A broken one changes nothing: what it last showed holds until it is taken up.
 
-use std::convert::Infallible;
-
 use gpushare_core::PodUid;
 use gpushare_daemon::Tasks;
 use gpushare_kube::gpu_budget::GpuBudget;
 use gpushare_kube::kinds::Namespace;
 use gpushare_kube::labels::Labels;
 use gpushare_kube::slim;
-use gpushare_kube::watch::{Index, Which, follow};
+use gpushare_kube::watch::{Index, Kind, Which, follow, not_served};
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
 
@@ -24,18 +22,10 @@ impl Dashboard {
         self.follow_kind::<Namespace>(client, tasks, "the watch of namespaces");
     }
 
-    fn follow_kind<K>(&self, client: &Client, tasks: &Tasks, name: &'static str)
-    where
-        K: Followed,
-    {
-        let (dashboard, shutdown) = (self.clone(), tasks.shutdown().clone());
-        let api: Api<K> = Api::all(client.clone());
-        tasks.service(name, async move {
-            let index = Following(&dashboard);
-            shutdown
-                .run_until_cancelled(follow(api, Which::All, &index))
-                .await;
-            Ok::<(), Infallible>(())
+    fn follow_kind<K: Followed>(&self, client: &Client, tasks: &Tasks, name: &'static str) {
+        let (dashboard, api) = (self.clone(), Api::<K>::all(client.clone()));
+        tasks.endless(name, async move {
+            follow(api, Which::All, &Following(&dashboard)).await;
         });
     }
 
@@ -46,14 +36,7 @@ impl Dashboard {
 }
 
 /// A kind of which the model holds something.
-trait Followed:
-    kube::Resource<DynamicType = ()>
-    + Clone
-    + serde::de::DeserializeOwned
-    + std::fmt::Debug
-    + Send
-    + 'static
-{
+trait Followed: Kind {
     type Kept: Send;
 
     fn kept(&self, model: &Model) -> Self::Kept;
@@ -175,12 +158,5 @@ impl<K: Followed> Index<K> for Following<'_> {
             return;
         }
         tracing::warn!(%error, %kind, "a watch was interrupted; taking it up again");
-    }
-}
-
-fn not_served(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status)) => status.code == 404,
-        _ => false,
     }
 }

@@ -13,6 +13,17 @@ use kube::runtime::watcher::{self, Event, ListSemantic, watcher};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
+/// What can be followed: any kind whose objects can be read.
+pub trait Kind:
+    Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static
+{
+}
+
+impl<K> Kind for K where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static
+{
+}
+
 /// Where a watch leads to. Calls come one at a time and must not block.
 pub trait Index<K> {
     /// What is kept of an object.
@@ -43,11 +54,7 @@ pub enum Which<'a> {
 }
 
 /// Follows objects of a kind into the index, for ever.
-pub async fn follow<K, I>(api: Api<K>, which: Which<'_>, index: &I)
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-    I: Index<K>,
-{
+pub async fn follow<K: Kind, I: Index<K>>(api: Api<K>, which: Which<'_>, index: &I) {
     let mut events = pin!(events(api, which));
     feed(&mut events, index, Until::TheEnd).await;
 }
@@ -63,7 +70,7 @@ pub async fn follow_relisting<K, I, O>(
     mut orders: impl Stream<Item = O> + Unpin,
     mut listed: impl FnMut(O),
 ) where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Kind,
     I: Index<K>,
 {
     let mut order = None;
@@ -83,13 +90,10 @@ pub async fn follow_relisting<K, I, O>(
     }
 }
 
-fn events<K>(
+fn events<K: Kind>(
     api: Api<K>,
     which: Which<'_>,
-) -> impl Stream<Item = watcher::Result<Event<K>>> + Send + use<K>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
+) -> impl Stream<Item = watcher::Result<Event<K>>> + Send + use<K> {
     let config = watcher::Config::default().list_semantic(ListSemantic::MostRecent);
     let config = match which {
         Which::All => config,

@@ -1,5 +1,7 @@
-//! The API of budgets on a real API server, over TLS: who may ask for what, and what attackers get. Run by
-//! `cargo xtask e2e`.
+//! The API of budgets and the dashboard on a real API server, over TLS: who may ask for what, and what attackers get.
+//! Run by `cargo xtask e2e`.
+
+mod dashboard;
 
 use std::process::Output;
 use std::sync::LazyLock;

@@ -1,7 +1,6 @@
 //! The watches of pods, nodes, budgets and namespaces.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use gpushare_core::PodUid;
@@ -10,7 +9,7 @@ use gpushare_daemon::Tasks;
 use gpushare_kube::gpu_budget::GpuBudget;
 use gpushare_kube::kinds::Namespace;
 use gpushare_kube::labels::Labels;
-use gpushare_kube::watch::{Index, Which, follow, not_served};
+use gpushare_kube::watch::{Index, Kind, Which, follow, not_served};
 use gpushare_kube::{convert, metering, slim};
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
@@ -29,22 +28,13 @@ impl Timekeeper {
 
     fn follow_kind<K>(&self, tasks: &Tasks, name: &'static str)
     where
-        K: kube::Resource<DynamicType = ()>
-            + Clone
-            + serde::de::DeserializeOwned
-            + std::fmt::Debug
-            + Send
-            + 'static,
+        K: Kind,
         Self: Index<K>,
         <Self as Index<K>>::Value: Send,
     {
-        let (timekeeper, shutdown) = (self.clone(), tasks.shutdown().clone());
-        let api: Api<K> = Api::all(self.client().clone());
-        tasks.service(name, async move {
-            shutdown
-                .run_until_cancelled(follow(api, Which::All, &timekeeper))
-                .await;
-            Ok::<(), Infallible>(())
+        let (timekeeper, api) = (self.clone(), Api::<K>::all(self.client().clone()));
+        tasks.endless(name, async move {
+            follow(api, Which::All, &timekeeper).await;
         });
     }
 

@@ -1,13 +1,12 @@
 //! The watches of budgets, namespaces and priority classes.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 
 use gpushare_daemon::Tasks;
 use gpushare_kube::gpu_budget::GpuBudget;
 use gpushare_kube::kinds::{Namespace, PriorityClass};
 use gpushare_kube::labels::Labels;
-use gpushare_kube::watch::{Index, Which, follow, not_served};
+use gpushare_kube::watch::{Index, Kind, Which, follow, not_served};
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
 
@@ -37,14 +36,9 @@ impl Webhook {
     }
 
     fn follow_kind<K: Followed>(&self, client: &Client, tasks: &Tasks, name: &'static str) {
-        let (webhook, shutdown) = (self.clone(), tasks.shutdown().clone());
-        let api: Api<K> = Api::all(client.clone());
-        tasks.service(name, async move {
-            let index = Following(&webhook);
-            shutdown
-                .run_until_cancelled(follow(api, Which::All, &index))
-                .await;
-            Ok::<(), Infallible>(())
+        let (webhook, api) = (self.clone(), Api::<K>::all(client.clone()));
+        tasks.endless(name, async move {
+            follow(api, Which::All, &Following(&webhook)).await;
         });
     }
 
@@ -55,14 +49,7 @@ impl Webhook {
 }
 
 /// A kind of which the view holds something.
-trait Followed:
-    kube::Resource<DynamicType = ()>
-    + Clone
-    + serde::de::DeserializeOwned
-    + std::fmt::Debug
-    + Send
-    + 'static
-{
+trait Followed: Kind {
     type Kept: Send;
     const PLURAL: &'static str;
 

@@ -1,7 +1,7 @@
 //! Asking the API server who a token belongs to, and whether that user may look.
 //!
 //! Answers are remembered for a short while, by the token's digest, so that a page costs the API server little and a
-//! right that was taken away ends soon.
+//! right that was taken away ends soon. Strangers wait for each other, and those with a session never for them.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -13,11 +13,15 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tokio::sync::Semaphore;
 
+use super::strangers::{COUNTED_FOR, Strangers};
+
 const TRUSTED_FOR: Duration = Duration::from_mins(1);
 const REFUSED_FOR: Duration = Duration::from_secs(5);
 const MOST_REMEMBERED: usize = 1024;
-/// Strangers can make us ask; never more often at once.
-const AT_ONCE: usize = 8;
+/// Anybody can make us ask; never more often at once.
+const AT_ONCE: usize = 4;
+/// Who waits longer for others is told to come again.
+const IN_LINE: Duration = Duration::from_secs(5);
 
 /// What lets somebody look. No object stands behind it: it is there to be written into roles.
 const LOOK: Right = Right {
@@ -40,6 +44,8 @@ pub enum Refusal {
         "user {0} has not {LOOK}; bind the ClusterRole gpushare-dashboard-viewer to whoever may look"
     )]
     NotAllowed(String),
+    #[error("too many wrong tokens were tried; try again in {} s", COUNTED_FOR.as_secs())]
+    TooManyWrong,
     #[error("{0}")]
     Unavailable(String),
 }
@@ -49,10 +55,20 @@ type Key = [u8; 32];
 /// What was answered, and until when it holds.
 type Verdict = (Instant, Result<(), Refusal>);
 
+/// Who shows a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bearer {
+    Anybody,
+    /// Whoever was let in with it before.
+    Session,
+}
+
 pub(super) struct Reviewer {
     client: Client,
     remembered: Mutex<HashMap<Key, Verdict>>,
-    asking: Semaphore,
+    strangers: Strangers,
+    asking_for_strangers: Semaphore,
+    asking_for_known: Semaphore,
 }
 
 impl std::fmt::Debug for Reviewer {
@@ -72,27 +88,46 @@ impl Reviewer {
         Self {
             client,
             remembered: Mutex::default(),
-            asking: Semaphore::new(AT_ONCE),
+            strangers: Strangers::default(),
+            asking_for_strangers: Semaphore::new(AT_ONCE),
+            asking_for_known: Semaphore::new(AT_ONCE),
         }
     }
 
-    pub(super) async fn check(&self, token: &str) -> Result<(), Refusal> {
+    pub(super) async fn check(&self, token: &str, by: Bearer) -> Result<(), Refusal> {
         let key: Key = Sha256::digest(token.as_bytes()).into();
-        if let Some(verdict) = self.remembered(&key) {
+        let last = self.last(&key);
+        let known = by == Bearer::Session || matches!(last, Some((_, Ok(()))));
+        if let Some((until, verdict)) = last
+            && until > Instant::now()
+        {
             return verdict;
         }
-        let _permit = self.asking.acquire().await;
-        let verdict = self.ask(token).await;
-        if !matches!(verdict, Err(Refusal::Unavailable(_))) {
-            self.remember(key, verdict.clone());
+        let line = if known {
+            &self.asking_for_known
+        } else {
+            &self.asking_for_strangers
+        };
+        let Ok(_permit) = tokio::time::timeout(IN_LINE, line.acquire()).await else {
+            let message = "too many others are asking; try again".to_owned();
+            return Err(Refusal::Unavailable(message));
+        };
+        if !known && !self.strangers.may_try(Instant::now()) {
+            return Err(Refusal::TooManyWrong);
         }
+        let verdict = self.ask(token).await;
+        match &verdict {
+            Err(Refusal::Unavailable(_)) => return verdict,
+            Err(_) => self.strangers.was_wrong(Instant::now()),
+            Ok(()) => {}
+        }
+        self.remember(key, verdict.clone());
         verdict
     }
 
-    fn remembered(&self, key: &Key) -> Option<Result<(), Refusal>> {
-        let remembered = self.remembered.lock();
-        let (until, verdict) = remembered.get(key)?;
-        (*until > Instant::now()).then(|| verdict.clone())
+    /// What was answered about the token last, also if that does not hold any more.
+    fn last(&self, key: &Key) -> Option<Verdict> {
+        self.remembered.lock().get(key).cloned()
     }
 
     fn remember(&self, key: Key, verdict: Result<(), Refusal>) {

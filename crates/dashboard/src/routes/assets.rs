@@ -50,14 +50,15 @@ static ASSETS: &[Asset] = assets![
 ];
 const SVG: &str = "image/svg+xml";
 
-/// The digest of everything: whoever has one file of a version has the others of it, too.
+/// The digest of everything: whoever has one file of a version has the others of it, too. Weak, because it is the same
+/// for a file and its compressed form.
 static VERSION: LazyLock<HeaderValue> = LazyLock::new(|| {
     let mut digest = Sha256::new();
     for asset in PAGE.iter().chain(ASSETS) {
         digest.update(asset.text.as_bytes());
     }
-    let digest = format!("\"{:x}\"", digest.finalize());
-    HeaderValue::from_str(&digest).unwrap_or(HeaderValue::from_static("\"0\""))
+    let digest = format!("W/\"{:x}\"", digest.finalize());
+    HeaderValue::from_str(&digest).unwrap_or(HeaderValue::from_static("W/\"0\""))
 });
 
 pub(super) async fn page(headers: HeaderMap) -> Response {

@@ -3,7 +3,7 @@
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderName};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 
@@ -56,6 +56,26 @@ pub(super) async fn only_this_host(
     next.run(request).await
 }
 
+/// Pages of other sites may link to this one, and do nothing else here: not read, and not log anybody in or out.
+pub(super) async fn only_own_pages(request: Request, next: Next) -> Response {
+    if foreign(&request) {
+        let message = "this is for the dashboard's own page";
+        return refuse(StatusCode::FORBIDDEN, message);
+    }
+    next.run(request).await
+}
+
+/// Browsers say who asks, and scripts cannot change it; programs say nothing.
+fn foreign(request: &Request) -> bool {
+    let said = |name| {
+        let value = request.headers().get(HeaderName::from_static(name));
+        value.and_then(|value| value.to_str().ok())
+    };
+    let own = matches!(said("sec-fetch-site"), None | Some("same-origin" | "none"));
+    let link = said("sec-fetch-mode") == Some("navigate") && request.method() == Method::GET;
+    !own && !link
+}
+
 fn names_loopback(request: &Request) -> bool {
     let host = request.headers().get(header::HOST);
     let host = host.and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
@@ -103,6 +123,7 @@ pub(super) fn refused(refusal: &Refusal) -> Response {
     let status = match refusal {
         Refusal::NoToken | Refusal::Unreadable | Refusal::Unknown => StatusCode::UNAUTHORIZED,
         Refusal::NotAllowed(_) => StatusCode::FORBIDDEN,
+        Refusal::TooManyWrong => StatusCode::TOO_MANY_REQUESTS,
         Refusal::Unavailable(_) => StatusCode::BAD_GATEWAY,
     };
     refuse(status, &refusal.to_string())

@@ -20,6 +20,8 @@ use crate::feed::{Beginning, Frame};
 const MOST_VIEWERS: usize = 500;
 /// A stream of somebody with a token ends after this time; the browser comes back, and is checked again.
 const CHECKED_AGAIN: Duration = Duration::from_mins(5);
+/// How soon a browser comes back when its stream has ended.
+const COME_BACK: Duration = Duration::from_secs(1);
 /// Forever, for a stream.
 const OPEN_END: Duration = Duration::from_hours(365 * 24);
 
@@ -60,7 +62,8 @@ pub(super) async fn stream(
         Access::Open => OPEN_END,
     };
     let shutdown = dashboard.0.shutdown.clone();
-    let events = stream::iter(beginning)
+    let events = stream::iter([Event::default().retry(COME_BACK)])
+        .chain(stream::iter(beginning))
         .chain(following)
         .map(Ok::<Event, Infallible>)
         .take_until(async move {

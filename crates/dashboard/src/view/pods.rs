@@ -1,4 +1,4 @@
-//! One pod: where its containers are, or why it waits.
+//! Pods by name; and one pod: where its containers are, or why it waits.
 
 use gpushare_core::explain::Report;
 use gpushare_core::placement::Share;
@@ -7,7 +7,46 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 use super::{asked, named, pending};
-use crate::model::{Model, Standing};
+use crate::model::{Model, Pod, Standing};
+
+/// So many are named; a longer text finds fewer.
+const MOST_FOUND: usize = 20;
+
+/// Pods whose names contain a text.
+#[derive(Debug, Serialize)]
+pub(crate) struct Found {
+    total: usize,
+    pods: Vec<Named>,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+struct Named {
+    namespace: String,
+    name: String,
+    node: Option<NodeName>,
+}
+
+/// Finds pods that hold or wait for cards by their name, their namespace, or both with a slash between.
+pub(crate) fn find(model: &Model, text: &str) -> Found {
+    let matches = |namespace: &str, name: &str| match text.split_once('/') {
+        Some((left, right)) => namespace.ends_with(left) && name.starts_with(right),
+        None => name.contains(text) || namespace.contains(text),
+    };
+    let pods = model.pods().map(|(_, pod)| pod);
+    let found = pods.filter(|pod| matches(&pod.namespace, &pod.name));
+    let mut found: Vec<&Pod> = found.collect();
+    let total = found.len();
+    found.sort_unstable_by_key(|pod| (&pod.namespace, &pod.name));
+    let named = found.into_iter().take(MOST_FOUND).map(|pod| Named {
+        namespace: pod.namespace.clone(),
+        name: pod.name.clone(),
+        node: pod.node().cloned(),
+    });
+    Found {
+        total,
+        pods: named.collect(),
+    }
+}
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -10,7 +10,10 @@
 mod cluster;
 mod demo;
 mod live;
+mod login;
 mod pictures;
+#[path = "../it/reviews.rs"]
+mod reviews;
 mod scale;
 mod types;
 mod views;
@@ -27,6 +30,13 @@ const LIGHT: Look = Look {
 };
 const DARK: Look = Look {
     dark: true,
+    ..LIGHT
+};
+
+/// A telephone.
+const SMALL: Look = Look {
+    width: 400,
+    height: 850,
     ..LIGHT
 };
 

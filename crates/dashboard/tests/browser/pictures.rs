@@ -2,49 +2,87 @@
 
 use std::env;
 use std::fs;
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use gpushare_browser::Look;
 
 use crate::cluster::Cluster;
 use crate::views::VIEWS;
-use crate::{DARK, LIGHT, Window, demo};
+use crate::{DARK, LIGHT, SMALL, Window, demo};
 
 /// Names the directory that pictures are kept in.
 const KEPT: &str = "GPUSHARE_SCREENSHOTS";
 
+const WIDE: Look = Look {
+    width: 2200,
+    height: 1300,
+    dark: false,
+};
+
+fn kept() -> Option<PathBuf> {
+    let directory = env::var_os(KEPT).map(PathBuf::from)?;
+    fs::create_dir_all(&directory).unwrap();
+    Some(directory)
+}
+
+/// Takes a picture where they are kept.
+pub(crate) fn keep(window: &Window, name: &str) {
+    if let Some(directory) = kept() {
+        take(window, &directory, name);
+    }
+}
+
+fn take(window: &Window, directory: &Path, name: &str) {
+    let file = directory.join(format!("{name}.png"));
+    window.page.screenshot(&file).unwrap();
+    let png = fs::read(&file).unwrap();
+    let drawn = png.starts_with(b"\x89PNG") && png.len() > 10_000;
+    assert!(drawn, "{}", file.display());
+}
+
+fn name_of(place: &str) -> &str {
+    let view = place.trim_start_matches("#/").split('/').next().unwrap();
+    match (view, place.matches('/').count()) {
+        ("", _) => "overview",
+        ("nodes", 2) => "node",
+        ("pods", _) => "pod",
+        (view, _) => view,
+    }
+}
+
+fn every_view(address: SocketAddr, look: Look, size: &str, directory: &Path) {
+    let window = Window::open(address, look);
+    // A curve needs a few samples.
+    window.go("#/", "Packing over time");
+    let points =
+        "(document.querySelector('.curve')?.getAttribute('points') ?? '').split(' ').length > 4";
+    window.page.wait(points).unwrap();
+    let scheme = if look.dark { "dark" } else { "light" };
+    for (place, text) in VIEWS {
+        window.go(place, text);
+        let name = format!("{}{size}-{scheme}", name_of(place));
+        take(&window, directory, &name);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pictures_of_every_view_can_be_taken() {
     let scratch = tempfile::tempdir().unwrap();
-    let kept = env::var_os(KEPT).map(PathBuf::from);
-    let directory = kept.unwrap_or_else(|| scratch.path().to_owned());
-    fs::create_dir_all(&directory).unwrap();
     let cluster = Cluster::start().await;
     // It looks on while the cluster fills, so that there is a curve to see.
     let address = cluster.dashboard();
     demo::populate(&cluster).await;
+    let kept = kept();
+    let directory = kept.as_deref().unwrap_or(scratch.path());
     for look in [LIGHT, DARK] {
-        let window = Window::open(address, look);
-        // A curve needs a few samples.
-        window.go("#/", "Packing over time");
-        let points = "(document.querySelector('.curve')?.getAttribute('points') ?? '').split(' ').length > 4";
-        window.page.wait(points).unwrap();
-        for (place, text) in VIEWS {
-            window.go(place, text);
-            let view = place.trim_start_matches("#/").split('/').next().unwrap();
-            let view = match (view, place.matches('/').count()) {
-                ("", _) => "overview",
-                ("nodes", 2) => "node",
-                ("pods", _) => "pod",
-                (view, _) => view,
-            };
-            let scheme = if look.dark { "dark" } else { "light" };
-            let file = directory.join(format!("{view}-{scheme}.png"));
-            window.page.screenshot(&file).unwrap();
-            let png = fs::read(&file).unwrap();
-            assert!(
-                png.starts_with(b"\x89PNG") && png.len() > 20_000,
-                "{}",
-                file.display()
-            );
+        every_view(address, look, "", directory);
+    }
+    // People look at these; the machine checks what it can in other tests.
+    if kept.is_some() {
+        for dark in [false, true] {
+            every_view(address, Look { dark, ..SMALL }, "-small", directory);
         }
+        every_view(address, WIDE, "-wide", directory);
     }
 }

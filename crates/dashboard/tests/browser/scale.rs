@@ -4,7 +4,7 @@ use futures::stream::{self, StreamExt};
 use serde_json::Value;
 
 use crate::cluster::{A100, Cluster, T4};
-use crate::{LIGHT, Window};
+use crate::{LIGHT, Window, pictures};
 
 const NODES: usize = 5000;
 const AT_ONCE: usize = 16;
@@ -36,7 +36,9 @@ async fn five_thousand_nodes_are_searched_and_scrolled() {
     )
     .unwrap();
     window.go("#/", "5,000 nodes");
+    pictures::keep(&window, "many-overview");
     window.go("#/nodes", "5,000 nodes");
+    pictures::keep(&window, "many-nodes");
     let rows = "document.querySelectorAll('tbody tr').length";
     let drawn = page.eval(rows).unwrap().as_u64().unwrap();
     assert!(drawn < 100, "only what is in sight is in the page: {drawn}");
@@ -53,6 +55,11 @@ async fn five_thousand_nodes_are_searched_and_scrolled() {
         .await;
     page.wait("document.querySelector('tbody td.number')?.textContent === '1'")
         .unwrap();
+    let sizes = "performance.getEntriesByType('resource').filter((entry) => entry.name.endsWith('/api/snapshot')).map((entry) => [entry.encodedBodySize, entry.decodedBodySize])[0]";
+    let sizes = page.eval(sizes).unwrap();
+    let (sent, read) = (sizes[0].as_u64().unwrap(), sizes[1].as_u64().unwrap());
+    assert!(sent * 4 < read, "{sent} of {read} bytes are sent");
+    println!("the first answer: {read} bytes, {sent} on the wire");
     // How long they take depends on the machine: cargo xtask bench judges it on a quiet one.
     let long = page.eval("window.long").unwrap();
     let count = long.as_array().map_or(0, Vec::len);

@@ -4,7 +4,7 @@ use gpushare_browser::axe;
 use serde_json::json;
 
 use crate::cluster::{A100, Cluster};
-use crate::{DARK, LIGHT, Window, demo};
+use crate::{DARK, LIGHT, SMALL, Window, demo};
 
 /// Each view, and a text that only it has.
 pub(crate) const VIEWS: [(&str, &str); 6] = [
@@ -56,6 +56,53 @@ async fn every_view_passes_the_accessibility_check_in_light_and_dark() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_view_is_wider_than_a_small_window() {
+    let cluster = demo::cluster().await;
+    let window = Window::open(cluster.dashboard(), SMALL);
+    for (place, text) in VIEWS {
+        window.go(place, text);
+        let wide = window.page.eval("document.documentElement.scrollWidth");
+        assert_eq!(wide.unwrap(), json!(SMALL.width), "{place}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn going_back_finds_the_list_as_it_was_left() {
+    let cluster = Cluster::start().await;
+    for node in ["gpu-a", "gpu-b"] {
+        cluster.add_node(node, &[A100; 2]).await;
+    }
+    cluster
+        .place("default", "train", ("gpu-b", 1), (20_480, 30))
+        .await;
+    let window = Window::open(cluster.dashboard(), LIGHT);
+    window.go("#/nodes", "2 nodes");
+    let page = &window.page;
+    page.press("/").unwrap();
+    page.wait("document.activeElement.id === 'search'").unwrap();
+    page.type_text("gpu-b").unwrap();
+    page.wait_for_text("1 of 2 nodes").unwrap();
+    page.eval("document.querySelector('tbody a').click()")
+        .unwrap();
+    page.wait_for_text("default/train").unwrap();
+    page.eval("document.querySelector('.card tbody a').click()")
+        .unwrap();
+    page.wait_for_text("Container").unwrap();
+    // From the pod to its card.
+    page.eval("document.querySelector('tbody a').click()")
+        .unwrap();
+    page.wait("document.activeElement.textContent === 'Card 1'")
+        .unwrap();
+    page.eval("history.go(-3)").unwrap();
+    page.wait_for_text("1 of 2 nodes").unwrap();
+    assert_eq!(
+        page.eval("document.getElementById('search').value")
+            .unwrap(),
+        json!("gpu-b")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn dark_and_light_follow_what_the_user_prefers() {
     let cluster = Cluster::start().await;
     let address = cluster.dashboard();
@@ -93,6 +140,27 @@ async fn a_node_is_found_and_opened_with_the_keyboard_alone() {
     page.wait_for_text("unhealthy").unwrap();
     // The new view is where the keyboard goes on.
     page.wait("document.activeElement.id === 'main'").unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_is_found_by_its_name_wherever_it_is() {
+    let cluster = Cluster::start().await;
+    cluster.add_node("gpu-a", &[A100]).await;
+    cluster
+        .place("default", "train-7", ("gpu-a", 0), (20_480, 30))
+        .await;
+    let window = Window::open(cluster.dashboard(), LIGHT);
+    window.go("#/nodes", "1 node");
+    let page = &window.page;
+    page.press("/").unwrap();
+    page.wait("document.activeElement.id === 'search'").unwrap();
+    page.type_text("train").unwrap();
+    page.wait_for_text("1 pod found").unwrap();
+    page.wait_for_text("default/train-7 on gpu-a").unwrap();
+    page.eval("document.querySelector('.names a').click()")
+        .unwrap();
+    page.wait("document.querySelector('h1').textContent === 'default/train-7'")
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

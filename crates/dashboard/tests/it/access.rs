@@ -1,56 +1,17 @@
 //! Who may look.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use axum::body::{Body, to_bytes};
-use axum::http::{Request, Response};
 use gpushare_core::gpu;
 use gpushare_daemon::Tasks;
 use gpushare_dashboard::access::Access;
 use gpushare_dashboard::{Config, StartError, start};
-use kube::Client;
-use serde_json::{Value, json};
-use tower::service_fn;
 
 use crate::cluster::Cluster;
 use crate::http::ask;
-
-/// An API server that knows the tokens `viewer` and `stranger`, and counts how often it is asked.
-fn reviews(asked: Arc<AtomicUsize>) -> Client {
-    let answer = move |request: Request<kube::client::Body>| {
-        let asked = asked.clone();
-        async move {
-            asked.fetch_add(1, Ordering::SeqCst);
-            let path = request.uri().path().to_owned();
-            let body = to_bytes(Body::new(request.into_body()), 1 << 20)
-                .await
-                .unwrap();
-            let mut review: Value = serde_json::from_slice(&body).unwrap();
-            review["status"] = match path.as_str() {
-                "/apis/authentication.k8s.io/v1/tokenreviews" => {
-                    let token = review["spec"]["token"].clone();
-                    let known = token == "viewer" || token == "stranger";
-                    json!({"authenticated": known, "user": {"username": token, "groups": ["g"]}})
-                }
-                "/apis/authorization.k8s.io/v1/subjectaccessreviews" => {
-                    let spec = &review["spec"];
-                    assert_eq!(spec["groups"], json!(["g"]));
-                    let right = &spec["resourceAttributes"];
-                    assert_eq!(right["group"], "gpushare.io");
-                    assert_eq!(right["resource"], "dashboards");
-                    assert_eq!(right["verb"], "get");
-                    json!({"allowed": spec["user"] == "viewer"})
-                }
-                other => panic!("asked for {other}"),
-            };
-            Ok::<_, Infallible>(Response::new(Body::from(review.to_string())))
-        }
-    };
-    Client::new(service_fn(answer), "default")
-}
+use crate::reviews::reviews;
 
 async fn dashboard() -> (Cluster, SocketAddr, Arc<AtomicUsize>) {
     let cluster = Cluster::start().await;
@@ -137,6 +98,69 @@ async fn a_session_lasts_until_it_is_ended() {
     assert_eq!(ask(dashboard, "GET /", &session).await.status, 200);
     assert_eq!(ask(dashboard, "POST /logout", &session).await.status, 204);
     assert_eq!(ask(dashboard, "GET /", &session).await.status, 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_tries_many_tokens_has_to_wait_and_keeps_nobody_else_out() {
+    let (_cluster, dashboard, asked) = dashboard().await;
+    let (name, viewer) = bearer("viewer");
+    let answer = ask(dashboard, "POST /login", &[(name, &viewer)]).await;
+    let cookie = answer.header("set-cookie").unwrap();
+    let session = [("Cookie", cookie.split(';').next().unwrap())];
+    let mut waits = false;
+    for guess in 0..500 {
+        let (name, token) = bearer(&format!("guess-{guess}"));
+        let before = asked.load(Ordering::SeqCst);
+        let answer = ask(dashboard, "POST /login", &[(name, &token)]).await;
+        assert!(matches!(answer.status, 401 | 429), "{answer:?}");
+        if answer.status == 429 {
+            assert!(answer.body.contains("too many wrong tokens"), "{answer:?}");
+            assert_eq!(asked.load(Ordering::SeqCst), before, "nobody was asked");
+            waits = true;
+            break;
+        }
+    }
+    assert!(waits, "nothing stopped it");
+    assert_eq!(ask(dashboard, "GET /", &session).await.status, 200);
+    assert_eq!(
+        ask(dashboard, "GET /", &[(name, &viewer)]).await.status,
+        200
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_of_other_sites_can_link_here_and_do_nothing_else() {
+    let (_cluster, dashboard, _) = dashboard().await;
+    let (name, token) = bearer("viewer");
+    let answer = ask(dashboard, "POST /login", &[(name, &token)]).await;
+    let cookie = answer.header("set-cookie").unwrap();
+    let cookie = cookie.split(';').next().unwrap();
+    for site in ["cross-site", "same-site"] {
+        let foreign = |mode| {
+            [
+                ("Cookie", cookie),
+                ("Sec-Fetch-Site", site),
+                ("Sec-Fetch-Mode", mode),
+            ]
+        };
+        for (request, mode) in [
+            ("POST /logout", "navigate"),
+            ("POST /logout", "no-cors"),
+            ("POST /login", "cors"),
+            ("GET /api/snapshot", "no-cors"),
+            ("GET /api/stream", "cors"),
+            ("GET /assets/main.js", "no-cors"),
+        ] {
+            let answer = ask(dashboard, request, &foreign(mode)).await;
+            assert_eq!(answer.status, 403, "{request} {mode} {site}");
+            assert_eq!(answer.header("set-cookie"), None);
+        }
+        let answer = ask(dashboard, "GET /", &foreign("navigate")).await;
+        assert_eq!(answer.status, 200, "{site}");
+    }
+    let own = [("Cookie", cookie), ("Sec-Fetch-Site", "same-origin")];
+    assert_eq!(ask(dashboard, "GET /", &own).await.status, 200);
+    assert_eq!(ask(dashboard, "POST /logout", &own).await.status, 204);
 }
 
 #[tokio::test(flavor = "multi_thread")]

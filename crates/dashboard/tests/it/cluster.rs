@@ -7,6 +7,7 @@ use gpushare_apiserver::{Habits, NameRule, Resource, Server, Subresource};
 use gpushare_core::record::Record;
 use gpushare_core::{Amounts, Card, CardId, NodeName, Placement, PodUid, gpu, inventory, names};
 use gpushare_daemon::Tasks;
+use gpushare_daemon::tls::Tls;
 use gpushare_dashboard::access::Access;
 use gpushare_dashboard::{Config, start};
 use gpushare_kube::convert::PodFacts;
@@ -67,10 +68,14 @@ impl Cluster {
     }
 
     pub(crate) fn dashboard_for(&self, access: Access) -> SocketAddr {
+        self.dashboard_over(None, access)
+    }
+
+    pub(crate) fn dashboard_over(&self, tls: Option<Tls>, access: Access) -> SocketAddr {
         let config = Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             admin_listen: None,
-            tls: None,
+            tls,
             access,
             dialects: gpu::dialects(gpu::AliyunUnit::GiB),
             sample_every: Duration::from_secs(1),

@@ -43,6 +43,23 @@ async fn send(to: SocketAddr, request: &str, headers: &[(&str, &str)]) -> BufRea
     BufReader::new(stream)
 }
 
+/// The head in small letters and the body as it came.
+pub(crate) async fn ask_bytes(
+    to: SocketAddr,
+    request: &str,
+    headers: &[(&str, &str)],
+) -> (String, Vec<u8>) {
+    let reading = async {
+        let mut stream = send(to, request, headers).await;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
+        let body = answer.split_off(end.unwrap() + 4);
+        (String::from_utf8(answer).unwrap().to_lowercase(), body)
+    };
+    tokio::time::timeout(DEADLINE, reading).await.unwrap()
+}
+
 /// Sends a request such as `GET /` and reads the whole answer.
 pub(crate) async fn ask(to: SocketAddr, request: &str, headers: &[(&str, &str)]) -> Answer {
     let reading = async {

@@ -11,4 +11,5 @@ mod access;
 mod cluster;
 mod http;
 mod page;
+mod reviews;
 mod stream;

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::cluster::{A100, Cluster, T4};
-use crate::http::{ask, snapshot_with, when_ready};
+use crate::http::{Stream, ask, ask_bytes, snapshot_with, when_ready};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_answer_forbids_foreign_and_inline_code() {
@@ -65,6 +65,45 @@ async fn a_file_that_the_browser_has_is_not_sent_again() {
     )
     .await;
     assert_eq!((again.status, again.body.as_str()), (304, ""));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_large_is_sent_compressed_to_whoever_takes_it() {
+    let cluster = Cluster::start().await;
+    for node in 0..50 {
+        cluster.add_node(&format!("gpu-{node}"), &[A100; 8]).await;
+    }
+    let dashboard = cluster.dashboard();
+    snapshot_with(dashboard, |snapshot| snapshot["overview"]["nodes"] == 50).await;
+    for path in ["/", "/assets/style.css", "/assets/main.js", "/api/snapshot"] {
+        let request = format!("GET {path}");
+        let plain = ask(dashboard, &request, &[]).await;
+        assert_eq!(plain.header("content-encoding"), None, "{path}");
+        let small = ask_bytes(dashboard, &request, &[("Accept-Encoding", "gzip, br")]).await;
+        let (head, body) = small;
+        assert!(head.contains("content-encoding: gzip"), "{path}: {head}");
+        assert!(head.contains("vary: accept-encoding"), "{path}: {head}");
+        assert!(head.contains("content-security-policy:"), "{path}: {head}");
+        assert!(
+            body.len() < plain.body.len() * 2 / 3,
+            "{path}: {}",
+            body.len()
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_sent_as_they_happen_and_not_compressed() {
+    let cluster = Cluster::start().await;
+    let dashboard = cluster.dashboard();
+    when_ready(dashboard, "/api/snapshot").await;
+    let compressed = [("Accept-Encoding", "gzip")];
+    let mut stream = Stream::open(dashboard, "/api/stream", &compressed).await;
+    assert_eq!(stream.next().await.event, "snapshot");
+    cluster.add_node("gpu-a", &[A100]).await;
+    stream
+        .next_with(|told| told.data["touched"][0] == "gpu-a")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -130,6 +169,41 @@ async fn a_pod_that_waits_shows_the_reason_what_would_help_and_what_the_schedule
         .json();
     assert_eq!(pod["pod"]["report"]["groups"][0]["kind"], "too-small");
     assert_eq!(pod["events"][0]["message"], said);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_are_found_by_parts_of_their_names() {
+    let cluster = Cluster::start().await;
+    cluster.add_node("gpu-a", &[A100]).await;
+    for team in ["vision", "language"] {
+        cluster.add_namespace(team, &json!({})).await;
+    }
+    cluster
+        .place("vision", "train-1", ("gpu-a", 0), (1024, 1))
+        .await;
+    cluster.add_pod("vision", "train-2", (1024, 1)).await;
+    cluster.add_pod("language", "serve-1", (1024, 1)).await;
+    let dashboard = cluster.dashboard();
+    snapshot_with(dashboard, |snapshot| {
+        (
+            &snapshot["overview"]["pods"],
+            &snapshot["overview"]["pending"],
+        ) == (&json!(1), &json!(2))
+    })
+    .await;
+    let one = json!({"namespace": "vision", "name": "train-1", "node": "gpu-a"});
+    let two = json!({"namespace": "vision", "name": "train-2", "node": null});
+    let serve = json!({"namespace": "language", "name": "serve-1", "node": null});
+    for (text, expected) in [
+        ("train", json!([one, two])),
+        ("VISION", json!([one, two])),
+        ("vision%2Ftrain-2", json!([two])),
+        ("-1", json!([serve, one])),
+        ("nobody", json!([])),
+    ] {
+        let found = when_ready(dashboard, &format!("/api/pods?search={text}")).await;
+        assert_eq!(found.json()["pods"], expected, "{text}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

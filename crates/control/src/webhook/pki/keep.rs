@@ -4,7 +4,6 @@
 //! nobody else has written it, and all publish the same.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -118,35 +117,27 @@ impl Keeper {
             ..
         } = &*self.0;
         let selector = |name: &str| format!("metadata.name={name}");
-        let one = |name: &str| (self.clone(), tasks.shutdown().clone(), selector(name));
-        let (keeper, shutdown, fields) = one(&place.name);
+        let one = |name: &str| (self.clone(), selector(name));
+        let (keeper, fields) = one(&place.name);
         let secrets = place.api(client);
-        tasks.service("the watch of the Secret", async move {
-            let index = Secrets(&keeper);
-            let following = follow(secrets, Which::Fields(&fields), &index);
-            shutdown.run_until_cancelled(following).await;
-            Ok::<(), Infallible>(())
+        tasks.endless("the watch of the Secret", async move {
+            follow(secrets, Which::Fields(&fields), &Secrets(&keeper)).await;
         });
-        let (keeper, shutdown, fields) = one(configuration);
+        let (keeper, fields) = one(configuration);
         let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-        tasks.service("the watch of the mutating configuration", async move {
+        tasks.endless("the watch of the mutating configuration", async move {
             let index = Configurations(&keeper, |seen| &mut seen.mutating);
-            let following = follow(api, Which::Fields(&fields), &index);
-            shutdown.run_until_cancelled(following).await;
-            Ok::<(), Infallible>(())
+            follow(api, Which::Fields(&fields), &index).await;
         });
-        let (keeper, shutdown, fields) = one(configuration);
+        let (keeper, fields) = one(configuration);
         let api: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
-        tasks.service("the watch of the validating configuration", async move {
+        tasks.endless("the watch of the validating configuration", async move {
             let index = Configurations(&keeper, |seen| &mut seen.validating);
-            let following = follow(api, Which::Fields(&fields), &index);
-            shutdown.run_until_cancelled(following).await;
-            Ok::<(), Infallible>(())
+            follow(api, Which::Fields(&fields), &index).await;
         });
-        let (keeper, shutdown) = (self.clone(), tasks.shutdown().clone());
-        tasks.service("the certificates", async move {
-            shutdown.run_until_cancelled(keeper.keep()).await;
-            Ok::<(), Infallible>(())
+        let keeper = self.clone();
+        tasks.endless("the certificates", async move {
+            keeper.keep().await;
         });
     }
 

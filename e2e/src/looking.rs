@@ -1,0 +1,131 @@
+//! The dashboard on a real API server, over TLS, with the account and the rights of `deploy/dashboard.yaml`, and people
+//! who may and may not look.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use axum::http::{HeaderValue, Request, header};
+use kube::client::Body;
+
+use crate::process::Process;
+use crate::teller::{Answer, Teller, without_pods};
+use crate::world::{binary, deploy, kubeconfigs};
+use crate::{http, wait};
+
+const ACCOUNT: &str = "gpushare-dashboard";
+const SYSTEM: &str = "gpushare-system";
+const LOG: &str = "gpushare-dashboard.log";
+const ADDRESS: &str = "https://localhost:12356";
+const ADMIN: &str = "127.0.0.1:12357";
+
+#[derive(Debug)]
+pub struct Looking {
+    _dashboard: Process,
+    teller: &'static Teller,
+}
+
+impl Looking {
+    /// Starts it beside the timekeeper.
+    pub fn start(teller: &'static Teller) -> Self {
+        let rig = &teller.rig;
+        let text = fs::read_to_string(deploy("dashboard.yaml")).expect("readable");
+        rig.apply(&text).expect("applied");
+        without_pods(rig, ACCOUNT);
+        let directory = teller.file("");
+        kubeconfigs(rig, &directory, &[ACCOUNT]).expect("kubeconfigs");
+        // As docs/dashboard.md says, and somebody who administers the whole cluster.
+        for (name, role) in [
+            ("gpushare-viewer", "gpushare-dashboard-viewer"),
+            ("administrator", "cluster-admin"),
+        ] {
+            let system = format!("--namespace={SYSTEM}");
+            rig.kubectl(&["create", "serviceaccount", name, &system])
+                .expect("created");
+            let role = format!("--clusterrole={role}");
+            let account = format!("--serviceaccount={SYSTEM}:{name}");
+            rig.kubectl(&["create", "clusterrolebinding", name, &role, &account])
+                .expect("bound");
+        }
+        let mut command = rig.inside(binary("gpushare-control"));
+        command
+            .args(["dashboard", "--listen", "127.0.0.1:12356"])
+            .args(["--admin-listen", ADMIN, "--log-format", "json"])
+            .arg("--tls-cert")
+            .arg(teller.file("tls.crt"))
+            .arg("--tls-key")
+            .arg(teller.file("tls.key"))
+            .arg("--kubeconfig")
+            .arg(teller.file(&format!("{ACCOUNT}.kubeconfig")));
+        let dashboard = Process::start("dashboard", command, &rig.logs().join(LOG));
+        wait::until("the dashboard to be ready", || {
+            match rig.run(|| async { http::get(ADMIN, "/readyz").await }) {
+                Ok(answer) if answer.status == 200 => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        });
+        Self {
+            _dashboard: dashboard,
+            teller,
+        }
+    }
+
+    /// A new token of an account of the system's namespace.
+    pub fn token(&self, account: &str) -> String {
+        self.teller.token_of(SYSTEM, account, &[])
+    }
+
+    /// Sends a request with a token.
+    pub fn with_token(&self, method: &str, path: &str, token: &str) -> Answer {
+        let bearer = HeaderValue::try_from(format!("Bearer {token}")).expect("a header");
+        self.send(method, path, header::AUTHORIZATION, bearer)
+    }
+
+    /// Sends a request with the session that a login began.
+    pub fn with_session(&self, method: &str, path: &str, login: &Answer) -> Answer {
+        let cookie = login.headers[header::SET_COOKIE].to_str().expect("text");
+        let session = cookie.split(';').next().expect("a cookie");
+        let session = HeaderValue::from_str(session).expect("a header");
+        self.send(method, path, header::COOKIE, session)
+    }
+
+    fn send(
+        &self,
+        method: &str,
+        path: &str,
+        name: header::HeaderName,
+        value: HeaderValue,
+    ) -> Answer {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(name, value)
+            .body(Body::empty())
+            .expect("a request");
+        self.teller.ask(ADDRESS, request)
+    }
+
+    /// Everything that an account may do with objects, as `verb resource`, apart from what everybody may ask of
+    /// themselves.
+    pub fn rights(&self, account: &str) -> BTreeSet<String> {
+        let account = format!("--as=system:serviceaccount:{SYSTEM}:{account}");
+        let list = ["auth", "can-i", "--list", "--no-headers", &account];
+        let said = self.teller.rig.kubectl(&list).expect("rights");
+        let rules = said.lines().filter(|line| !line.starts_with(' '));
+        rules
+            .filter(|line| !line.starts_with("selfsubject"))
+            .flat_map(|line| {
+                let resource = line.split_whitespace().next().unwrap_or_default();
+                let verbs = line.rsplit_once('[').map_or("", |(_, verbs)| verbs);
+                let verbs = verbs.trim_end_matches(']').split_whitespace();
+                verbs.map(move |verb| format!("{verb} {resource}"))
+            })
+            .collect()
+    }
+
+    /// What the dashboard has logged.
+    pub fn logged(&self) -> String {
+        let log: PathBuf = self.teller.rig.logs().join(LOG);
+        fs::read_to_string(log).expect("readable")
+    }
+}
