@@ -11,6 +11,7 @@
 pub mod api_proxy;
 pub mod balancer;
 pub mod budgeted;
+pub mod calendar;
 pub mod fleet;
 pub mod history;
 pub mod hook;

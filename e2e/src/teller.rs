@@ -12,10 +12,11 @@ use gpushare_timekeeper::Seconds;
 use gpushare_timekeeper::journal::Leg;
 use gpushare_timekeeper::meter::Charge;
 use gpushare_timekeeper::money::Rate;
-use gpushare_timekeeper::period::{Calendar, Schedule};
+use gpushare_timekeeper::period::{Calendar, Schedule, Span};
 use gpushare_timekeeper::store::sqlite::Sqlite;
 use gpushare_timekeeper::store::{Batch, Change, Ledger, Settlement};
 use http_body_util::BodyExt;
+use jiff::Timestamp;
 use kube::client::Body;
 use kube::{Client, Config};
 use serde_json::{Value, json};
@@ -35,6 +36,7 @@ pub const OTHER: &str = "team-other";
 pub const SPARE: &str = "team-spare";
 /// What the ledger has of each team: a pod that held half a card.
 pub const HELD: Seconds = 600;
+const DAY: Seconds = 86_400;
 
 #[derive(Debug)]
 pub struct Teller {
@@ -97,14 +99,18 @@ impl Teller {
         people(&rig);
         let directory = tempfile::tempdir().expect("a directory");
         kubeconfigs(&rig, directory.path(), &[ACCOUNT]).expect("kubeconfigs");
-        let month = tokio::runtime::Runtime::new()
+        let month = month();
+        tokio::runtime::Runtime::new()
             .expect("a runtime")
-            .block_on(seed(&directory));
+            .block_on(seed(&directory, month.start));
+        // The timekeeper's clock stands still, so that no month ends while somebody asks.
+        let now = Timestamp::from_second(month.start + 10 * DAY).expect("a moment");
+        fs::write(directory.path().join("now"), now.to_string()).expect("written");
         let teller = Self {
             _timekeeper: timekeeper(&rig, &directory),
             rig,
             directory,
-            month,
+            month: now.strftime("%Y-%m").to_string(),
         };
         teller.wait_until_charged();
         teller
@@ -253,6 +259,8 @@ fn timekeeper(rig: &Rig, directory: &TempDir) -> Process {
         .arg(path("tls.key"))
         .arg("--database")
         .arg(path("ledger.db"))
+        .arg("--now-file")
+        .arg(path("now"))
         .arg("--kubeconfig")
         .arg(path(&format!("{ACCOUNT}.kubeconfig")));
     let log = rig.logs().join(LOG);
@@ -309,11 +317,15 @@ fn people(rig: &Rig) {
     wait::until("the default account", || rig.kubectl(&default));
 }
 
-/// Writes what each team used early in this month, and answers which month that is.
-async fn seed(directory: &TempDir) -> String {
-    let now = jiff::Timestamp::now();
+/// The present one.
+fn month() -> Span {
     let month = Schedule::calendar(Calendar::Month, "UTC").expect("a calendar");
-    let start = month.slot(now.as_second()).expect("a month").start;
+    let now = Timestamp::now().as_second();
+    month.slot(now).expect("a month")
+}
+
+/// Writes what each team used early in a month.
+async fn seed(directory: &TempDir, start: Seconds) {
     let ledger =
         Ledger::new(Sqlite::open(&directory.path().join("ledger.db")).expect("the ledger opens"));
     let epoch = ledger.take_over("the test").await.expect("a term");
@@ -346,5 +358,4 @@ async fn seed(directory: &TempDir) -> String {
         changes,
     };
     ledger.record(batch).await.expect("written");
-    now.strftime("%Y-%m").to_string()
 }

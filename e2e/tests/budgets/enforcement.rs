@@ -2,6 +2,7 @@
 //! the real Eviction API, past everything that tenants may try.
 
 use anyhow::{Result, ensure};
+use e2e::calendar::day;
 use e2e::manifest::{aliyun, annotated, pod};
 use e2e::wait;
 use e2e::world::NODE;
@@ -246,7 +247,7 @@ fn coming_back_into_budget_restores_pods_also_those_that_were_created_over_it() 
 #[test]
 fn the_gate_of_pods_that_wait_for_budget_opens_with_the_next_period() {
     let mut timekeeper = SHARED.timekeeper();
-    let spec = json!({"amount": 1, "period": {"kind": "Day"}, "whenExhausted": "ThrottleNew"});
+    let spec = json!({"amount": 1, "period": day(), "whenExhausted": "ThrottleNew"});
     let team = Team::with(spec);
     team.runs(&pod("runs", aliyun(8)));
     SHARED.wait_budget(&team.name, "it is used up", |status| {
@@ -301,7 +302,7 @@ fn with_a_grace_a_pod_is_told_when_it_goes_and_goes_then_unless_there_is_budget_
     let said = team.wait_event("runs", "will be evicted at");
     assert!(said.contains(&first), "{said}");
     // In time there is budget again.
-    timekeeper.ahead(3500);
+    timekeeper.ahead(3000);
     team.exhaust(false);
     team.wait_mark("runs", EVICT_AT, false);
     timekeeper.ahead(3700);

@@ -2,6 +2,7 @@
 //! its API are tested with ours.
 
 use e2e::budgeted::held;
+use e2e::calendar::day;
 use e2e::manifest::{aliyun, container, running};
 use e2e::wait;
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ fn task(name: &str, script: &str, gib: u64) -> Value {
 }
 
 fn daily(seconds: i64) -> Value {
-    json!({"amount": seconds, "period": {"kind": "Day"}})
+    json!({"amount": seconds, "period": day()})
 }
 
 fn leave(namespace: &str, pod: &str) {
@@ -105,17 +106,17 @@ fn t05_a_second_of_a_whole_card_costs_a_gpu_second_and_of_half_a_card_half_of_it
 #[test]
 fn t06_a_budget_is_full_again_in_its_next_period_and_what_is_left_may_be_carried_over() {
     let timekeeper = SHARED.timekeeper();
-    let mut carrying = daily(100);
+    let mut carrying = daily(10_000);
     carrying["rolloverCap"] = json!(30);
     let team = SHARED.team(&carrying);
     SHARED.create(&team, &task("task", "sleep 1", 8));
     let used = held(&SHARED.wait_charged(&team, "task"));
     SHARED.wait_budget(&team, "it has used something", |status| {
-        status["remainingSeconds"] == 100 - used
+        status["remainingSeconds"] == 10_000 - used
     });
     timekeeper.ahead(DAY);
     SHARED.wait_budget(&team, "the next period has begun", |status| {
-        status["remainingSeconds"] == 130 && status["usedSeconds"] == 0
+        status["remainingSeconds"] == 10_030 && status["usedSeconds"] == 0
     });
     timekeeper.ahead(0);
     SHARED.wait_budget(

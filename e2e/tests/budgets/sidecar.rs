@@ -1,6 +1,7 @@
 //! The budget sidecar with everything real: webhook, scheduler, extender, agent, kubelet and timekeeper.
 
 use e2e::budgeted::held;
+use e2e::calendar::day;
 use e2e::manifest::{aliyun, annotated, running};
 use e2e::wait;
 use e2e::world::recorded_card;
@@ -36,8 +37,8 @@ fn read(namespace: &str, name: &str) -> Value {
 fn an_application_reads_what_remains_learns_that_nothing_does_and_is_charged_as_any_other() {
     SHARED.add_sidecar_image();
     let timekeeper = SHARED.timekeeper_for_pods();
-    let rich = SHARED.team(&json!({"amount": "20h", "period": {"kind": "Day"}}));
-    let poor = SHARED.team(&json!({"amount": 1, "period": {"kind": "Day"}}));
+    let rich = SHARED.team(&json!({"amount": "20h", "period": day()}));
+    let poor = SHARED.team(&json!({"amount": 1, "period": day()}));
 
     SHARED.create(&rich, &reading("first", r#""stale":false"#));
     SHARED.create(&poor, &reading("last", r#""overBudget":true"#));

@@ -1,6 +1,7 @@
 //! Two teams on two cards, one of them over its budget.
 
 use e2e::budgeted::{held, wait_held_a_second};
+use e2e::calendar::day;
 use e2e::manifest::{aliyun, pod, running};
 use e2e::wait;
 use e2e::world::recorded_card;
@@ -18,7 +19,7 @@ fn never_restarted(mut pod: Value) -> Value {
 fn over_budget_work_runs_while_the_card_is_idle_yields_to_others_and_is_back_with_the_next_period()
 {
     let mut timekeeper = SHARED.timekeeper();
-    let daily = json!({"kind": "Day"});
+    let daily = day();
     let poor = SHARED.team(&json!({"amount": 1, "period": daily}));
     let rich = SHARED.team(&json!({"amount": "20h", "period": daily}));
 
@@ -122,7 +123,7 @@ fn a_pod_that_was_there_before_its_budget_is_kept_until_it_is_charged_and_paid_f
     let before = SHARED.wait_running(&namespace, "early");
     assert!(before["metadata"]["finalizers"].is_null());
     wait_held_a_second(&before);
-    SHARED.give_budget(&namespace, &json!({"amount": "20h"}));
+    SHARED.give_budget(&namespace, &json!({"amount": "20h", "period": day()}));
     SHARED.wait_pod(&namespace, "early", "its object is kept", |pod| {
         pod["metadata"]["finalizers"] == json!(["gpushare.io/metering"])
     });
