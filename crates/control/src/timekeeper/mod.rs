@@ -141,6 +141,14 @@ impl Timekeeper {
         Ok(outcomes)
     }
 
+    /// Whether requests should come here: only to the one that writes, so that a grant finds it behind the Service and
+    /// everybody is told the newest figures.
+    fn ready(&self) -> Result<(), String> {
+        self.view().ready()?;
+        let writes = self.epoch();
+        writes.map(drop).map_err(|error| error.to_string())
+    }
+
     /// The number of the present term in the ledger.
     fn epoch(&self) -> Result<Epoch, RecordError> {
         let leads = self.leadership().required();

@@ -21,7 +21,7 @@ impl Timekeeper {
         Admin {
             version: env!("CARGO_PKG_VERSION"),
             registry: self.0.metrics.registry(),
-            ready: Arc::new(move || ready.view().ready()),
+            ready: Arc::new(move || ready.ready()),
         }
         .router()
     }

@@ -1,5 +1,7 @@
 //! Several timekeepers over one ledger.
 
+use axum::body::Body;
+use axum::http::Request;
 use gpushare_control::leader::election::Election;
 use gpushare_control::timekeeper::config::Pace;
 use gpushare_core::lease::Timing;
@@ -7,19 +9,29 @@ use gpushare_rig::postgres::{self, Postgres};
 use gpushare_timekeeper::store::database::{Database, Files};
 use gpushare_timekeeper::store::{Batch, StoreError};
 use serde_json::json;
+use tower::ServiceExt;
 
 use crate::world::{DAY, Running, WHOLE, World, until};
 
-fn election(identity: &str) -> Election {
+/// Given back when its holder ends, and not lost by one that a busy machine keeps waiting.
+const LONG: Timing = Timing {
+    duration: 10_000,
+    renew_deadline: 7_500,
+    retry: 100,
+};
+/// Another leads soon after its holder died.
+const SHORT: Timing = Timing {
+    duration: 2_000,
+    renew_deadline: 1_200,
+    retry: 100,
+};
+
+fn election(identity: &str, timing: Timing) -> Election {
     Election {
         namespace: "kube-system".to_owned(),
         name: "timekeeper".to_owned(),
         identity: identity.to_owned(),
-        timing: Timing {
-            duration: 2_000,
-            renew_deadline: 1_200,
-            retry: 100,
-        },
+        timing,
     }
 }
 
@@ -40,23 +52,32 @@ async fn until_it_writes(running: &Running) {
     .await;
 }
 
+async fn ready(running: &Running) -> u16 {
+    let request = Request::get("/readyz").body(Body::empty()).unwrap();
+    let asked = running.timekeeper.admin_router().oneshot(request).await;
+    asked.unwrap().status().as_u16()
+}
+
 #[tokio::test]
 async fn one_of_two_writes_and_the_other_goes_on_where_it_ended() {
     let world = World::new().await;
     world.budget_of_a(36_000).await;
     world.running("p", WHOLE, 0).await;
     world.at(400);
-    let first = world.start_with(Some(election("first")));
+    let first = world.start_with(Some(election("first", LONG)));
     until_it_writes(&first).await;
-    let second = world.start_with(Some(election("second")));
+    let second = world.start_with(Some(election("second", LONG)));
     world.until_used("a", 300, 100).await;
     let refused = second.timekeeper.record(Vec::new()).await.unwrap_err();
     assert!(refused.to_string().contains("does not lead"), "{refused}");
+    // A Service leads everybody to the one that writes.
+    assert_eq!((ready(&first).await, ready(&second).await), (200, 503));
     world.at(700);
     world.until_used("a", 600, 100).await;
     first.stop().await;
     world.at(1_000);
     until_it_writes(&second).await;
+    assert_eq!(ready(&second).await, 200);
     world.until_used("a", 900, 100).await;
     world.finish("p", 1_001).await;
     world.at(1_100);
@@ -100,12 +121,16 @@ async fn of_two_on_postgresql_one_dies_at_any_moment_and_the_other_charges_the_r
     let first = {
         let ledger = database.open().await.unwrap();
         let _inside = dying.enter();
-        world.start_on(ledger, Some(election("first")), Pace::default())
+        world.start_on(ledger, Some(election("first", SHORT)), Pace::default())
     };
     until_it_writes(&first).await;
     world.until_used("a", 300, 100).await;
     let ledger = database.open().await.unwrap();
-    let second = world.start_on(ledger.clone(), Some(election("second")), Pace::default());
+    let second = world.start_on(
+        ledger.clone(),
+        Some(election("second", SHORT)),
+        Pace::default(),
+    );
     world.at(700);
     dying.shutdown_background();
     until_it_writes(&second).await;
