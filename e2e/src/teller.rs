@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 
 use axum::http::{HeaderMap, Request, StatusCode, header};
 use gpushare_core::PodUid;
@@ -340,6 +341,7 @@ async fn seed(directory: &TempDir, start: Seconds) {
             to: start + HELD,
             rate: Rate::from_micros(500_000),
             formula: "max/1".to_owned(),
+            cards: Arc::default(),
             legs: vec![Leg {
                 budget: team.to_owned(),
                 slot: start,

@@ -4,6 +4,7 @@
 mod bare;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -142,6 +143,7 @@ fn charges(number: i64) -> Vec<Charge> {
             to: (round + 1) * CELL,
             rate: Rate::ONE,
             formula: "max/1".to_owned(),
+            cards: Arc::default(),
             legs: vec![
                 leg(format!("budget-{}", pod % BUDGETS)),
                 leg("everybody".to_owned()),

@@ -11,6 +11,8 @@
 mod end;
 mod pod;
 
+use std::sync::Arc;
+
 use gpushare_core::record::RecordError;
 use gpushare_core::{CardId, PodUid};
 use thiserror::Error;
@@ -21,6 +23,7 @@ use crate::Seconds;
 use crate::journal::Leg;
 use crate::money::{Amount, MoneyError, Rate};
 use crate::period::{PeriodError, Schedule};
+use crate::price::Holding;
 
 /// A pod and what is booked for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +38,15 @@ pub struct Booking {
     pub rate: Rate,
     /// How the rate was computed, for the record.
     pub formula: String,
+    /// What the rate is for. Nothing where it is not known any more.
+    pub cards: Arc<[HeldCard]>,
+}
+
+/// A card that is held, so that whoever pays can see what for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldCard {
+    pub id: CardId,
+    pub holding: Holding,
 }
 
 /// A budget in the chain that a booking is charged to, from the one that pays up to the root.
@@ -54,6 +66,8 @@ pub struct Charge {
     pub to: Seconds,
     pub rate: Rate,
     pub formula: String,
+    /// Of the pod, and so the same in all its charges.
+    pub cards: Arc<[HeldCard]>,
     /// Who pays, then who counts it too. Nobody for namespaces without a budget.
     pub legs: Vec<Leg>,
 }
@@ -119,6 +133,7 @@ pub fn plan(
             to,
             rate: booking.rate,
             formula: booking.formula.clone(),
+            cards: booking.cards.clone(),
             legs,
         });
         from = to;

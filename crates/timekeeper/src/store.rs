@@ -6,6 +6,7 @@
 
 mod accounts;
 mod audit;
+mod cards;
 mod charges;
 pub mod database;
 mod error;
@@ -29,7 +30,7 @@ use gpushare_core::PodUid;
 pub use self::error::{StoreError, with_causes};
 use crate::Seconds;
 use crate::journal::Leg;
-use crate::meter::Charge;
+use crate::meter::{Charge, HeldCard};
 use crate::money::{Amount, Rate};
 use crate::period::Span;
 
@@ -224,6 +225,8 @@ pub struct Line {
     pub formula: String,
     pub seconds: Seconds,
     pub amount: Amount,
+    /// What the pod held. Nothing where it is not known.
+    pub cards: Vec<HeldCard>,
 }
 
 /// One movement between two accounts, with the entry that it is a part of.

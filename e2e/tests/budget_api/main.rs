@@ -216,7 +216,7 @@ fn grants_and_statements_go_through_the_plugin() {
         "{csv}"
     );
     assert!(
-        rows[2].starts_with("total,") && rows[2].ends_with(",600,,,300"),
+        rows[2].starts_with("total,") && rows[2].ends_with(",600,,,300,"),
         "{csv}"
     );
     let as_tenant = ["--as-service-account", &format!("{OWN}/tenant")];

@@ -64,6 +64,15 @@ struct Line {
     seconds: i64,
     rate: String,
     amount: String,
+    /// Not known of pods that ran before the timekeeper kept it.
+    #[serde(default)]
+    cards: Vec<Card>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Card {
+    id: String,
+    model: String,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<String> {
@@ -106,7 +115,7 @@ impl Arguments {
 
 fn table(statement: &Statement) -> String {
     let time = |time: &Option<String>| time.clone().unwrap_or_default();
-    let mut rows = "NAMESPACE\tPOD\tFROM\tTO\tSECONDS\tRATE\tGPU-SECONDS\n".to_owned();
+    let mut rows = "NAMESPACE\tPOD\tFROM\tTO\tSECONDS\tRATE\tGPU-SECONDS\tCARDS\n".to_owned();
     for line in &statement.lines {
         let (from, to) = (time(&line.from), time(&line.to));
         let Line {
@@ -115,11 +124,16 @@ fn table(statement: &Statement) -> String {
             seconds,
             rate,
             amount,
+            cards,
             ..
         } = line;
+        let cards = cards
+            .iter()
+            .map(|Card { id, model }| format!("{id} ({model})"));
+        let cards = cards.collect::<Vec<_>>().join(", ");
         let _ = writeln!(
             rows,
-            "{namespace}\t{pod}\t{from}\t{to}\t{seconds}\t{rate}\t{amount}"
+            "{namespace}\t{pod}\t{from}\t{to}\t{seconds}\t{rate}\t{amount}\t{cards}"
         );
     }
     let (from, to) = (time(&statement.from), time(&statement.to));

@@ -235,7 +235,8 @@ fn stdout(command: &mut Command) -> String {
 
 pub(crate) const STATEMENT: &str = r#"{"namespace":"train","from":"2026-11-01T00:00:00Z","to":"2026-12-01T00:00:00Z","lines":[
     {"namespace":"train","pod":"big-0","podUid":"u1","from":"2026-11-01T00:00:00Z","to":"2026-11-01T02:00:00Z",
-     "seconds":7200,"rate":"0.625","formula":"max/1","amount":"4500"},
+     "seconds":7200,"rate":"0.625","formula":"max/1","amount":"4500",
+     "cards":[{"id":"GPU-1","model":"Tesla T4","memoryMiB":4096,"ofMemoryMiB":16384,"corePercent":0}]},
     {"namespace":"train","pod":"s","podUid":"u2","from":"2026-11-02T00:00:00Z","to":"2026-11-02T00:00:01Z",
      "seconds":1,"rate":"0.5","formula":"max/1","amount":"0.5"}],
     "totalSeconds":7201,"total":"4500.5"}"#;

@@ -1,5 +1,7 @@
 //! What is due for one pod now. Pure: what is due follows from the pod, the terms and how far it is charged.
 
+use std::sync::Arc;
+
 use gpushare_core::card::Card;
 use gpushare_core::{Classes, PodUid};
 use gpushare_timekeeper::Seconds;
@@ -188,6 +190,7 @@ fn unpriced(seen: &SeenPod) -> Booking {
         end: meter::end(&times),
         rate: Rate::ZERO,
         formula: UNKNOWN_CARDS.to_owned(),
+        cards: Arc::default(),
     }
 }
 

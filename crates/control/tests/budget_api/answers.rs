@@ -154,15 +154,16 @@ async fn a_statement_is_exact_and_its_total_is_the_sum_of_its_lines() {
         .get("tenant", "/v1/namespaces/a/statement?month=2026-11")
         .await
         .good();
+    let cards = json!([{"id": "GPU-1", "model": "Tesla T4", "memoryMiB": 8_192, "ofMemoryMiB": 16_384, "corePercent": 50}]);
     assert_eq!(
         told,
         json!({
             "namespace": "a", "from": "2026-11-01T00:00:00Z", "to": "2026-12-01T00:00:00Z",
             "lines": [
                 {"namespace": "a", "pod": "train", "podUid": "uid-train", "from": "2026-11-01T00:00:00Z",
-                 "to": "2026-11-01T02:00:00Z", "seconds": 7200, "rate": "0.5", "formula": "weighted(1,3)/1", "amount": "3600"},
+                 "to": "2026-11-01T02:00:00Z", "seconds": 7200, "rate": "0.5", "formula": "weighted(1,3)/1", "amount": "3600", "cards": cards},
                 {"namespace": "a", "pod": "eval", "podUid": "uid-eval", "from": "2026-11-01T10:00:00Z",
-                 "to": "2026-11-01T11:00:00Z", "seconds": 3600, "rate": "0.5", "formula": "weighted(1,3)/1", "amount": "1800"},
+                 "to": "2026-11-01T11:00:00Z", "seconds": 3600, "rate": "0.5", "formula": "weighted(1,3)/1", "amount": "1800", "cards": cards},
             ],
             "totalSeconds": 10800, "total": "5400",
         })
@@ -192,9 +193,10 @@ async fn a_month_begins_where_the_budget_says() {
 async fn a_statement_as_csv_has_a_row_for_each_line_and_the_total() {
     let world = World::start().await;
     world.charge("a", "train", NOVEMBER, 2).await;
-    let expected = "row,namespace,pod,pod_uid,from,to,seconds,rate,formula,gpu_seconds\r\n\
-        charge,a,train,uid-train,2026-11-01T00:00:00Z,2026-11-01T02:00:00Z,7200,0.5,\"weighted(1,3)/1\",3600\r\n\
-        total,a,,,2026-11-01T00:00:00Z,2026-12-01T00:00:00Z,7200,,,3600\r\n";
+    let expected = "row,namespace,pod,pod_uid,from,to,seconds,rate,formula,gpu_seconds,cards\r\n\
+        charge,a,train,uid-train,2026-11-01T00:00:00Z,2026-11-01T02:00:00Z,7200,0.5,\"weighted(1,3)/1\",3600,\
+        \"GPU-1 (Tesla T4, 8192 of 16384 MiB, 50 %)\"\r\n\
+        total,a,,,2026-11-01T00:00:00Z,2026-12-01T00:00:00Z,7200,,,3600,\r\n";
     let told = world
         .get("tenant", "/v1/namespaces/a/statement?format=csv")
         .await;

@@ -10,13 +10,14 @@ use gpushare_apiserver::Server;
 use gpushare_control::timekeeper::api::{
     Api, Books, Budget, Metrics, NotRecorded, Payer, Pod, Recording,
 };
-use gpushare_core::PodUid;
+use gpushare_core::{CardId, PodUid};
 use gpushare_kube::gpu_budget::GpuBudgetSpec;
 use gpushare_timekeeper::Seconds;
 use gpushare_timekeeper::journal::Leg;
-use gpushare_timekeeper::meter::Charge;
+use gpushare_timekeeper::meter::{Charge, HeldCard};
 use gpushare_timekeeper::money::{Amount, Rate};
 use gpushare_timekeeper::policy::Policy;
+use gpushare_timekeeper::price::{Holding, Part};
 use gpushare_timekeeper::store::sqlite::Sqlite;
 use gpushare_timekeeper::store::{Batch, Change, Epoch, Ledger, Settlement};
 use http_body_util::BodyExt;
@@ -283,6 +284,17 @@ pub(crate) fn charge(
         budget: (*budget).to_owned(),
         slot: NOVEMBER,
     };
+    let card = HeldCard {
+        id: CardId::new("GPU-1"),
+        holding: Holding {
+            model: "Tesla T4".into(),
+            memory: Part {
+                held: 8_192,
+                of: 16_384,
+            },
+            core: Part { held: 50, of: 100 },
+        },
+    };
     Change::Charge(Charge {
         pod: PodUid::new(format!("uid-{pod}")),
         namespace: namespace.to_owned(),
@@ -291,6 +303,7 @@ pub(crate) fn charge(
         to,
         rate: Rate::from_micros(500_000),
         formula: "weighted(1,3)/1".to_owned(),
+        cards: Arc::new([card]),
         legs: budgets.iter().map(leg).collect(),
     })
 }

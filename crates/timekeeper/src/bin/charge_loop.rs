@@ -7,6 +7,7 @@ use std::env;
 use std::error::Error;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use futures::future::try_join_all;
 use gpushare_core::PodUid;
@@ -51,6 +52,7 @@ async fn charge(ledger: &Ledger, epoch: Epoch, number: u32, seconds: i64) -> Out
             to: from + 1,
             rate: Rate::ONE,
             formula: "max/1".to_owned(),
+            cards: Arc::default(),
             legs: vec![Leg {
                 budget: "b".to_owned(),
                 slot: 0,

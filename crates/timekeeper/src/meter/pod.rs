@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use super::end::{Times, end};
-use super::{Booking, MeterError};
+use super::{Booking, HeldCard, MeterError};
 use crate::Seconds;
 use crate::price::{Formula, Holding, Prices, rate};
 
@@ -90,14 +90,17 @@ pub fn booking(
         pod: uid.clone(),
         source,
     })?;
-    let mut holdings = Vec::new();
+    let (mut holdings, mut held) = (Vec::new(), Vec::new());
     for (id, hold) in bound.placement.charges(&bound.ask) {
         let card = cards.iter().find(|card| card.id == id);
         let card = card.ok_or_else(|| MeterError::UnknownCard {
             pod: uid.clone(),
-            card: id,
+            card: id.clone(),
         })?;
-        holdings.extend(Holding::new(card, &hold));
+        if let Some(holding) = Holding::new(card, &hold) {
+            holdings.push(holding.clone());
+            held.push(HeldCard { id, holding });
+        }
     }
     let times = times(pod);
     Ok(Some(Booking {
@@ -108,6 +111,7 @@ pub fn booking(
         end: end(&times),
         rate: rate(&holdings, terms.prices, terms.formula)?,
         formula: terms.formula.to_string(),
+        cards: held.into(),
     }))
 }
 

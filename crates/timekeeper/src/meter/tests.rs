@@ -12,6 +12,7 @@ fn booking(begin: Seconds, end: Option<Seconds>) -> Booking {
         end,
         rate: Rate::from_micros(500_000),
         formula: "max/1".to_owned(),
+        cards: Arc::default(),
     }
 }
 

@@ -1,9 +1,12 @@
 //! Accounts, entries and transfers: the rows that every change is made of.
 
-use super::sql::{Transaction, Value, int, number};
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::sql::{Each, Kind, Row, Transaction, Value, int, number};
 use super::{Epoch, StoreError};
 use crate::Seconds;
 use crate::journal::{Account, Transfer};
+use crate::money::{Amount, MoneyError};
 
 /// What is written beside an entry's transfers.
 #[derive(Debug)]
@@ -17,59 +20,117 @@ pub(super) struct Heading<'a> {
     pub(super) reason: Option<&'a str>,
 }
 
+/// A [`Heading`] in each row.
+pub(super) const ENTRY: Each = Each {
+    given: &[
+        ("kind", Kind::Text),
+        ("identity", Kind::Text),
+        ("epoch", Kind::Int),
+        ("written", Kind::Int),
+        ("author", Kind::Text),
+        ("reason", Kind::Text),
+    ],
+    sql: "INSERT INTO entries (kind, identity, epoch, written_s, author, reason) \
+        SELECT kind, identity, epoch, written, author, reason FROM given RETURNING identity, id",
+};
+const TRANSFER: Each = Each {
+    given: &[
+        ("entry", Kind::Int),
+        ("source", Kind::Int),
+        ("target", Kind::Int),
+        ("amount", Kind::Int),
+    ],
+    sql: "INSERT INTO transfers (entry, from_account, to_account, amount) \
+        SELECT entry, source, target, amount FROM given",
+};
+const SUM: Each = Each {
+    given: &[
+        ("account", Kind::Int),
+        ("received", Kind::Int),
+        ("paid", Kind::Int),
+    ],
+    sql: "UPDATE accounts SET paid_in = paid_in + given.received, paid_out = paid_out + given.paid \
+        FROM given WHERE accounts.id = given.account",
+};
+const FIND: Each = Each {
+    given: &[
+        ("place", Kind::Int),
+        ("kind", Kind::Text),
+        ("name", Kind::Text),
+        ("slot", Kind::Int),
+    ],
+    sql: "SELECT given.place, a.id FROM given \
+        JOIN accounts a ON a.kind = given.kind AND a.name = given.name AND a.slot_s = given.slot",
+};
+const MAKE: Each = Each {
+    given: FIND.given,
+    sql: "INSERT INTO accounts (kind, name, slot_s) SELECT kind, name, slot FROM given",
+};
+
+impl Heading<'_> {
+    pub(super) fn row(&self) -> Row {
+        vec![
+            self.kind.into(),
+            self.identity.as_deref().into(),
+            self.epoch.0.into(),
+            self.now.into(),
+            self.author.into(),
+            self.reason.into(),
+        ]
+    }
+}
+
+/// What accounts get and give in several transfers. They are changed once for all of them.
+#[derive(Debug, Default)]
+pub(super) struct Sums(BTreeMap<i64, (Amount, Amount)>);
+
+impl Sums {
+    pub(super) fn add(&mut self, (from, to): (i64, i64), amount: Amount) -> Result<(), MoneyError> {
+        let (_, paid) = self.0.entry(from).or_default();
+        *paid = paid.plus(amount)?;
+        let (received, _) = self.0.entry(to).or_default();
+        *received = received.plus(amount)?;
+        Ok(())
+    }
+}
+
 /// Writes an entry and answers its number.
 pub(super) async fn enter<T: Transaction>(
     tx: &mut T,
     heading: &Heading<'_>,
     transfers: &[Transfer],
 ) -> Result<i64, StoreError> {
-    let sql = "INSERT INTO entries (kind, identity, epoch, written_s, author, reason) \
-        VALUES ($1, $2, $3, $4, $5, $6) RETURNING id";
-    let parameters: [Value; 6] = [
-        heading.kind.into(),
-        heading.identity.as_deref().into(),
-        heading.epoch.0.into(),
-        heading.now.into(),
-        heading.author.into(),
-        heading.reason.into(),
-    ];
-    let entry = number(tx, sql, &parameters).await?;
-    for transfer in transfers {
-        let from = account(tx, &transfer.from).await?;
-        let to = account(tx, &transfer.to).await?;
-        post(tx, entry, (from, to), transfer.amount.micros()).await?;
+    let written = tx.each(&ENTRY, &[heading.row()]).await?;
+    let strange = || StoreError::Strange("no number of a new entry".to_owned());
+    let entry = int(written.first().ok_or_else(strange)?, 1)?;
+    let (mut rows, mut sums) = (Vec::new(), Sums::default());
+    for Transfer { from, to, amount } in transfers {
+        let accounts = (account(tx, from).await?, account(tx, to).await?);
+        rows.push(
+            [entry, accounts.0, accounts.1, amount.micros()]
+                .map(Value::from)
+                .to_vec(),
+        );
+        sums.add(accounts, *amount)?;
     }
+    transfer(tx, &rows, &sums).await?;
     Ok(entry)
 }
 
-/// One transfer, and the balances of its two accounts with it.
-pub(super) async fn post<T: Transaction>(
+/// Writes transfers (entry, from, to, amount), and the sums of their accounts with them.
+pub(super) async fn transfer<T: Transaction>(
     tx: &mut T,
-    entry: i64,
-    (from, to): (i64, i64),
-    amount: i64,
+    transfers: &[Row],
+    sums: &Sums,
 ) -> Result<(), StoreError> {
-    let sql =
-        "INSERT INTO transfers (entry, from_account, to_account, amount) VALUES ($1, $2, $3, $4)";
-    tx.execute(sql, &[entry.into(), from.into(), to.into(), amount.into()])
-        .await?;
-    let sql = "UPDATE accounts SET paid_out = paid_out + (CASE WHEN id = $1 THEN CAST($3 AS BIGINT) ELSE 0 END), \
-        paid_in = paid_in + (CASE WHEN id = $2 THEN CAST($3 AS BIGINT) ELSE 0 END) WHERE id IN ($1, $2)";
-    tx.execute(sql, &[from.into(), to.into(), amount.into()])
-        .await?;
+    tx.each(&TRANSFER, transfers).await?;
+    let sums = sums.0.iter().map(|(account, (received, paid))| {
+        [*account, received.micros(), paid.micros()]
+            .map(Value::from)
+            .to_vec()
+    });
+    tx.each(&SUM, &sums.collect::<Vec<_>>()).await?;
     Ok(())
-}
-
-/// The transfers of an entry, each with its accounts' numbers.
-pub(super) async fn transfers<T: Transaction>(
-    tx: &mut T,
-    entry: i64,
-) -> Result<Vec<((i64, i64), i64)>, StoreError> {
-    let sql = "SELECT from_account, to_account, amount FROM transfers WHERE entry = $1 ORDER BY id";
-    let rows = tx.query(sql, &[entry.into()]).await?;
-    rows.iter()
-        .map(|row| Ok(((int(row, 0)?, int(row, 1)?), int(row, 2)?)))
-        .collect()
 }
 
 /// Whether there is an entry of this identity.
@@ -91,4 +152,44 @@ pub(super) async fn account<T: Transaction>(
     }
     let sql = "INSERT INTO accounts (kind, name, slot_s) VALUES ($1, $2, $3) RETURNING id";
     number(tx, sql, &key).await
+}
+
+/// The numbers of many accounts, as [`account`].
+pub(super) async fn numbers<'a, T: Transaction>(
+    tx: &mut T,
+    accounts: BTreeSet<&'a Account>,
+) -> Result<BTreeMap<&'a Account, i64>, StoreError> {
+    let accounts: Vec<&Account> = accounts.into_iter().collect();
+    let mut missing: Vec<Row> = (0..)
+        .zip(&accounts)
+        .map(|(place, account)| key(place, account))
+        .collect();
+    let mut numbers = BTreeMap::new();
+    // What is not found is made, and then found.
+    for made in [false, true] {
+        if made {
+            tx.each(&MAKE, &missing).await?;
+        }
+        for row in tx.each(&FIND, &missing).await? {
+            let place = usize::try_from(int(&row, 0)?).ok();
+            if let Some(account) = place.and_then(|place| accounts.get(place)) {
+                numbers.insert(*account, int(&row, 1)?);
+            }
+        }
+        let unknown = (0..)
+            .zip(&accounts)
+            .filter(|(_, account)| !numbers.contains_key(*account));
+        missing = unknown
+            .map(|(place, account)| key(place, account))
+            .collect();
+        if missing.is_empty() {
+            break;
+        }
+    }
+    Ok(numbers)
+}
+
+fn key(place: i64, account: &Account) -> Row {
+    let (kind, name, slot) = account.key();
+    vec![place.into(), kind.into(), name.into(), slot.into()]
 }

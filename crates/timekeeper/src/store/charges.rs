@@ -2,259 +2,229 @@
 //!
 //! The charges of a pod that were not reversed join without gaps from its begin to how far it is charged. A charge is
 //! accepted only where it joins, so a second one of the same time finds that time charged already.
+//!
+//! A batch is decided on its [`Sheet`], in memory and one change after the other, from what the ledger knew of its pods
+//! when the transaction began; what was accepted is then written in few statements ([`writing`]).
 
-use super::accounts::{self, Heading};
-use super::sql::{Transaction, Value, int, number, optional_int, text};
-use super::{Batch, Outcome, Settlement, StoreError};
+mod taking_back;
+mod writing;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::accounts::Heading;
+use super::sql::{Each, Kind, Transaction, int, optional_int, text};
+use super::{Batch, Change, Outcome, Settlement, StoreError};
 use crate::Seconds;
-use crate::journal;
-use crate::meter::Charge;
+use crate::journal::{self, Transfer};
+use crate::meter::{Charge, HeldCard};
+
+/// What a batch knows of its pods, and what it has accepted and not written yet.
+#[derive(Debug)]
+pub(super) struct Sheet<'a> {
+    batch: &'a Batch,
+    /// By the pods' uids.
+    runs: BTreeMap<&'a str, Run<'a>>,
+    accepted: Vec<Accepted<'a>>,
+}
 
 /// How far a pod is charged.
 #[derive(Debug)]
-struct Progress {
-    id: i64,
+struct Run<'a> {
+    state: State<'a>,
     through: Seconds,
     /// Grows with each correction, so that time that was reversed can be charged again.
     revision: i64,
     end: Option<Seconds>,
 }
 
-pub(super) async fn charge<T: Transaction>(
-    tx: &mut T,
-    batch: &Batch,
-    charge: &Charge,
-) -> Result<Outcome, StoreError> {
-    if charge.to <= charge.from {
-        let refused = format!("pod {} would be charged for no time at all", charge.pod);
-        return Err(StoreError::Refused(refused));
-    }
-    let progress = match progress(tx, charge.pod.as_str()).await? {
-        Some(progress) => progress,
-        None => {
-            begin(
-                tx,
-                charge.pod.as_str(),
-                &charge.namespace,
-                &charge.name,
-                charge.from,
-            )
-            .await?
-        }
-    };
-    if charge.to <= progress.through {
-        return Ok(Outcome::AlreadyThere);
-    }
-    if let Some(end) = progress.end {
-        return Err(StoreError::Settled {
-            pod: charge.pod.clone(),
-            end,
-        });
-    }
-    if charge.from != progress.through {
-        return Err(StoreError::Apart {
-            pod: charge.pod.clone(),
-            through: progress.through,
-            from: charge.from,
-        });
-    }
-    let transfers = journal::charge(&charge.namespace, &charge.legs, charge.amount()?);
-    let piece = Piece {
-        from: charge.from,
-        to: charge.to,
-        rate: charge.rate.micros(),
-        formula: &charge.formula,
-    };
-    let heading = charge_heading(batch, &progress, charge.from);
-    let entry = accounts::enter(tx, &heading, &transfers).await?;
-    note_charge(tx, entry, &progress, &piece).await?;
-    advance(tx, &progress, charge.to, None).await?;
-    Ok(Outcome::Applied)
+#[derive(Debug)]
+enum State<'a> {
+    /// In the ledger with this number, as it stands here.
+    Written(i64),
+    /// In the ledger with this number, and not as it stands here.
+    Changed(i64),
+    New {
+        /// Statements list pods in the order in which they were charged first.
+        place: usize,
+        namespace: &'a str,
+        name: &'a str,
+        begin: Seconds,
+        cards: &'a [HeldCard],
+    },
 }
 
-pub(super) async fn settle<T: Transaction>(
-    tx: &mut T,
-    batch: &Batch,
-    settlement: &Settlement,
-) -> Result<Outcome, StoreError> {
-    let Settlement {
-        pod,
-        namespace,
-        name,
-        end,
-    } = settlement;
-    let mut progress = match progress(tx, pod.as_str()).await? {
-        Some(progress) => progress,
-        None => begin(tx, pod.as_str(), namespace, name, *end).await?,
-    };
-    match progress.end {
-        Some(known) if known == *end => return Ok(Outcome::AlreadyThere),
-        Some(known) if known < *end => {
+/// A charge that joins.
+#[derive(Debug)]
+struct Accepted<'a> {
+    charge: &'a Charge,
+    revision: i64,
+    transfers: Vec<Transfer>,
+}
+
+const RUNS: Each = Each {
+    given: &[("uid", Kind::Text)],
+    sql: "SELECT r.pod_uid, r.id, r.through_s, r.revision, r.end_s FROM given JOIN runs r ON r.pod_uid = given.uid",
+};
+
+impl<'a> Sheet<'a> {
+    /// With everything that the ledger knows of the batch's pods.
+    pub(super) async fn read<T: Transaction>(
+        tx: &mut T,
+        batch: &'a Batch,
+    ) -> Result<Self, StoreError> {
+        let pods = batch.changes.iter().filter_map(|change| match change {
+            Change::Charge(charge) => Some(charge.pod.as_str()),
+            Change::Settle(settlement) => Some(settlement.pod.as_str()),
+            _ => None,
+        });
+        let pods: BTreeSet<&'a str> = pods.collect();
+        let given: Vec<_> = pods.iter().map(|pod| vec![(*pod).into()]).collect();
+        let mut runs = BTreeMap::new();
+        for row in tx.each(&RUNS, &given).await? {
+            let run = Run {
+                state: State::Written(int(&row, 1)?),
+                through: int(&row, 2)?,
+                revision: int(&row, 3)?,
+                end: optional_int(&row, 4)?,
+            };
+            if let Some(pod) = pods.get(text(&row, 0)?.as_str()) {
+                runs.insert(*pod, run);
+            }
+        }
+        Ok(Self {
+            batch,
+            runs,
+            accepted: Vec::new(),
+        })
+    }
+
+    /// Accepts a charge, or says why not.
+    pub(super) fn charge(&mut self, charge: &'a Charge) -> Result<Outcome, StoreError> {
+        if charge.to <= charge.from {
+            let refused = format!("pod {} would be charged for no time at all", charge.pod);
+            return Err(StoreError::Refused(refused));
+        }
+        let place = self.runs.len();
+        let run = self.runs.entry(charge.pod.as_str()).or_insert_with(|| Run {
+            through: charge.from,
+            revision: 0,
+            end: None,
+            state: State::New {
+                place,
+                namespace: &charge.namespace,
+                name: &charge.name,
+                begin: charge.from,
+                cards: &charge.cards,
+            },
+        });
+        if charge.to <= run.through {
+            return Ok(Outcome::AlreadyThere);
+        }
+        if let Some(end) = run.end {
             return Err(StoreError::Settled {
-                pod: pod.clone(),
-                end: known,
+                pod: charge.pod.clone(),
+                end,
             });
         }
-        _ => {}
-    }
-    if progress.through < *end {
-        return Err(StoreError::Apart {
-            pod: pod.clone(),
-            through: progress.through,
-            from: *end,
+        if charge.from != run.through {
+            return Err(StoreError::Apart {
+                pod: charge.pod.clone(),
+                through: run.through,
+                from: charge.from,
+            });
+        }
+        self.accepted.push(Accepted {
+            charge,
+            revision: run.revision,
+            transfers: journal::charge(&charge.namespace, &charge.legs, charge.amount()?),
         });
+        run.advance(charge.to, None);
+        Ok(Outcome::Applied)
     }
-    if progress.through > *end {
-        take_back(tx, batch, &mut progress, *end).await?;
-    }
-    advance(tx, &progress, *end, Some(*end)).await?;
-    Ok(Outcome::Applied)
-}
 
-/// Reverses what was charged after `end`. A charge that begins before is reversed too, and charged again up to there.
-async fn take_back<T: Transaction>(
-    tx: &mut T,
-    batch: &Batch,
-    progress: &mut Progress,
-    end: Seconds,
-) -> Result<(), StoreError> {
-    progress.revision += 1;
-    let sql = "SELECT c.entry, c.from_s, c.rate, c.formula FROM charges c \
-        WHERE c.run = $1 AND c.to_s > $2 \
-        AND NOT EXISTS (SELECT 1 FROM reversals r WHERE r.charge = c.entry) ORDER BY c.from_s";
-    for row in tx.query(sql, &[progress.id.into(), end.into()]).await? {
-        let (charge, from, rate) = (int(&row, 0)?, int(&row, 1)?, int(&row, 2)?);
-        let posted = accounts::transfers(tx, charge).await?;
-        let heading = Heading {
-            identity: Some(format!("reversal/{charge}")),
-            ..heading(batch, "reversal")
-        };
-        let reversal = accounts::enter(tx, &heading, &[]).await?;
-        for ((from_account, to_account), amount) in &posted {
-            accounts::post(tx, reversal, (*to_account, *from_account), *amount).await?;
-        }
-        let sql = "INSERT INTO reversals (entry, charge) VALUES ($1, $2)";
-        tx.execute(sql, &[reversal.into(), charge.into()]).await?;
-        if from < end {
-            let heading = charge_heading(batch, progress, from);
-            let entry = accounts::enter(tx, &heading, &[]).await?;
-            let amount = crate::money::Rate::from_micros(rate).during(end - from)?;
-            for (accounts, _) in &posted {
-                accounts::post(tx, entry, *accounts, amount.micros()).await?;
+    /// Notes a pod's end. What was charged past it is reversed at once, and everything before it written.
+    pub(super) async fn settle<T: Transaction>(
+        &mut self,
+        tx: &mut T,
+        settlement: &'a Settlement,
+    ) -> Result<Outcome, StoreError> {
+        let Settlement {
+            pod,
+            namespace,
+            name,
+            end,
+        } = settlement;
+        let place = self.runs.len();
+        let run = self.runs.entry(pod.as_str()).or_insert_with(|| Run {
+            through: *end,
+            revision: 0,
+            end: None,
+            state: State::New {
+                place,
+                namespace,
+                name,
+                begin: *end,
+                cards: &[],
+            },
+        });
+        match run.end {
+            Some(known) if known == *end => return Ok(Outcome::AlreadyThere),
+            Some(known) if known < *end => {
+                return Err(StoreError::Settled {
+                    pod: pod.clone(),
+                    end: known,
+                });
             }
-            let formula = text(&row, 3)?;
-            let piece = Piece {
-                from,
-                to: end,
-                rate,
-                formula: &formula,
-            };
-            note_charge(tx, entry, progress, &piece).await?;
+            _ => {}
+        }
+        if run.through < *end {
+            return Err(StoreError::Apart {
+                pod: pod.clone(),
+                through: run.through,
+                from: *end,
+            });
+        }
+        if run.through > *end {
+            self.write(tx).await?;
+            self.take_back(tx, pod.as_str(), *end).await?;
+        }
+        if let Some(run) = self.runs.get_mut(pod.as_str()) {
+            run.advance(*end, Some(*end));
+        }
+        Ok(Outcome::Applied)
+    }
+
+    fn heading(&self, kind: &'static str, identity: String) -> Heading<'a> {
+        Heading {
+            kind,
+            identity: Some(identity),
+            epoch: self.batch.epoch,
+            now: self.batch.now,
+            author: None,
+            reason: None,
         }
     }
-    Ok(())
 }
 
-#[derive(Debug)]
-struct Piece<'a> {
-    from: Seconds,
-    to: Seconds,
-    rate: i64,
-    formula: &'a str,
-}
+impl Run<'_> {
+    fn advance(&mut self, through: Seconds, end: Option<Seconds>) {
+        (self.through, self.end) = (through, end);
+        if let State::Written(id) = self.state {
+            self.state = State::Changed(id);
+        }
+    }
 
-async fn note_charge<T: Transaction>(
-    tx: &mut T,
-    entry: i64,
-    progress: &Progress,
-    piece: &Piece<'_>,
-) -> Result<(), StoreError> {
-    let sql = "INSERT INTO charges (entry, run, revision, from_s, to_s, rate, formula) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7)";
-    let parameters: [Value; 7] = [
-        entry.into(),
-        progress.id.into(),
-        progress.revision.into(),
-        piece.from.into(),
-        piece.to.into(),
-        piece.rate.into(),
-        piece.formula.into(),
-    ];
-    tx.execute(sql, &parameters).await?;
-    Ok(())
-}
-
-fn charge_heading<'a>(batch: &Batch, progress: &Progress, from: Seconds) -> Heading<'a> {
-    let identity = format!("charge/{}/{}/{from}", progress.id, progress.revision);
-    Heading {
-        identity: Some(identity),
-        ..heading(batch, "charge")
+    /// Its number in the ledger, if it has one already.
+    fn id(&self) -> Option<i64> {
+        match self.state {
+            State::Written(id) | State::Changed(id) => Some(id),
+            State::New { .. } => None,
+        }
     }
 }
 
-fn heading<'a>(batch: &Batch, kind: &'static str) -> Heading<'a> {
-    Heading {
-        kind,
-        identity: None,
-        epoch: batch.epoch,
-        now: batch.now,
-        author: None,
-        reason: None,
-    }
-}
-
-async fn progress<T: Transaction>(tx: &mut T, pod: &str) -> Result<Option<Progress>, StoreError> {
-    let sql = "SELECT id, through_s, revision, end_s FROM runs WHERE pod_uid = $1";
-    let rows = tx.query(sql, &[pod.into()]).await?;
-    let Some(row) = rows.first() else {
-        return Ok(None);
-    };
-    Ok(Some(Progress {
-        id: int(row, 0)?,
-        through: int(row, 1)?,
-        revision: int(row, 2)?,
-        end: optional_int(row, 3)?,
-    }))
-}
-
-async fn begin<T: Transaction>(
-    tx: &mut T,
-    pod: &str,
-    namespace: &str,
-    name: &str,
-    at: Seconds,
-) -> Result<Progress, StoreError> {
-    let sql = "INSERT INTO runs (pod_uid, namespace, pod, begin_s, through_s, revision) \
-        VALUES ($1, $2, $3, $4, $5, 0) RETURNING id";
-    let parameters: [Value; 5] = [
-        pod.into(),
-        namespace.into(),
-        name.into(),
-        at.into(),
-        at.into(),
-    ];
-    let id = number(tx, sql, &parameters).await?;
-    Ok(Progress {
-        id,
-        through: at,
-        revision: 0,
-        end: None,
-    })
-}
-
-async fn advance<T: Transaction>(
-    tx: &mut T,
-    progress: &Progress,
-    through: Seconds,
-    end: Option<Seconds>,
-) -> Result<(), StoreError> {
-    let sql = "UPDATE runs SET through_s = $1, revision = $2, end_s = $3 WHERE id = $4";
-    let parameters: [Value; 4] = [
-        through.into(),
-        progress.revision.into(),
-        end.into(),
-        progress.id.into(),
-    ];
-    tx.execute(sql, &parameters).await?;
-    Ok(())
+/// What makes a second charge of the same time impossible. The time is first: what is written together then stands
+/// together in the index too.
+fn identity(run: i64, revision: i64, from: Seconds) -> String {
+    format!("charge/{from}/{run}/{revision}")
 }

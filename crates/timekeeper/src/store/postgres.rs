@@ -18,12 +18,13 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use tracing::{debug, warn};
 
 use super::schema::{self, Files};
-use super::sql::{Row, Transaction, Value};
+use super::sql::{Each, Kind, Row, Transaction, Value};
 use super::{Answer, Found, Read, Store, StoreError, Write, Written, run};
 
 const FILES: Files = &[
     include_str!("postgres/001.sql"),
     include_str!("postgres/002.sql"),
+    include_str!("postgres/003.sql"),
 ];
 /// Held while the schema is brought up to date, so that two replicas do not do it at once.
 const MIGRATION_LOCK: i64 = 0x6770_7573_6861_7265;
@@ -266,6 +267,61 @@ impl Transaction for Session<'_> {
             .await;
         changed.map_err(|source| failed(self.doing, source))
     }
+
+    /// All rows in one conversation with the server, each column as an array.
+    async fn each(
+        &mut self,
+        statement: &'static Each,
+        rows: &[Row],
+    ) -> Result<Vec<Row>, StoreError> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let arrays = (1..).zip(statement.given).map(|(number, (_, kind))| {
+            let kind = match kind {
+                Kind::Int => "BIGINT[]",
+                Kind::Text => "TEXT[]",
+            };
+            format!("CAST(${number} AS {kind})")
+        });
+        let arrays: Vec<String> = arrays.collect();
+        let sql = statement.text(&format!("SELECT * FROM unnest({})", arrays.join(", ")));
+        let columns = 0..statement.given.len();
+        let columns: Vec<Column<'_>> = columns.map(|number| Column { rows, number }).collect();
+        let columns: Vec<&(dyn ToSql + Sync)> = columns.iter().map(|column| column as _).collect();
+        let prepared = self.prepared(&sql).await?;
+        let answer = self.transaction.query(&prepared, &columns).await;
+        let answer = answer.map_err(|source| failed(self.doing, source))?;
+        answer.iter().map(row).collect()
+    }
+}
+
+/// One column of many rows.
+#[derive(Debug)]
+struct Column<'a> {
+    rows: &'a [Row],
+    number: usize,
+}
+
+impl ToSql for Column<'_> {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        let values: Vec<&Value> = self
+            .rows
+            .iter()
+            .map(|row| row.get(self.number).unwrap_or(&Value::Null))
+            .collect();
+        values.to_sql(kind, out)
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        matches!(*kind, Type::INT8_ARRAY | Type::TEXT_ARRAY)
+    }
+
+    to_sql_checked!();
 }
 
 fn borrowed(parameters: &[Value]) -> Vec<&(dyn ToSql + Sync)> {

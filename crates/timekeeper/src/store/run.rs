@@ -1,10 +1,11 @@
 //! Every write and read, in a transaction of either database. The writer's term is checked in the same transaction as
 //! its changes, so a writer that was replaced cannot change anything, however late it is.
 
+use super::charges::Sheet;
 use super::sql::{Transaction, number};
 use super::{
-    Batch, Change, Epoch, Found, Outcome, Read, StoreError, Write, Written, audit, charges,
-    inventories, reads, retain, statements, supply,
+    Batch, Change, Epoch, Found, Outcome, Read, StoreError, Write, Written, audit, inventories,
+    reads, retain, statements, supply,
 };
 
 pub(super) async fn write<T: Transaction>(
@@ -19,11 +20,7 @@ pub(super) async fn write<T: Transaction>(
         }
         Write::Record(batch) => {
             fence(tx, batch.epoch).await?;
-            let mut outcomes = Vec::with_capacity(batch.changes.len());
-            for change in &batch.changes {
-                outcomes.push(apply(tx, batch, change).await?);
-            }
-            Ok(Written::Recorded(outcomes))
+            record(tx, batch).await.map(Written::Recorded)
         }
         Write::Retain { epoch, before, now } => {
             fence(tx, *epoch).await?;
@@ -46,24 +43,34 @@ async fn fence<T: Transaction>(tx: &mut T, ours: Epoch) -> Result<(), StoreError
     })
 }
 
-async fn apply<T: Transaction>(
-    tx: &mut T,
-    batch: &Batch,
-    change: &Change,
-) -> Result<Outcome, StoreError> {
-    match change {
-        Change::Charge(piece) => charges::charge(tx, batch, piece).await,
-        Change::Settle(settlement) => charges::settle(tx, batch, settlement).await,
-        Change::Issue { leg, amount } => supply::issue(tx, batch, leg, *amount).await,
-        Change::Rollover {
-            budget,
-            old,
-            new,
-            cap,
-        } => supply::rollover(tx, batch, budget, (*old, *new), *cap).await,
-        Change::Grant(grant) => supply::grant(tx, batch, grant).await,
-        Change::Remember { node, cards } => inventories::remember(tx, node, cards.as_deref()).await,
+/// One change after the other, as if each was written before the next. Charges are kept together until something else
+/// could see them.
+async fn record<T: Transaction>(tx: &mut T, batch: &Batch) -> Result<Vec<Outcome>, StoreError> {
+    let mut sheet = Sheet::read(tx, batch).await?;
+    let mut outcomes = Vec::with_capacity(batch.changes.len());
+    for change in &batch.changes {
+        if !matches!(change, Change::Charge(_) | Change::Settle(_)) {
+            sheet.write(tx).await?;
+        }
+        let outcome = match change {
+            Change::Charge(charge) => sheet.charge(charge),
+            Change::Settle(settlement) => sheet.settle(tx, settlement).await,
+            Change::Issue { leg, amount } => supply::issue(tx, batch, leg, *amount).await,
+            Change::Rollover {
+                budget,
+                old,
+                new,
+                cap,
+            } => supply::rollover(tx, batch, budget, (*old, *new), *cap).await,
+            Change::Grant(grant) => supply::grant(tx, batch, grant).await,
+            Change::Remember { node, cards } => {
+                inventories::remember(tx, node, cards.as_deref()).await
+            }
+        };
+        outcomes.push(outcome?);
     }
+    sheet.write(tx).await?;
+    Ok(outcomes)
 }
 
 pub(super) async fn read<T: Transaction>(tx: &mut T, read: &Read) -> Result<Found, StoreError> {

@@ -30,6 +30,33 @@ impl<T: Into<Value>> From<Option<T>> for Value {
 
 pub(super) type Row = Vec<Value>;
 
+/// A statement for many rows at once. It reads them from the table `given`, and must mean the same whether it gets them
+/// all together or one after the other.
+#[derive(Debug)]
+pub(super) struct Each {
+    /// The columns of `given`.
+    pub(super) given: &'static [(&'static str, Kind)],
+    pub(super) sql: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Int,
+    Text,
+}
+
+impl Each {
+    /// The whole text, where a query is what makes the rows.
+    pub(super) fn text(&self, rows: &str) -> String {
+        let columns: Vec<&str> = self.given.iter().map(|(name, _)| *name).collect();
+        format!(
+            "WITH given ({}) AS ({rows}) {}",
+            columns.join(", "),
+            self.sql
+        )
+    }
+}
+
 /// A transaction.
 pub(super) trait Transaction: Send {
     /// Runs a statement and answers its rows.
@@ -45,6 +72,13 @@ pub(super) trait Transaction: Send {
         sql: &str,
         parameters: &[Value],
     ) -> impl Future<Output = Result<u64, StoreError>> + Send;
+
+    /// Runs a statement for all these rows, if there are any, and answers its rows in whatever order.
+    fn each(
+        &mut self,
+        statement: &'static Each,
+        rows: &[Row],
+    ) -> impl Future<Output = Result<Vec<Row>, StoreError>> + Send;
 }
 
 pub(super) fn int(row: &Row, column: usize) -> Result<i64, StoreError> {

@@ -10,17 +10,18 @@ use std::thread;
 
 use futures::executor::block_on;
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OpenFlags, ToSql};
+use rusqlite::{CachedStatement, Connection, OpenFlags, ToSql};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tracing::error;
 
 use super::schema::{self, Files};
-use super::sql::{Row, Transaction, Value};
+use super::sql::{Each, Row, Transaction, Value};
 use super::{Answer, Found, Read, Store, StoreError, Write, Written, run};
 
 const FILES: Files = &[
     include_str!("sqlite/001.sql"),
     include_str!("sqlite/002.sql"),
+    include_str!("sqlite/003.sql"),
 ];
 /// Requests that wait beyond this make the next ones wait.
 const QUEUE: usize = 1024;
@@ -174,32 +175,48 @@ fn commit(
 struct Session<'a>(&'a mut Connection);
 
 impl Session<'_> {
-    fn bound(
-        &mut self,
-        sql: &str,
-        parameters: &[Value],
-    ) -> rusqlite::Result<rusqlite::CachedStatement<'_>> {
-        let mut statement = self.0.prepare_cached(sql)?;
-        for (number, parameter) in (1..).zip(parameters) {
-            // By name: SQLite counts parameters in the order of their first use.
-            if let Some(index) = statement.parameter_index(&format!("${number}"))? {
-                statement.raw_bind_parameter(index, parameter)?;
-            }
-        }
-        Ok(statement)
+    /// With SQLite's own sign for parameters: it would number `$1` and `$2` in the order of their first use.
+    fn prepared(&mut self, sql: &str) -> rusqlite::Result<CachedStatement<'_>> {
+        self.0.prepare_cached(&sql.replace('$', "?"))
     }
 
     fn rows(&mut self, sql: &str, parameters: &[Value]) -> rusqlite::Result<Vec<Row>> {
-        let mut statement = self.bound(sql, parameters)?;
-        let columns = statement.column_count();
-        let mut rows = statement.raw_query();
         let mut read = Vec::new();
-        while let Some(row) = rows.next()? {
-            let values = (0..columns).map(|column| row.get_ref(column).map(value));
-            read.push(values.collect::<rusqlite::Result<Row>>()?);
+        let mut statement = self.prepared(sql)?;
+        bind(&mut statement, parameters)?;
+        read_all(&mut statement, &mut read)?;
+        Ok(read)
+    }
+
+    /// One row after the other: nothing is far away here.
+    fn each_row(&mut self, each: &Each, rows: &[Row]) -> rusqlite::Result<Vec<Row>> {
+        let numbers: Vec<String> = (1..=each.given.len()).map(|n| format!("?{n}")).collect();
+        let text = each.text(&format!("VALUES ({})", numbers.join(", ")));
+        let mut statement = self.0.prepare_cached(&text)?;
+        let mut read = Vec::new();
+        for row in rows {
+            bind(&mut statement, row)?;
+            read_all(&mut statement, &mut read)?;
         }
         Ok(read)
     }
+}
+
+fn bind(statement: &mut CachedStatement<'_>, parameters: &[Value]) -> rusqlite::Result<()> {
+    for (index, parameter) in (1..).zip(parameters) {
+        statement.raw_bind_parameter(index, parameter)?;
+    }
+    Ok(())
+}
+
+fn read_all(statement: &mut CachedStatement<'_>, read: &mut Vec<Row>) -> rusqlite::Result<()> {
+    let columns = statement.column_count();
+    let mut rows = statement.raw_query();
+    while let Some(row) = rows.next()? {
+        let values = (0..columns).map(|column| row.get_ref(column).map(value));
+        read.push(values.collect::<rusqlite::Result<Row>>()?);
+    }
+    Ok(())
 }
 
 impl Transaction for Session<'_> {
@@ -208,10 +225,21 @@ impl Transaction for Session<'_> {
     }
 
     async fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, StoreError> {
-        let bound = self.bound(sql, parameters);
-        let changed = bound.and_then(|mut statement| statement.raw_execute());
+        let changed = self.prepared(sql).and_then(|mut statement| {
+            bind(&mut statement, parameters)?;
+            statement.raw_execute()
+        });
         let changed = changed.map_err(|source| StoreError::database("write to", source))?;
         Ok(u64::try_from(changed).unwrap_or(u64::MAX))
+    }
+
+    async fn each(
+        &mut self,
+        statement: &'static Each,
+        rows: &[Row],
+    ) -> Result<Vec<Row>, StoreError> {
+        let read = self.each_row(statement, rows);
+        read.map_err(|source| StoreError::database("write to", source))
     }
 }
 

@@ -3,7 +3,7 @@
 use gpushare_core::PodUid;
 
 use super::sql::{Row, Transaction, Value, int, optional_int, optional_text, text};
-use super::{Held, Line, Of, Posting, Side, StoreError};
+use super::{Held, Line, Of, Posting, Side, StoreError, cards};
 use crate::money::{Amount, Rate};
 use crate::period::Span;
 
@@ -25,11 +25,11 @@ pub(super) async fn statement<T: Transaction>(
     let to = "(CASE WHEN c.to_s > $3 THEN $3 ELSE c.to_s END)";
     let sql = format!(
         "SELECT r.pod_uid, r.namespace, r.pod, MIN({from}), MAX({to}), c.rate, c.formula, \
-            CAST(SUM({to} - {from}) AS BIGINT) \
+            CAST(SUM({to} - {from}) AS BIGINT), r.cards \
         FROM charges c JOIN runs r ON r.id = c.run \
         WHERE {whose} AND c.to_s > $2 AND c.from_s < $3 \
         AND NOT EXISTS (SELECT 1 FROM reversals x WHERE x.charge = c.entry) \
-        GROUP BY r.id, r.pod_uid, r.namespace, r.pod, c.rate, c.formula ORDER BY r.id, c.rate, c.formula"
+        GROUP BY r.id, r.pod_uid, r.namespace, r.pod, r.cards, c.rate, c.formula ORDER BY r.id, c.rate, c.formula"
     );
     let key: [Value; 3] = [name.as_str().into(), span.start.into(), span.end.into()];
     let rows = tx.query(&sql, &key).await?;
@@ -47,6 +47,7 @@ pub(super) async fn statement<T: Transaction>(
             formula: text(row, 6)?,
             seconds,
             amount: rate.during(seconds)?,
+            cards: cards::read(optional_text(row, 8)?.as_deref())?,
         })
     };
     rows.iter().map(line).collect()

@@ -1,14 +1,16 @@
 //! What the ledger promises, on both databases.
 
-use gpushare_core::PodUid;
+use std::sync::Arc;
+
+use gpushare_core::{CardId, PodUid};
 use gpushare_timekeeper::Seconds;
 use gpushare_timekeeper::journal::Leg;
-use gpushare_timekeeper::meter::Charge;
+use gpushare_timekeeper::meter::{Charge, HeldCard};
 use gpushare_timekeeper::money::{Amount, Rate};
 use gpushare_timekeeper::opening;
 use gpushare_timekeeper::period::{Calendar, Schedule, Span};
 use gpushare_timekeeper::policy::{Exhaustion, Policy};
-use gpushare_timekeeper::price::{Formula, Prices};
+use gpushare_timekeeper::price::{Formula, Holding, Part, Prices};
 use gpushare_timekeeper::store::{
     Balance, Batch, Change, Epoch, Grant, Ledger, Of, Outcome, Posting, Settlement, StoreError,
 };
@@ -79,8 +81,24 @@ pub(crate) fn charge(pod: &str, from: Seconds, to: Seconds, legs: &[&str]) -> Ch
         to,
         rate: Rate::from_micros(500_000),
         formula: "max/1".to_owned(),
+        cards: Arc::new([quarter(pod)]),
         legs: legs.collect(),
     })
+}
+
+/// The memory of a quarter of a card of the pod's own.
+fn quarter(pod: &str) -> HeldCard {
+    HeldCard {
+        id: CardId::new(format!("GPU-{pod}")),
+        holding: Holding {
+            model: "Tesla \"T4\"".into(),
+            memory: Part {
+                held: 4_096,
+                of: 16_384,
+            },
+            core: Part { held: 0, of: 100 },
+        },
+    }
 }
 
 pub(crate) fn settle(pod: &str, end: Seconds) -> Change {
@@ -481,6 +499,9 @@ async fn a_statement_is_exact_to_the_second_for_any_time(database: Database) {
     assert_eq!(lines(70, 120).await, [p(50), q(10)]);
     assert_eq!(lines(80, 81).await, [p(1)]);
     assert_eq!(lines(170, 1_000).await, []);
+    let stated = writing.ledger.statement("a", ALWAYS).await.unwrap();
+    let cards: Vec<_> = stated.iter().map(|line| line.cards.as_slice()).collect();
+    assert_eq!(cards, [[quarter("p")], [quarter("q")]]);
     assert_eq!(writing.ledger.statement("b", ALWAYS).await.unwrap(), []);
 }
 

@@ -2,6 +2,7 @@
 //! other), in the end everybody has paid for exactly what was held, and the books balance.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use gpushare_core::PodUid;
 use gpushare_timekeeper::Seconds;
@@ -134,6 +135,7 @@ impl World {
                 end: (pod.end + pod.late <= self.now).then_some(pod.end),
                 rate: Rate::from_micros(pod.rate),
                 formula: "max/1".to_owned(),
+                cards: Arc::default(),
             };
             let metered = self.ledger.pod(&booking.pod).await.unwrap();
             if metered.as_ref().is_some_and(|metered| metered.settled) {

@@ -1,6 +1,8 @@
 //! The answers as JSON. Amounts are GPU-seconds in decimal, as texts: exact, also for programs whose numbers are not.
 //! Times are RFC 3339 in UTC.
 
+use std::fmt;
+
 use gpushare_timekeeper::Seconds;
 use gpushare_timekeeper::policy::Exhaustion;
 use jiff::Timestamp;
@@ -91,6 +93,41 @@ pub(super) struct Line {
     pub(super) rate: String,
     pub(super) formula: String,
     pub(super) amount: String,
+    pub(super) cards: Vec<HeldCard>,
+}
+
+/// What a pod holds of a card. Nothing of memory or of compute was not asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct HeldCard {
+    pub(super) id: String,
+    pub(super) model: String,
+    #[serde(rename = "memoryMiB")]
+    pub(super) memory: u64,
+    #[serde(rename = "ofMemoryMiB")]
+    pub(super) of_memory: u64,
+    pub(super) core_percent: u64,
+}
+
+impl fmt::Display for HeldCard {
+    /// For a cell of a spreadsheet.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            id,
+            model,
+            memory,
+            of_memory,
+            core_percent,
+        } = self;
+        write!(f, "{id} ({model}")?;
+        if *memory > 0 {
+            write!(f, ", {memory} of {of_memory} MiB")?;
+        }
+        if *core_percent > 0 {
+            write!(f, ", {core_percent} %")?;
+        }
+        f.write_str(")")
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

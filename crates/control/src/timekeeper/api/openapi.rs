@@ -232,7 +232,10 @@ fn schemas() -> Value {
         }), &["namespace", "budget", "grants"]),
         "Line": object(&json!({
             "namespace": text, "pod": text, "podUid": text, "from": time, "to": time,
-            "seconds": whole, "rate": amount, "formula": text, "amount": amount,
+            "seconds": whole, "rate": amount, "formula": text, "amount": amount, "cards": list("HeldCard"),
+        }), &[]),
+        "HeldCard": object(&json!({
+            "id": text, "model": text, "memoryMiB": whole, "ofMemoryMiB": whole, "corePercent": whole,
         }), &[]),
         "GrantRequest": object(&json!({
             "id": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$"},

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use gpushare_timekeeper::Seconds;
+use gpushare_timekeeper::meter::HeldCard;
 use gpushare_timekeeper::money::Amount;
 use gpushare_timekeeper::period::{Calendar, Schedule, Span};
 use gpushare_timekeeper::store::{self, Of};
@@ -15,7 +16,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use super::access::Caller;
-use super::answers::{Line, Statement, time};
+use super::answers::{self, Line, Statement, time};
 use super::problem::Problem;
 use super::routes::{Names, Parameters};
 use super::{Api, balance, grants, rights};
@@ -147,6 +148,17 @@ fn line(line: store::Line) -> Line {
         rate: line.rate.exact(),
         formula: line.formula,
         amount: line.amount.exact(),
+        cards: line.cards.into_iter().map(card).collect(),
+    }
+}
+
+fn card(HeldCard { id, holding }: HeldCard) -> answers::HeldCard {
+    answers::HeldCard {
+        id: id.to_string(),
+        model: holding.model.to_string(),
+        memory: holding.memory.held,
+        of_memory: holding.memory.of,
+        core_percent: holding.core.held,
     }
 }
 
@@ -198,13 +210,14 @@ fn shown(statement: Statement, parameters: &Parameters, headers: &HeaderMap) -> 
 /// The last row is the total.
 fn csv_of(statement: &Statement) -> String {
     let mut text =
-        "row,namespace,pod,pod_uid,from,to,seconds,rate,formula,gpu_seconds\r\n".to_owned();
-    let mut row = |cells: [&str; 10]| {
+        "row,namespace,pod,pod_uid,from,to,seconds,rate,formula,gpu_seconds,cards\r\n".to_owned();
+    let mut row = |cells: [&str; 11]| {
         let cells = cells.map(cell);
         let _ = write!(text, "{}\r\n", cells.join(","));
     };
     let time = |time: &Option<String>| time.clone().unwrap_or_default();
     for line in &statement.lines {
+        let cards: Vec<String> = line.cards.iter().map(ToString::to_string).collect();
         row([
             "charge",
             &line.namespace,
@@ -216,6 +229,7 @@ fn csv_of(statement: &Statement) -> String {
             &line.rate,
             &line.formula,
             &line.amount,
+            &cards.join("; "),
         ]);
     }
     let namespace = statement.namespace.as_deref().unwrap_or_default();
@@ -230,6 +244,7 @@ fn csv_of(statement: &Statement) -> String {
         "",
         "",
         &statement.total,
+        "",
     ]);
     text
 }

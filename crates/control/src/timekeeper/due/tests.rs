@@ -209,6 +209,7 @@ fn a_budget_pays_from_its_creation_on() {
         end: Some(2_000),
         rate: Rate::ONE,
         formula: "max/1".to_owned(),
+        cards: Arc::default(),
     };
     let links = [link("leaf", 1_150), link("root", 1_300)];
     let (late, budgets) = plan(&booking, &links, None, 5_000, 300).unwrap();
