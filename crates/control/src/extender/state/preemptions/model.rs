@@ -1,5 +1,5 @@
-//! Refusals, steps, lost answers, late effects, lagging watches, restarts and changes of the leader in
-//! any order: no card is given out twice, nobody goes for a pod that does not outrank it, claims count
+//! Refusals, steps, lost answers, late effects, lagging watches, budgets that are used up and filled again, restarts and
+//! changes of the leader in any order: no card is given out twice, nobody goes for a pod that does not outrank it, claims count
 //! in the books exactly while they live, and every claim comes to an end.
 
 mod cluster;
@@ -37,6 +37,11 @@ enum Event {
     },
     Delete(usize),
     End(usize),
+    /// The timekeeper says that its budget is used up, or is no longer.
+    Mark {
+        pod: usize,
+        over: bool,
+    },
     Show {
         replica: usize,
         changes: usize,
@@ -61,7 +66,8 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         4 => (0..4usize, prop::bool::weighted(0.3))
             .prop_map(|(request, lost)| Event::Answer { request, lost }),
         1 => pod.clone().prop_map(Event::Delete),
-        2 => pod.prop_map(Event::End),
+        2 => pod.clone().prop_map(Event::End),
+        2 => (pod, any::<bool>()).prop_map(|(pod, over)| Event::Mark { pod, over }),
         6 => (0..2usize, 1..4usize)
             .prop_map(|(replica, changes)| Event::Show { replica, changes }),
         1 => Just(Event::Lead),

@@ -43,6 +43,8 @@ struct Replica {
 pub(super) struct Model {
     pods: Vec<Pod>,
     created: BTreeSet<usize>,
+    /// Those whose rank was ever changed.
+    marked: BTreeSet<&'static str>,
     replicas: [Replica; 2],
     leader: usize,
     requests: Vec<Request>,
@@ -60,6 +62,7 @@ impl Model {
         Self {
             pods: Vec::new(),
             created: BTreeSet::new(),
+            marked: BTreeSet::new(),
             replicas: [replica(), replica()],
             leader: 0,
             requests: Vec::new(),
@@ -144,6 +147,10 @@ impl Model {
                 {
                     self.remove(NAMES[pod]);
                 }
+            }
+            Event::Mark { pod, over } => {
+                self.marked.insert(NAMES[pod]);
+                self.change(NAMES[pod], |pod| pod.over_budget = over);
             }
             Event::Show { replica, changes } => self.show(replica, changes),
             Event::Lead => {
@@ -301,11 +308,14 @@ impl Model {
     }
 
     fn evict(&mut self, victim: &str, preemptor: &PodUid) {
-        let outranks = self.pod(preemptor.as_str()).map(|pod| pod.priority);
+        let outranks = self.pod(preemptor.as_str()).map(|pod| pod.facts().rank);
+        let lags = !self.replicas[self.leader].changes.is_empty();
+        let marked = [victim, preemptor.as_str()].map(|pod| self.marked.contains(pod));
+        let late = lags && marked.contains(&true);
         let ends_by = self.millis / SECOND + 30;
         self.change(victim, |victim| {
-            // A preemptor that has just gone may still be known.
-            assert!(outranks.is_none_or(|priority| priority > victim.priority));
+            // A preemptor that has just gone may still be known, and a mark that has just changed not yet.
+            assert!(late || outranks.is_none_or(|rank| rank > victim.facts().rank));
             victim.ends_by.get_or_insert(ends_by);
         });
     }

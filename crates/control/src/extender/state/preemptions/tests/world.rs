@@ -33,7 +33,7 @@ pub(in crate::extender::state::preemptions) struct Pod {
     pub(in crate::extender::state::preemptions) ends_by: Option<i64>,
     pub(in crate::extender::state::preemptions) nominated: bool,
     pub(super) never_preempts: bool,
-    pub(super) over_budget: bool,
+    pub(in crate::extender::state::preemptions) over_budget: bool,
 }
 
 impl Pod {
