@@ -57,6 +57,7 @@ pub const TARGETS: &[Target] = &[
     target("manifest", targets::manifest::check),
     target("certificate", targets::certificate::check),
     target("standing", targets::standing::check),
+    target("story", targets::story::check),
 ];
 
 const fn target(name: &'static str, check: fn(&[u8]) -> Verdict) -> Target {

@@ -23,6 +23,7 @@ pub(crate) mod record;
 pub(crate) mod request;
 pub(crate) mod slot;
 pub(crate) mod standing;
+pub(crate) mod story;
 pub(crate) mod trace;
 mod world;
 

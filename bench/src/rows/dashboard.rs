@@ -23,7 +23,7 @@ const LONGEST_MILLIS: f64 = 200.0;
 /// Time between two pods that are placed.
 const BETWEEN: Duration = Duration::from_millis(25);
 
-const LOOK: Look = Look {
+pub(super) const LOOK: Look = Look {
     width: 1440,
     height: 900,
     dark: false,
@@ -51,15 +51,7 @@ fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
     let browser = Browser::start(&Chromium::find()?)?;
     let page = browser.open(LOOK)?;
     page.before_scripts(OBSERVE)?;
-    let began = Instant::now();
-    page.go(&format!("http://{address}/"))?;
-    page.wait_for_text("5,000 nodes")?;
-    let seen = began.elapsed();
-    let painted = "performance.getEntriesByName('first-contentful-paint')[0].startTime";
-    let painted = page
-        .eval(painted)?
-        .as_f64()
-        .context("nothing was painted")?;
+    let sight = FirstSight::of(&page, &format!("http://{address}/"), "5,000 nodes")?;
     let [sent, read] = first_answer(&page)?;
     let mut long = used(&page)?;
     page.go(&format!("http://{address}/?list#/nodes"))?;
@@ -70,10 +62,10 @@ fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
     let longest = long.iter().copied().fold(0.0, f64::max);
     let too_long = long.iter().filter(|&&task| task > LONGEST_MILLIS).count();
     Ok(vec![
-        Row::new("dashboard: first paint", painted * 1e3, Unit::Microseconds),
+        Row::new("dashboard: first paint", sight.painted, Unit::Microseconds),
         Row::new(
             "dashboard: the cluster is seen",
-            seen.as_secs_f64() * 1e6,
+            sight.seen,
             Unit::Microseconds,
         )
         .note(format!(
@@ -98,6 +90,25 @@ fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
             Unit::Megabytes,
         ),
     ])
+}
+
+/// When somebody who opens a page sees something, and the cluster; in microseconds.
+pub(super) struct FirstSight {
+    pub(super) painted: f64,
+    pub(super) seen: f64,
+}
+
+impl FirstSight {
+    pub(super) fn of(page: &Page, url: &str, cluster: &str) -> Result<Self> {
+        let began = Instant::now();
+        page.go(url)?;
+        page.wait_for_text(cluster)?;
+        let seen = began.elapsed().as_secs_f64() * 1e6;
+        let painted = "performance.getEntriesByName('first-contentful-paint')[0].startTime";
+        let painted = page.eval(painted)?.as_f64();
+        let painted = painted.context("nothing was painted")? * 1e3;
+        Ok(Self { painted, seen })
+    }
 }
 
 fn search(page: &Page) -> Result<()> {

@@ -1,5 +1,5 @@
-//! The sandbox with 1,000 nodes: how many pods a second go from their creation to Running through everything in it, and
-//! the memory that all of it holds with 10,000 of them.
+//! The sandbox with 1,000 nodes: how many pods a second go from their creation to Running through everything in it,
+//! the memory that all of it holds with 10,000 of them, and when a browser then shows its dashboard.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use futures::stream::{self, StreamExt, TryStreamExt};
+use gpushare_browser::{Browser, Chromium};
 use gpushare_kube::slim;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, PostParams};
@@ -15,6 +16,7 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use super::Bench;
+use super::dashboard::{FirstSight, LOOK};
 use crate::lab::Lab;
 use crate::process::{Process, program};
 use crate::report::{Row, Unit};
@@ -27,7 +29,7 @@ const PATIENCE: Duration = Duration::from_mins(10);
 
 pub(crate) const BENCH: Bench = Bench {
     name: "sandbox",
-    about: "10,000 pods on the 1,000 simulated nodes of a sandbox",
+    about: "10,000 pods on the 1,000 simulated nodes of a sandbox, and its dashboard",
     run,
 };
 
@@ -38,15 +40,21 @@ fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
             .stdout(Stdio::piped()),
     )?;
     let mut lines = BufReader::new(sandbox.output()?).lines();
-    let kubeconfig = lines.find_map(|line| {
-        let line = line.ok()?;
-        Some(line.split_once("KUBECONFIG=")?.1.to_owned())
-    });
-    let kubeconfig = kubeconfig.context("the sandbox ended before it was ready")?;
+    // In the order in which it tells them.
+    let mut told = |before: &str| {
+        let rest = |line: String| Some(line.split_once(before)?.1.trim().to_owned());
+        let found = lines.find_map(|line| rest(line.ok()?));
+        found.context("the sandbox ended before it was ready")
+    };
+    let dashboard = told("dashboard  ")?;
+    let kubeconfig = told("KUBECONFIG=")?;
     let runtime = tokio::runtime::Runtime::new()?;
     let took = runtime.block_on(fill(&kubeconfig))?;
     let rate = PODS as f64 / took.as_secs_f64();
     let memory = sandbox.resident_megabytes()?;
+    let browser = Browser::start(&Chromium::find()?)?;
+    let sight = FirstSight::of(&browser.open(LOOK)?, &dashboard, "1,000 nodes")?;
+    drop(browser);
     // Asked to, it takes its files along.
     sandbox.end()?;
     Ok(vec![
@@ -55,6 +63,16 @@ fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
             "sandbox: memory, 1,000 nodes, 10,000 pods",
             memory,
             Unit::Megabytes,
+        ),
+        Row::new(
+            "sandbox: first dashboard paint",
+            sight.painted,
+            Unit::Microseconds,
+        ),
+        Row::new(
+            "sandbox: the dashboard shows the cluster",
+            sight.seen,
+            Unit::Microseconds,
         ),
     ])
 }

@@ -235,6 +235,14 @@ impl Failure {
         failure
     }
 
+    /// Containers are never run, so there is nothing that could be entered.
+    pub(crate) fn nothing_runs(act: &str) -> Self {
+        let message = format!(
+            "{act} is not possible: this cluster is simulated and runs no containers; `kubectl logs` shows what one would see"
+        );
+        Self::new(501, "NotImplemented", message)
+    }
+
     pub(crate) fn not_acceptable(accepted: &str) -> Self {
         let message = format!("only the following media types are accepted: {accepted}");
         Self::new(406, "NotAcceptable", message)

@@ -5,7 +5,7 @@
 //! `rules`, `patch` and `fields` (pure functions of objects) over `store` and `watch` (versions, history, watchers).
 //!
 //! # Current limitations
-//! - JSON and YAML only: clients that send protobuf are refused with 415.
+//! - Answers are JSON. Bodies may be protobuf where kubectl sends nothing else; what is not known of it is refused.
 //! - No controllers but the namespace's: deleting an owner does not delete its dependents, and propagation policies
 //!   are accepted and treated as Background. Nothing creates pods for a Deployment.
 //! - No authorisation, no quota enforcement; events do not expire.
@@ -23,6 +23,7 @@ mod json;
 mod logs;
 mod object;
 mod patch;
+mod protobuf;
 mod quantity;
 mod registry;
 mod request;

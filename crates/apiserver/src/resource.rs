@@ -264,6 +264,14 @@ pub(crate) const BUILT_IN: &[Resource] = &[
         ..row("", "v1", "services")
     },
     Resource {
+        singular: "persistentvolumeclaim",
+        kind: "PersistentVolumeClaim",
+        short_names: &["pvc"],
+        subresources: STATUS,
+        habits: ECHOED,
+        ..row("", "v1", "persistentvolumeclaims")
+    },
+    Resource {
         singular: "serviceaccount",
         kind: "ServiceAccount",
         short_names: &["sa"],
@@ -324,6 +332,15 @@ pub(crate) const BUILT_IN: &[Resource] = &[
         selectable: &["status.successful"],
         habits: WORKLOAD,
         ..row("batch", "v1", "jobs")
+    },
+    Resource {
+        singular: "cronjob",
+        kind: "CronJob",
+        short_names: &["cj"],
+        categories: ALL,
+        subresources: STATUS,
+        habits: WORKLOAD,
+        ..row("batch", "v1", "cronjobs")
     },
     Resource {
         singular: "lease",

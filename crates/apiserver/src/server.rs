@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::failure::Failure;
 use crate::faults::Faults;
-use crate::http::{Edge, Review, Webhooks, serve};
+use crate::http::{Described, Edge, Review, Webhooks, serve};
 use crate::logs::Logs;
 use crate::registry::{Registry, Stamp, Target, UnknownFields, Write, decode};
 use crate::request::Requests;
@@ -53,6 +53,7 @@ pub struct Builder {
     token: Option<String>,
     resources: Vec<Resource>,
     reviews: Vec<Review>,
+    described: Vec<Described>,
     history: usize,
     bookmarks: Duration,
     logs: Option<Arc<dyn Logs>>,
@@ -65,6 +66,7 @@ impl Default for Builder {
             token: None,
             resources: Vec::new(),
             reviews: Vec::new(),
+            described: Vec::new(),
             history: HISTORY,
             bookmarks: BOOKMARKS,
             logs: None,
@@ -113,6 +115,17 @@ impl Builder {
         self
     }
 
+    /// Describe the fields of a kind, as OpenAPI does, for `kubectl explain`.
+    #[must_use]
+    pub fn describe(mut self, group: &'static str, kind: &'static str, schema: Value) -> Self {
+        self.described.push(Described {
+            group,
+            kind,
+            schema,
+        });
+        self
+    }
+
     /// How many events of each resource can be resumed from.
     #[must_use]
     pub fn history(mut self, events: usize) -> Self {
@@ -151,6 +164,7 @@ impl Builder {
             faults: faults.clone(),
             requests: requests.clone(),
             reviews: self.reviews,
+            described: self.described,
             token: self.token.clone(),
             bookmark_interval: self.bookmarks,
             logs: self.logs,

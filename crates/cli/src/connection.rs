@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use gpushare_kube::proxy;
 use k8s_openapi::jiff::SignedDuration;
 use kube::api::{ListParams, Request};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
@@ -119,6 +120,7 @@ impl Connection {
             // Whoever sets a limit does not want it several times over.
             config.default_retry = false;
         }
+        let config = proxy::none_to_loopback(config);
         Client::try_from(config).context("cannot set up the Kubernetes client")
     }
 

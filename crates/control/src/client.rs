@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use gpushare_kube::proxy;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use thiserror::Error;
@@ -31,9 +32,8 @@ pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ClientE
             };
             let kubeconfig = Kubeconfig::read_from(path).map_err(failed)?;
             let options = KubeConfigOptions::default();
-            kube::Config::from_custom_kubeconfig(kubeconfig, &options)
-                .await
-                .map_err(failed)?
+            let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
+            proxy::none_to_loopback(config.map_err(failed)?)
         }
         None => kube::Config::infer()
             .await

@@ -19,6 +19,7 @@ pub mod lease;
 pub mod manifest;
 pub mod metering;
 pub mod notice;
+pub mod proxy;
 pub mod slim;
 pub mod suits;
 pub mod totals;

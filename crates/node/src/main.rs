@@ -67,9 +67,9 @@ async fn client(config: &Config) -> anyhow::Result<Client> {
         Some(path) => {
             let unreadable = || format!("cannot use the kubeconfig {}", path.display());
             let kubeconfig = Kubeconfig::read_from(path).with_context(unreadable)?;
-            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-                .await
-                .with_context(unreadable)?
+            let options = KubeConfigOptions::default();
+            let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
+            gpushare_kube::proxy::none_to_loopback(config.with_context(unreadable)?)
         }
     };
     Client::try_from(resolved).context("cannot make a client of the API server")

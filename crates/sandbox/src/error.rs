@@ -8,6 +8,8 @@ use thiserror::Error;
 pub enum SandboxError {
     #[error("cannot make a directory for the sandbox in {}; set TMPDIR to one that can be written", std::env::temp_dir().display())]
     Directory(#[source] std::io::Error),
+    #[error("{} is too long a path for the sockets in it; set TMPDIR to a shorter one, such as /tmp", .0.display())]
+    LongDirectory(PathBuf),
     #[error("cannot use {path}")]
     File {
         path: PathBuf,
@@ -39,6 +41,11 @@ pub enum SandboxError {
     },
     #[error("{path}: {reason}")]
     Scenario { path: String, reason: String },
+    #[error("step {number} of the story failed")]
+    Step {
+        number: usize,
+        source: Box<SandboxError>,
+    },
     #[error("--speed {0} is not between 1 and 1000")]
     Speed(u32),
     #[error("--nodes {0} is not between 1 and 20000")]

@@ -16,7 +16,7 @@
 //!   environment that they would have.
 //! - The scheduler knows priorities, resources, taints, selectors and node affinity; not pod affinity, topology spread,
 //!   ports or volumes.
-//! - Deployments are rolled out at once; DaemonSets and CronJobs are kept and nothing is made of them.
+//! - Deployments are rolled out at once; DaemonSets, CronJobs and claims of volumes are kept and nothing is made of them.
 //! - Agents run on the first nodes only ([`fleet::AGENTS`]); the others' cards are published by the same code, once.
 
 mod api;
@@ -36,4 +36,4 @@ mod wait;
 
 pub use error::SandboxError;
 pub use options::Options;
-pub use sandbox::Sandbox;
+pub use sandbox::{Sandbox, remove};

@@ -1,7 +1,10 @@
 //! `gpushare-sandbox`: starts a cluster in this process, tells a story on it, and stays up until Ctrl-C.
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
@@ -9,8 +12,14 @@ use gpushare_daemon::logging::{self, Format};
 use gpushare_sandbox::fleet::AGENTS;
 use gpushare_sandbox::story::{Player, Story};
 use gpushare_sandbox::{Options, Sandbox};
-use tokio::signal::unix::{SignalKind, signal};
+use tempfile::TempDir;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+
+/// For what does not end when it is asked to.
+const LAST_MOMENTS: Duration = Duration::from_secs(2);
+/// The exit code of what a second Ctrl-C has ended.
+const INTERRUPTED: i32 = 130;
 
 #[derive(Parser)]
 #[command(
@@ -43,41 +52,85 @@ fn run(options: &Options) -> anyhow::Result<()> {
     if options.log != "off" {
         logging::init(Format::Text, &options.log)?;
     }
-    tokio::runtime::Builder::new_multi_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .context("cannot start the async runtime")?
-        .block_on(async {
-            let stop = stop_on_signals()?;
-            let starting = Sandbox::start(options);
-            // Also during the start: what was made by then goes with it.
-            let Some(sandbox) = stop.run_until_cancelled(starting).await else {
-                return Ok(());
-            };
-            let sandbox = sandbox?;
-            greet(&sandbox);
-            let watched = stop
-                .run_until_cancelled(watch(&sandbox, story.as_ref(), options))
-                .await;
-            let stopped = sandbox.stop().await;
-            watched.unwrap_or(Ok(()))?;
-            Ok(stopped?)
-        })
+        .context("cannot start the async runtime")?;
+    // Signals are caught before there is anything that they could leave behind.
+    let signals = runtime.block_on(async { Signals::listen() })?;
+    let home = Arc::new(Sandbox::make_home()?);
+    let path = home.path().to_owned();
+    let ended = runtime.block_on(async {
+        let stop = signals.stop(path);
+        tell_in(Arc::clone(&home), story.as_ref(), options, &stop).await
+    });
+    // Whoever still runs could write into the directory.
+    runtime.shutdown_timeout(LAST_MOMENTS);
+    let removed = Arc::into_inner(home).map_or(Ok(()), gpushare_sandbox::remove);
+    ended.and(removed.map_err(Into::into))
 }
 
-fn stop_on_signals() -> anyhow::Result<CancellationToken> {
-    let stop = CancellationToken::new();
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
-    let signalled = stop.clone();
-    tokio::spawn(async move {
+async fn tell_in(
+    home: Arc<TempDir>,
+    story: Option<&Story>,
+    options: &Options,
+    stop: &CancellationToken,
+) -> anyhow::Result<()> {
+    let starting = Sandbox::start_in(home, options);
+    // Also during the start: what was made by then ends with it.
+    let Some(sandbox) = stop.run_until_cancelled(starting).await else {
+        return Ok(());
+    };
+    let sandbox = sandbox?;
+    greet(&sandbox);
+    let watched = stop
+        .run_until_cancelled(watch(&sandbox, story, options))
+        .await;
+    let stopped = sandbox.stop().await;
+    watched.unwrap_or(Ok(()))?;
+    Ok(stopped?)
+}
+
+/// What asks the program to end: Ctrl-C, a service manager, a terminal that is closed.
+struct Signals([Signal; 3]);
+
+impl Signals {
+    fn listen() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Self([
+            listen(SignalKind::interrupt())?,
+            listen(SignalKind::terminate())?,
+            listen(SignalKind::hangup())?,
+        ]))
+    }
+
+    async fn next(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.0;
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
         }
-        signalled.cancel();
-    });
-    Ok(stop)
+    }
+
+    /// Asks for an orderly end at the first signal; at the second removes the directory and is gone.
+    fn stop(mut self, home: PathBuf) -> CancellationToken {
+        let stop = CancellationToken::new();
+        let signalled = stop.clone();
+        tokio::spawn(async move {
+            self.next().await;
+            tell(format_args!("\nEnding. A second Ctrl-C ends at once."));
+            signalled.cancel();
+            self.next().await;
+            // Components still run and may write once more while it is being emptied.
+            let mut attempts = 0..10;
+            while attempts.next().is_some() && home.exists() {
+                let _tried_again = std::fs::remove_dir_all(&home);
+            }
+            std::process::exit(INTERRUPTED);
+        });
+        stop
+    }
 }
 
 /// Until the story is over, where that is asked for, or until a component fails.
@@ -105,16 +158,18 @@ async fn watch(sandbox: &Sandbox, story: Option<&Story>, options: &Options) -> a
 }
 
 fn greet(sandbox: &Sandbox) {
-    let kubeconfig = sandbox.kubeconfig().display();
-    let (example, dashboard) = (sandbox.example().display(), sandbox.dashboard());
+    let (kubeconfig, example) = (quoted(sandbox.kubeconfig()), quoted(sandbox.example()));
+    let dashboard = sandbox.dashboard();
     let nodes = sandbox.machines().len();
     let cards: usize = sandbox.machines().iter().map(|m| m.cards.len()).sum();
     let agents = nodes.min(AGENTS);
     tell(format_args!(
         "gpushare sandbox: {nodes} nodes with {cards} cards, all simulated.
 
-  production code   extender, admission webhook, timekeeper, dashboard, node agents (on the first {agents} nodes)
-  stand-ins         API server, scheduler, controllers, kubelets, cards; containers are not run
+  production code   extender, admission webhook, timekeeper, dashboard,
+                    node agents (on the first {agents} nodes)
+  stand-ins         API server, scheduler, controllers, kubelets, cards;
+                    containers are not run
 
   dashboard         http://{dashboard}
   export KUBECONFIG={kubeconfig}
@@ -127,6 +182,16 @@ Three things to try in another terminal:
   curl http://{}/explain       # why pods wait, for programs",
         sandbox.extender()
     ));
+}
+
+/// As a shell takes it.
+fn quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:@%,=".contains(letter);
+    if path.chars().all(plain) {
+        return path;
+    }
+    format!("'{}'", path.replace('\'', "'\\''"))
 }
 
 /// Whoever does not read any more does not end the cluster.

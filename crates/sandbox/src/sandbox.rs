@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::controllers::Controllers;
 use crate::error::SandboxError;
 use crate::fleet::{self, Machine, READING};
-use crate::kubelet::{Kubelets, LogBook};
+use crate::kubelet::{self, Kubelets, LogBook};
 use crate::mirror::Mirror;
 use crate::options::Options;
 use crate::pace::Pace;
@@ -28,6 +28,8 @@ use crate::{api, install};
 const GRACE: Duration = Duration::from_secs(30);
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 const EXAMPLE: &str = include_str!("../stories/mine.yaml");
+/// The bytes of a unix socket's path, without the one that ends it.
+const LONGEST_SOCKET: usize = 107;
 const MIB: usize = 1024 * 1024;
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -35,7 +37,7 @@ const HOUR: Duration = Duration::from_hours(1);
 pub struct Sandbox {
     server: Server,
     tasks: Tasks,
-    home: TempDir,
+    home: Arc<TempDir>,
     kubeconfig: PathBuf,
     example: PathBuf,
     extender: SocketAddr,
@@ -52,23 +54,36 @@ impl std::fmt::Debug for Sandbox {
 }
 
 impl Sandbox {
-    /// Starts everything and waits until pods can be scheduled.
-    pub async fn start(options: &Options) -> Result<Self, SandboxError> {
-        options.check()?;
+    /// A directory for a sandbox, removed with the value.
+    pub fn make_home() -> Result<TempDir, SandboxError> {
         let home = tempfile::Builder::new()
             .prefix("gpushare-sandbox-")
             .tempdir()
             .map_err(SandboxError::Directory)?;
-        let tasks = Tasks::new();
-        let started = Self::start_in(home, options, &tasks).await;
-        if started.is_err() {
-            tasks.shutdown().cancel();
+        let longest = kubelet::longest_socket(home.path());
+        if longest > LONGEST_SOCKET {
+            return Err(SandboxError::LongDirectory(home.path().to_owned()));
         }
-        started
+        Ok(home)
     }
 
-    async fn start_in(
-        home: TempDir,
+    /// Starts everything and waits until pods can be scheduled.
+    pub async fn start(options: &Options) -> Result<Self, SandboxError> {
+        Self::start_in(Arc::new(Self::make_home()?), options).await
+    }
+
+    /// The same in a directory that the caller may keep for longer. What has been started ends if nobody waits any more.
+    pub async fn start_in(home: Arc<TempDir>, options: &Options) -> Result<Self, SandboxError> {
+        options.check()?;
+        let tasks = Tasks::new();
+        let unfinished = tasks.shutdown().clone().drop_guard();
+        let started = Self::start_all(home, options, &tasks).await?;
+        unfinished.disarm();
+        Ok(started)
+    }
+
+    async fn start_all(
+        home: Arc<TempDir>,
         options: &Options,
         tasks: &Tasks,
     ) -> Result<Self, SandboxError> {
@@ -154,17 +169,24 @@ impl Sandbox {
         &self.tasks
     }
 
-    /// Ends every component, the API server last, and removes the directory. Says which component had failed, if one had.
+    /// Ends every component, the API server last, and removes the directory unless the caller keeps it. Says which
+    /// component had failed, if one had.
     pub async fn stop(self) -> Result<(), SandboxError> {
         self.tasks.shutdown().cancel();
         let ended = self.tasks.finished(GRACE).await;
         self.server.shutdown().await;
-        let path = self.home.path().to_owned();
-        self.home
-            .close()
-            .map_err(|source| SandboxError::File { path, source })?;
+        if let Some(home) = Arc::into_inner(self.home) {
+            remove(home)?;
+        }
         Ok(ended?)
     }
+}
+
+/// Removes a sandbox's directory, and says so if it cannot.
+pub fn remove(home: TempDir) -> Result<(), SandboxError> {
+    let path = home.path().to_owned();
+    home.close()
+        .map_err(|source| SandboxError::File { path, source })
 }
 
 fn extender_config(kubeconfig: &Path) -> config::Config {

@@ -99,7 +99,18 @@ fn stock_kubectl_lists_nodes_and_runs_a_manifest_of_each_dialect() {
         ("gpushare", "ours", "GPUSHARE_MEMORY_MIB=3072"),
         ("aliyun", "aliyun-0", "ALIYUN_COM_GPU_MEM_CONTAINER=3"),
         ("tencent", "tencent", "GPUSHARE_MEMORY_MIB=2560"),
+        (
+            "tencent-whole",
+            "tencent-whole",
+            "GPUSHARE_CORE_PERCENT=100",
+        ),
         ("hami", "hami", "CUDA_DEVICE_MEMORY_LIMIT_0=3000m"),
+        (
+            "hami-part",
+            "hami-part",
+            "CUDA_DEVICE_MEMORY_LIMIT_1=40960m",
+        ),
+        ("gpusharing", "gpusharing", "GPUSHARE_CORE_PERCENT=30"),
     ] {
         let applied = sandbox.apply(&manifest(dialect));
         assert!(applied.contains("created"), "{applied}");
@@ -112,9 +123,12 @@ fn stock_kubectl_lists_nodes_and_runs_a_manifest_of_each_dialect() {
             "--timeout=120s",
         ]);
         let listed = sandbox.kubectl(&["get", "pods"]);
-        let line = listed.lines().find(|line| line.starts_with(pod)).unwrap();
-        assert!(line.contains("1/1") && line.contains("Running"), "{line}");
-        let log = sandbox.kubectl(&["logs", pod]);
+        let line = listed
+            .lines()
+            .find(|line| line.split_whitespace().next() == Some(pod))
+            .unwrap();
+        assert!(line.contains("Running"), "{line}");
+        let log = sandbox.kubectl(&["logs", pod, "--container=app"]);
         assert!(log.contains(variable), "{log}");
     }
 
@@ -168,4 +182,92 @@ fn stock_kubectl_scales_watches_evicts_and_is_told_what_is_wrong() {
     assert!(events.contains("Scheduled"), "{events}");
     let kinds = sandbox.kubectl(&["api-resources"]);
     assert!(kinds.contains("gpubudgets"), "{kinds}");
+}
+
+#[test]
+fn what_a_newcomer_types_first_works_or_says_why_not() {
+    let sandbox = Sandbox::start();
+    // These send protobuf, and would not fall back to anything else.
+    for arguments in [
+        "create namespace demo",
+        "create deployment web --image=nginx --replicas=2 --port=80 -n demo",
+        "expose deployment web --port=80 --target-port=http -n demo",
+        "create job once --image=busybox -n demo -- sleep 5",
+        "create cronjob often --image=busybox --schedule=@hourly -n demo -- sleep 5",
+        "create configmap settings --from-literal=key=value -n demo",
+        "create secret generic secret --from-literal=key=value -n demo",
+        "create service clusterip plain --tcp=80:8080 -n demo",
+        "create serviceaccount robot -n demo",
+        "create token robot -n demo",
+        "create quota limits --hard=pods=30 -n demo",
+        "create priorityclass urgent --value=100",
+        "create poddisruptionbudget keep --selector=app=web --min-available=1 -n demo",
+        "run one --image=nginx -n demo",
+        "set image deployment/web nginx=nginx:2 -n demo",
+        "autoscale deployment web --max=3 --dry-run=client -n demo",
+        "rollout restart deployment/web -n demo",
+        "wait --for=condition=Ready pod/one --timeout=120s -n demo",
+        "cluster-info",
+        "auth whoami",
+    ] {
+        let words: Vec<&str> = arguments.split(' ').collect();
+        sandbox.kubectl(&words);
+    }
+    let rolled_out = [
+        "rollout",
+        "status",
+        "deployment/web",
+        "-n",
+        "demo",
+        "--timeout=120s",
+    ];
+    sandbox.kubectl(&rolled_out);
+    let all = sandbox.kubectl(&["get", "all", "-n", "demo"]);
+    for line in [
+        "deployment.apps/web",
+        "pod/one",
+        "service/web",
+        "job.batch/once",
+        "cronjob.batch/often",
+    ] {
+        assert!(all.contains(line), "{line} in {all}");
+    }
+    let secret = [
+        "get",
+        "secret",
+        "secret",
+        "-n",
+        "demo",
+        "-o",
+        "jsonpath={.data.key}",
+    ];
+    assert_eq!(sandbox.kubectl(&secret), "dmFsdWU=");
+    assert_eq!(
+        sandbox.kubectl(&["auth", "can-i", "create", "pods"]).trim(),
+        "yes"
+    );
+
+    let budget = sandbox.kubectl(&["explain", "gpubudget.spec.period"]);
+    assert!(budget.contains("DESCRIPTION"), "{budget}");
+    let pod = sandbox.kubectl(&["explain", "pod"]);
+    assert!(pod.contains("kubernetes.io/docs"), "{pod}");
+    let unknown = sandbox.temporary.path().join("unknown.yaml");
+    std::fs::write(
+        &unknown,
+        "{apiVersion: example.com/v1, kind: Widget, metadata: {name: w}}",
+    )
+    .unwrap();
+    let refused = sandbox.try_kubectl(&["apply", "-f", unknown.to_str().unwrap()]);
+    let refused = refused.unwrap_err();
+    assert!(
+        refused.contains("no matches for kind \"Widget\""),
+        "{refused}"
+    );
+    for arguments in [
+        &["exec", "one", "-n", "demo", "--", "ls"][..],
+        &["port-forward", "pod/one", ":80", "-n", "demo"],
+    ] {
+        let refused = sandbox.try_kubectl(arguments).unwrap_err();
+        assert!(refused.contains("runs no containers"), "{refused}");
+    }
 }

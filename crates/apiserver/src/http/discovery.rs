@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hyper::{Method, Response};
 use serde_json::{Value, json};
 
-use super::openapi;
+use super::openapi::{self, Described};
 use super::reply::{Body, json_reply, text_reply};
 use crate::registry::Registry;
 use crate::resource::{Resource, Subresource};
@@ -13,13 +13,19 @@ use crate::resource::{Resource, Subresource};
 /// The Kubernetes release whose behaviour is reproduced.
 const MINOR: &str = "36";
 
-pub(crate) fn document(registry: &Registry, method: &Method, path: &[String]) -> Response<Body> {
+pub(crate) fn document(
+    registry: &Registry,
+    described: &[Described],
+    method: &Method,
+    path: &[String],
+) -> Response<Body> {
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     if method != Method::GET {
         return text_reply(405, "method not allowed");
     }
     let found = match path.as_slice() {
         ["healthz" | "livez" | "readyz", ..] => return text_reply(200, "ok"),
+        ["openapi", "v2"] => return openapi::nothing_in_v2(),
         ["version"] => Some(version()),
         ["api"] => Some(core_versions()),
         ["api", "v1"] => resource_list(registry, "", "v1"),
@@ -27,8 +33,10 @@ pub(crate) fn document(registry: &Registry, method: &Method, path: &[String]) ->
         ["apis", group] => one_group(registry, group),
         ["apis", group, version] => resource_list(registry, group, version),
         ["openapi", "v3"] => Some(openapi::index(registry)),
-        ["openapi", "v3", "api", "v1"] => Some(openapi::group(registry, "", "v1")),
-        ["openapi", "v3", "apis", group, version] => Some(openapi::group(registry, group, version)),
+        ["openapi", "v3", "api", "v1"] => Some(openapi::group(registry, described, "", "v1")),
+        ["openapi", "v3", "apis", group, version] => {
+            Some(openapi::group(registry, described, group, version))
+        }
         [] => Some(json!({"paths": ["/api", "/apis", "/healthz", "/openapi/v3", "/version"]})),
         _ => None,
     };

@@ -8,7 +8,8 @@ use hyper::{HeaderMap, Response};
 use serde_json::{Value, json};
 
 use super::options::{
-    delete_options, filter, from_object, get_options, list_options, watch_options, write_options,
+    content_type, delete_options, filter, from_object, get_options, list_options, watch_options,
+    write_options,
 };
 use super::query::Query;
 use super::reply::{Body, json_reply, list_json, list_metadata, success, with_warnings};
@@ -20,6 +21,7 @@ use crate::json::Path;
 use crate::logs::Logs;
 use crate::object::Object;
 use crate::patch::Patch;
+use crate::protobuf;
 use crate::registry::{
     Deleted, Registry, Served, Stamp, Target, Write, Written, decode_body, parse, seconds,
 };
@@ -79,20 +81,17 @@ impl Request<'_> {
     }
 
     pub(super) fn content_type(&self) -> &str {
-        let header = self.headers.get(hyper::header::CONTENT_TYPE);
-        let value = header
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or_default();
-        value.split(';').next().unwrap_or_default().trim()
+        content_type(&self.headers)
     }
 
-    /// Bodies are JSON, or YAML; a missing content type means JSON.
+    /// Bodies are JSON, YAML or protobuf; a missing content type means JSON.
     fn accepted_content_type(&self) -> Result<&str, Failure> {
         match self.content_type() {
             "" | "application/json" => Ok("application/json"),
             "application/yaml" => Ok("application/yaml"),
+            protobuf::CONTENT_TYPE => Ok(protobuf::CONTENT_TYPE),
             _ => Err(Failure::unsupported_media_type(
-                "application/json, application/yaml",
+                "application/json, application/yaml, application/vnd.kubernetes.protobuf",
             )),
         }
     }

@@ -1,10 +1,25 @@
-//! Just enough OpenAPI that kubectl finds out it can leave validation to the server: which kinds can be patched, and
-//! that the patch takes `fieldValidation`. No schemas.
+//! Just enough OpenAPI that kubectl finds out it can leave validation to the server (which kinds can be patched, and
+//! that the patch takes `fieldValidation`), and that `kubectl explain` has something to say: the schemas that the caller
+//! gave, and for all other kinds where to read about them.
 
+use hyper::Response;
 use serde_json::{Map, Value, json};
 
+use super::reply::{Body, body_reply};
 use crate::registry::Registry;
 use crate::resource::Resource;
+
+/// What `kubectl explain` shows of a kind that nobody described.
+const ELSEWHERE: &str = "This embedded API server serves the kind but carries no description of its fields. \
+    They are those of Kubernetes: https://kubernetes.io/docs/reference/kubernetes-api/";
+
+/// A kind whose fields somebody described.
+#[derive(Debug, Clone)]
+pub(crate) struct Described {
+    pub(crate) group: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) schema: Value,
+}
 
 /// The documents there are, one per group and version.
 pub(crate) fn index(registry: &Registry) -> Value {
@@ -17,8 +32,13 @@ pub(crate) fn index(registry: &Registry) -> Value {
     json!({"paths": paths})
 }
 
-pub(crate) fn group(registry: &Registry, group: &str, version: &str) -> Value {
-    let mut paths = Map::new();
+pub(crate) fn group(
+    registry: &Registry,
+    described: &[Described],
+    group: &str,
+    version: &str,
+) -> Value {
+    let (mut paths, mut schemas) = (Map::new(), Map::new());
     let of_group = registry
         .resources()
         .filter(|r| r.group == group && r.version == version);
@@ -30,13 +50,22 @@ pub(crate) fn group(registry: &Registry, group: &str, version: &str) -> Value {
         };
         let path = format!("/{}{middle}/{}/{{name}}", root(resource), resource.plural);
         paths.insert(path, json!({"patch": patch_operation(resource)}));
+        schemas.insert(resource.kind.to_owned(), schema(resource, described));
     }
     json!({
         "openapi": "3.0.0",
         "info": {"title": "embedded", "version": "1"},
         "paths": paths,
-        "components": {"schemas": {}},
+        "components": {"schemas": schemas},
     })
+}
+
+/// kubectl looks for kinds that it finds nowhere in the older form, which is protobuf, and goes on to say that there is no
+/// such kind if it can read it. It says: version 2.0, a title, a version, no definitions.
+pub(crate) fn nothing_in_v2() -> Response<Body> {
+    const KIND: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+    const EMPTY: &[u8] = b"\x0a\x032.0\x12\x0d\x0a\x08embedded\x12\x011";
+    body_reply(200, KIND, EMPTY)
 }
 
 fn root(resource: &Resource) -> String {
@@ -48,16 +77,31 @@ fn root(resource: &Resource) -> String {
     format!("{prefix}/{}", resource.api_version())
 }
 
+fn schema(resource: &Resource, described: &[Described]) -> Value {
+    let given = described
+        .iter()
+        .find(|given| (given.group, given.kind) == (resource.group, resource.kind));
+    let mut schema = match given {
+        Some(given) => given.schema.clone(),
+        None => json!({"type": "object", "description": ELSEWHERE}),
+    };
+    if let Value::Object(schema) = &mut schema {
+        let kinds = json!([kind(resource)]);
+        schema.insert("x-kubernetes-group-version-kind".to_owned(), kinds);
+    }
+    schema
+}
+
+fn kind(resource: &Resource) -> Value {
+    json!({"group": resource.group, "version": resource.version, "kind": resource.kind})
+}
+
 fn patch_operation(resource: &Resource) -> Value {
     let parameter = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}});
     let parameters = ["dryRun", "fieldManager", "fieldValidation", "force"].map(parameter);
     json!({
         "x-kubernetes-action": "patch",
-        "x-kubernetes-group-version-kind": {
-            "group": resource.group,
-            "version": resource.version,
-            "kind": resource.kind,
-        },
+        "x-kubernetes-group-version-kind": kind(resource),
         "parameters": parameters,
         "responses": {},
     })

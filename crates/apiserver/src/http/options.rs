@@ -237,6 +237,15 @@ fn agent(headers: &HeaderMap) -> String {
     }
 }
 
+/// What a body is said to be, without parameters; empty where nothing is said.
+pub(crate) fn content_type(headers: &HeaderMap) -> &str {
+    let header = headers.get(hyper::header::CONTENT_TYPE);
+    let value = header
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim()
+}
+
 /// Delete options come in the body or, without one, in the query.
 pub(crate) fn delete_options(query: &Query, body: &[u8]) -> Result<(DeleteOptions, bool), Failure> {
     let mut options = DeleteOptions {

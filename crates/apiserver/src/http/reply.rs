@@ -31,7 +31,7 @@ pub(crate) fn plain_reply(text: String) -> Response<Body> {
     body_reply(200, "text/plain", text)
 }
 
-fn body_reply(code: u16, kind: &'static str, body: impl Into<Bytes>) -> Response<Body> {
+pub(crate) fn body_reply(code: u16, kind: &'static str, body: impl Into<Bytes>) -> Response<Body> {
     let body = Full::new(body.into())
         .map_err(|never| match never {})
         .boxed_unsync();

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use hyper::{Method, Response};
+use hyper::{HeaderMap, Method, Response};
 use serde_json::Value;
 
+use super::options::content_type;
 use super::reply::{Body, failure_reply, json_reply};
 use crate::failure::Failure;
 use crate::registry::parse;
@@ -45,11 +46,16 @@ impl Review {
         }
     }
 
-    pub(crate) fn reply(&self, method: &Method, body: &[u8]) -> Response<Body> {
+    pub(crate) fn reply(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Response<Body> {
         if *method != Method::POST {
             return failure_reply(&Failure::method_not_allowed());
         }
-        match parse(body, "application/json") {
+        match parse(body, content_type(headers)) {
             Ok(mut review) => {
                 let status = (self.answer)(&review);
                 if let Value::Object(fields) = &mut review {

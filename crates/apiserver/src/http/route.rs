@@ -8,6 +8,9 @@ use crate::registry::{Registry, Served, Target};
 use crate::request::{RequestInfo, Verb};
 use crate::resource::Subresource;
 
+/// Parts of a pod that lead into its containers.
+const INTO_CONTAINERS: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
+
 /// What a path leads to.
 #[derive(Debug)]
 pub(crate) enum Route<'r> {
@@ -62,7 +65,12 @@ pub(crate) fn route<'r>(
         .resources()
         .any(|r| r.group == group && r.version == version)
     {
-        return Ok(Route::Document(segments));
+        return Err(Failure::no_such_path());
+    }
+    if let ("", ["namespaces", _, "pods", _, act]) = (group, rest)
+        && INTO_CONTAINERS.contains(act)
+    {
+        return Err(Failure::nothing_runs(act));
     }
     let place = place(registry, group, version, rest).ok_or_else(Failure::no_such_path)?;
     let verb = verb(method, &place, query)?;
@@ -233,9 +241,15 @@ mod tests {
             "/apis/apps/v1/namespaces/ns/deployments/d/binding",
             "404",
         );
+        check(
+            &Method::POST,
+            "/apis/networking.k8s.io/v1/namespaces/ns/ingresses",
+            "404",
+        );
         check(&Method::POST, "/api/v1/pods", "405");
         check(&Method::PUT, "/api/v1/namespaces/ns/pods", "405");
         check(&Method::GET, "/api/v1/namespaces/ns/pods/p/binding", "405");
         check(&Method::DELETE, "/api/v1/namespaces", "405");
+        check(&Method::POST, "/api/v1/namespaces/ns/pods/p/exec", "501");
     }
 }

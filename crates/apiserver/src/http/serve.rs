@@ -19,6 +19,7 @@ use uuid::Uuid;
 
 use super::discovery::document;
 use super::handler::Request;
+use super::openapi::Described;
 use super::query::Query;
 use super::reply::{Body, Cut, failure_reply};
 use super::reviews::Review;
@@ -40,6 +41,7 @@ pub(crate) struct Edge {
     pub(crate) faults: Faults,
     pub(crate) requests: Requests,
     pub(crate) reviews: Vec<Review>,
+    pub(crate) described: Vec<Described>,
     pub(crate) token: Option<String>,
     pub(crate) bookmark_interval: Duration,
     pub(crate) logs: Option<Arc<dyn Logs>>,
@@ -99,7 +101,7 @@ impl Edge {
         };
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let (path, invited) = self.path(parts.uri.path());
-        let admitted = self.admit(&parts.headers, invited || path.starts_with("/openapi/"));
+        let admitted = self.admit(&parts.headers, invited, path);
         let asked =
             admitted.and_then(
                 |()| match self.reviews.iter().find(|review| review.is_at(path)) {
@@ -109,7 +111,7 @@ impl Edge {
             );
         match asked {
             Ok(Asked::Review(review)) => {
-                let reply = async { review.reply(&parts.method, &body) };
+                let reply = async { review.reply(&parts.method, &parts.headers, &body) };
                 self.struck(&review.info(), reply).await
             }
             Ok(Asked::Route(Route::Resource(route))) => {
@@ -117,9 +119,12 @@ impl Edge {
                 let reply = self.answer(route, query, parts.headers, body);
                 self.struck(&info, reply).await
             }
-            Ok(Asked::Route(Route::Document(path))) => {
-                Ok(document(&self.registry, &parts.method, &path))
-            }
+            Ok(Asked::Route(Route::Document(path))) => Ok(document(
+                &self.registry,
+                &self.described,
+                &parts.method,
+                &path,
+            )),
             Err(failure) => Ok(failure_reply(&failure)),
         }
     }
@@ -186,8 +191,9 @@ impl Edge {
 
     /// Checks the token where one is demanded, and that the client takes JSON. Documents that only describe the API are
     /// for everybody: kubectl asks for them by absolute paths.
-    fn admit(&self, headers: &HeaderMap, invited: bool) -> Result<(), Failure> {
-        if let Some(token) = self.token.as_ref().filter(|_| !invited) {
+    fn admit(&self, headers: &HeaderMap, invited: bool, path: &str) -> Result<(), Failure> {
+        let describes = path.starts_with("/openapi/");
+        if let Some(token) = self.token.as_ref().filter(|_| !invited && !describes) {
             let given = headers
                 .get(AUTHORIZATION)
                 .and_then(|value| value.to_str().ok());
@@ -207,7 +213,7 @@ impl Edge {
                 "*/*" | "application/*" | "application/json" | "text/plain" | ""
             )
         });
-        if takes_json {
+        if takes_json || describes {
             Ok(())
         } else {
             Err(Failure::not_acceptable("application/json"))

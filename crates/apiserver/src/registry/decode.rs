@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::{Target, UnknownFields};
 use crate::failure::{Cause, Failure};
 use crate::json::Path;
+use crate::protobuf;
 use crate::resource::Resource;
 use crate::typed;
 
@@ -31,10 +32,11 @@ pub(crate) fn decode_body(
     decode(resource, value, unknown)
 }
 
-/// Reads JSON, or YAML where the content type says so.
+/// Reads JSON, or what else the content type says.
 pub(crate) fn parse(body: &[u8], content_type: &str) -> Result<Value, String> {
     let value = match content_type {
         "application/yaml" => typed::parse_yaml(body)?,
+        protobuf::CONTENT_TYPE => protobuf::parse(body)?,
         _ => serde_json::from_slice(body).map_err(|e| format!("couldn't get version/kind: {e}"))?,
     };
     match value {

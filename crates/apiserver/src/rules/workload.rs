@@ -22,8 +22,17 @@ pub(super) fn default_workload(kind: &str, object: &mut Value) {
         }
         _ => {}
     }
-    if object.at("spec.template.spec").is_some() {
-        default_pod_spec(object, "spec.template.spec");
+    let pod = pod_spec(kind);
+    if object.at(pod).is_some() {
+        default_pod_spec(object, pod);
+    }
+}
+
+/// Where a kind says what its pods are like.
+fn pod_spec(kind: &str) -> &'static str {
+    match kind {
+        "CronJob" => "spec.jobTemplate.spec.template.spec",
+        _ => "spec.template.spec",
     }
 }
 
@@ -43,8 +52,8 @@ pub(super) fn default_service(service: &mut Value) {
 }
 
 pub(super) fn check(kind: &str, object: &Value) -> Vec<Cause> {
-    let mut causes = pod_check::check_spec(object, "spec.template.spec");
-    if kind == "Job" {
+    let mut causes = pod_check::check_spec(object, pod_spec(kind));
+    if matches!(kind, "Job" | "CronJob") {
         return causes;
     }
     let labels = object.map("spec.template.metadata.labels");

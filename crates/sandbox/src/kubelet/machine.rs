@@ -29,6 +29,12 @@ use super::devices::Devices;
 use crate::error::SandboxError;
 use crate::fleet::{Machine, READING, SLOTS};
 
+/// How long the longest path of a socket gets in a sandbox's directory: one of an agent's device plugins.
+pub(crate) fn longest_socket(home: &Path) -> usize {
+    let socket = home.join("n0/p/gpushare-tencent-core-00000000.sock");
+    socket.as_os_str().len()
+}
+
 pub(crate) struct Place {
     pub(super) name: String,
     pub(super) address: String,

@@ -34,6 +34,7 @@ use crate::pace::Pace;
 
 pub(crate) use logs::LogBook;
 use machine::Place;
+pub(crate) use machine::longest_socket;
 use pods::Worker;
 
 /// Nodes registered at once.

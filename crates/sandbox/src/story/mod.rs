@@ -1,67 +1,58 @@
 //! Stories: what happens in the sandbox, step by step, as a YAML file. The format is in docs/sandbox.md.
 
 mod play;
+mod read;
 
+use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::error::SandboxError;
-use crate::install;
 
 pub use play::Player;
 
 const BUILT_IN: &str = include_str!("../../stories/default.yaml");
-const PATIENCE: Duration = Duration::from_mins(2);
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Story {
     pub title: String,
     pub steps: Vec<Step>,
 }
 
 /// One thing that happens.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Words for whoever watches.
     Say(String),
     /// Manifests, as for kubectl.
-    Apply(#[serde(deserialize_with = "manifests")] Vec<Value>),
+    Apply(Vec<Value>),
     Delete(Target),
     /// Goes on when it has come true; the story has failed if it does not in time.
     Wait(Expectation),
     Show(View),
     /// Simulated time in which nothing new happens.
-    Pause(#[serde(deserialize_with = "duration")] Duration),
+    Pause(Duration),
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub api_version: String,
     pub kind: String,
-    #[serde(default)]
     pub namespace: Option<String>,
     pub name: String,
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expectation {
-    #[serde(flatten)]
     pub what: What,
     /// How long it may take, in real time.
-    #[serde(default = "patience", deserialize_with = "duration")]
     pub within: Duration,
 }
 
 /// What must come true. Objects are named as `namespace/name`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// A pod whose containers run.
     Running(String),
@@ -79,27 +70,24 @@ pub enum What {
     Exhausted(String),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Running(pod) => write!(f, "pod {pod} to run"),
+            Self::Refused(pod) => write!(f, "pod {pod} to be refused"),
+            Self::Succeeded(pod) => write!(f, "pod {pod} to succeed"),
+            Self::Gone(pod) => write!(f, "pod {pod} to be gone"),
+            Self::Available(name) => write!(f, "deployment {name} to be available"),
+            Self::Funded(name) => write!(f, "budget {name} to have something left"),
+            Self::Exhausted(name) => write!(f, "budget {name} to be used up"),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
     /// Every card with what is booked on it.
     Cards,
-}
-
-fn patience() -> Duration {
-    PATIENCE
-}
-
-fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    let parsed: Result<jiff::SignedDuration, _> = text.parse();
-    let duration = parsed.map_err(serde::de::Error::custom)?;
-    Duration::try_from(duration).map_err(serde::de::Error::custom)
-}
-
-fn manifests<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Value>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    install::documents(&text).map_err(serde::de::Error::custom)
 }
 
 impl Story {
@@ -116,47 +104,11 @@ impl Story {
         Self::parse(&path.display().to_string(), &text)
     }
 
-    fn parse(path: &str, text: &str) -> Result<Self, SandboxError> {
-        let wrong = |reason: String| SandboxError::Scenario {
-            path: path.to_owned(),
+    /// Reads a story; what is wrong with it is told with its name and the step.
+    pub fn parse(name: &str, text: &str) -> Result<Self, SandboxError> {
+        read::story(text).map_err(|reason| SandboxError::Scenario {
+            path: name.to_owned(),
             reason,
-        };
-        let value: Value =
-            serde_saphyr::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        serde_json::from_value(value).map_err(|error| wrong(error.to_string()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_built_in_story_can_be_read() {
-        let story = Story::built_in().unwrap();
-        assert!(story.steps.len() > 10);
-    }
-
-    #[test]
-    fn a_step_that_nobody_knows_is_refused_with_the_file_and_its_name() {
-        let text = "title: t\nsteps:\n- dance: now\n";
-        let error = Story::parse("my.yaml", text).unwrap_err().to_string();
-        assert!(error.starts_with("my.yaml: "), "{error}");
-        assert!(error.contains("dance"), "{error}");
-    }
-
-    #[test]
-    fn waiting_has_a_limit_of_its_own_or_the_usual_one() {
-        let text = "title: t\nsteps:\n- wait: {running: a/b}\n- wait: {gone: a/b, within: 5s}\n";
-        let story = Story::parse("x", text).unwrap();
-        let limits: Vec<Duration> = story
-            .steps
-            .iter()
-            .map(|step| match step {
-                Step::Wait(expectation) => expectation.within,
-                other => panic!("{other:?}"),
-            })
-            .collect();
-        assert_eq!(limits, [PATIENCE, Duration::from_secs(5)]);
+        })
     }
 }

@@ -41,8 +41,12 @@ impl<'a, W: Write> Player<'a, W> {
     /// Plays to the end, or to the first thing that does not happen.
     pub async fn play(&mut self, story: &Story) -> Result<(), SandboxError> {
         self.tell(&format!("\n== {} ==", story.title));
-        for step in &story.steps {
-            self.step(step).await?;
+        for (number, step) in (1..).zip(&story.steps) {
+            let played = self.step(step).await;
+            played.map_err(|source| SandboxError::Step {
+                number,
+                source: Box::new(source),
+            })?;
         }
         self.tell("\n== end of the story ==");
         Ok(())
@@ -103,7 +107,7 @@ impl<'a, W: Write> Player<'a, W> {
     }
 
     async fn wait(&self, expectation: &Expectation) -> Result<String, SandboxError> {
-        let described = format!("{:?}", expectation.what);
+        let described = expectation.what.to_string();
         wait::until(&described, expectation.within, async || {
             self.check(&expectation.what).await
         })

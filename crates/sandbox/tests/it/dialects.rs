@@ -29,6 +29,20 @@ async fn a_manifest_of_each_dialect_runs_and_sees_its_card() {
                 "CUDA_DEVICE_SM_LIMIT=30",
             ],
         ),
+        (
+            include_str!("../manifests/tencent-whole.yaml"),
+            "tencent-whole",
+            &["GPUSHARE_CORE_PERCENT=100"],
+        ),
+        (
+            include_str!("../manifests/hami-part.yaml"),
+            "hami-part",
+            &[
+                "CUDA_DEVICE_MEMORY_LIMIT_0=40960m",
+                "CUDA_DEVICE_MEMORY_LIMIT_1=40960m",
+                "CUDA_DEVICE_SM_LIMIT=30",
+            ],
+        ),
     ] {
         act(&sandbox, manifest, &[&format!("running: default/{pod}")]).await;
         let log = log(&sandbox, "default", pod).await;
