@@ -11,7 +11,12 @@ use crate::cargo::{cargo, succeed, workspace};
 /// The test that takes the pictures which documents show.
 const PICTURES: &str = "pictures_of_every_view_can_be_taken";
 /// All tests that take pictures.
-const ALL_PICTURES: [&str; 3] = [PICTURES, "five_thousand_nodes", "the_login_page"];
+const ALL_PICTURES: [&str; 4] = [
+    PICTURES,
+    "five_thousand_nodes",
+    "the_login_page",
+    "a_pod_is_found",
+];
 /// Pictures that the documents show.
 const SHOWN: &str = "docs/images";
 

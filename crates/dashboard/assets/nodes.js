@@ -93,6 +93,7 @@ export function nodes() {
   const head = ["Node", "Models", "Cards", "Memory", "Compute", "Pods", "State"].map((text) => h("th", { scope: "col", class: text === "Pods" ? "number" : null }, text));
   const table = h("table", { class: "nodes" }, h("caption", { class: "unseen" }, "Nodes with cards"), h("thead", {}, h("tr", { "aria-rowindex": 1 }, ...head)), h("tbody", { "aria-hidden": "true" }, h("tr", {}, before)), body, h("tbody", { "aria-hidden": "true" }, h("tr", {}, after)));
   const scroll = h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "List of nodes" }, table);
+  const none = h("p", { class: "empty", hidden: true });
   /** @type {NodeRow[]} */
   let rows = [];
   let said = "";
@@ -126,6 +127,9 @@ export function nodes() {
     table.setAttribute("aria-rowcount", String(rows.length + 1));
     const text2 = rows.length === all.length ? counted(all.length, "node") : `${count(rows.length)} of ${counted(all.length, "node")}`;
     if (text2 !== said) found.textContent = said = text2;
+    none.hidden = rows.length > 0;
+    scroll.hidden = rows.length === 0;
+    none.textContent = all.length ? "No node or model has this in its name." : "No node has published cards yet: the agent, gpushare-node, does that on each node with GPUs.";
     draw();
     if (top > 0 && rows.length > 0) {
       scroll.scrollTop = top;
@@ -165,7 +169,7 @@ export function nodes() {
     h("h1", {}, "Nodes"),
     h("div", { class: "tools", role: "search" }, h("label", { for: "search", class: "unseen" }, "Search nodes, models and pods"), search, h("label", { for: "model", class: "unseen" }, "Model"), model, h("label", { for: "order", class: "unseen" }, "Order"), order, found),
     pods.element,
-    h("section", { class: "panel flush", "aria-label": "Nodes" }, scroll),
+    h("section", { class: "panel flush", "aria-label": "Nodes" }, none, scroll),
   );
   return {
     title: "Nodes",

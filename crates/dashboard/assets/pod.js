@@ -40,7 +40,7 @@ function facts(pod) {
 function containers(pod) {
   if (pod.containers.length === 0) return null;
   const rows = pod.containers.flatMap((container) =>
-    container.cards.map((card) => h("tr", {}, h("th", { scope: "row" }, container.name), h("td", {}, card.index === undefined || !pod.node ? "unknown card" : h("a", { href: place("nodes", pod.node, card.index) }, `Card ${card.index}`)), h("td", {}, card.model ?? ""), h("td", {}, Object.entries(card.used).map(([name, value]) => `${amount(value, UNITS[name] ?? "")} of ${name === "core" ? "compute" : name}`).join(", ")), h("td", { class: "id" }, card.id))),
+    container.cards.map((card) => h("tr", {}, h("th", { scope: "row" }, container.name), h("td", {}, card.index === undefined || !pod.node ? "unknown card" : h("a", { href: place("nodes", pod.node, card.index) }, `Card ${card.index}`)), h("td", {}, card.model ?? ""), h("td", {}, Object.entries(card.used).sort(([a], [b]) => Number(b === "memory") - Number(a === "memory")).map(([name, value]) => `${amount(value, UNITS[name] ?? "")} of ${name === "core" ? "compute" : name}`).join(", ")), h("td", { class: "id" }, card.id))),
   );
   const head = ["Container", "Card", "Model", "Holds", "Id"].map((text) => h("th", { scope: "col" }, text));
   return h("section", { class: "panel", "aria-labelledby": "h-cards" }, h("h2", { id: "h-cards" }, "Cards"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Cards of the pod" }, h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows))));

@@ -41,28 +41,17 @@ fn take(window: &Window, directory: &Path, name: &str) {
     assert!(drawn, "{}", file.display());
 }
 
-fn name_of(place: &str) -> &str {
-    let view = place.trim_start_matches("#/").split('/').next().unwrap();
-    match (view, place.matches('/').count()) {
-        ("", _) => "overview",
-        ("nodes", 2) => "node",
-        ("pods", _) => "pod",
-        (view, _) => view,
-    }
-}
-
 fn every_view(address: SocketAddr, look: Look, size: &str, directory: &Path) {
     let window = Window::open(address, look);
     // A curve needs a few samples.
     window.go("#/", "Packing over time");
     let points =
-        "(document.querySelector('.curve')?.getAttribute('points') ?? '').split(' ').length > 4";
+        "(document.querySelector('.curve')?.getAttribute('points') ?? '').split(' ').length > 5";
     window.page.wait(points).unwrap();
     let scheme = if look.dark { "dark" } else { "light" };
-    for (place, text) in VIEWS {
+    for (name, place, text) in VIEWS {
         window.go(place, text);
-        let name = format!("{}{size}-{scheme}", name_of(place));
-        take(&window, directory, &name);
+        take(&window, directory, &format!("{name}{size}-{scheme}"));
     }
 }
 

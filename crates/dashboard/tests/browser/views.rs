@@ -4,23 +4,24 @@ use gpushare_browser::axe;
 use serde_json::json;
 
 use crate::cluster::{A100, Cluster};
-use crate::{DARK, LIGHT, SMALL, Window, demo};
+use crate::{DARK, LIGHT, SMALL, Window, demo, pictures};
 
-/// Each view, and a text that only it has.
-pub(crate) const VIEWS: [(&str, &str); 6] = [
-    ("#/", "Packing over time"),
-    ("#/nodes", "24 nodes"),
-    ("#/nodes/a100-01", "NVIDIA A100-SXM4-80GB"),
-    ("#/pending", "What would help"),
-    ("#/pods/language/pretrain-0", "Why it waits"),
-    ("#/budgets", "even pace"),
+/// Each view: its name, where it is, and a text that only it has.
+pub(crate) const VIEWS: [(&str, &str, &str); 7] = [
+    ("overview", "#/", "Packing over time"),
+    ("nodes", "#/nodes", "24 nodes"),
+    ("node", "#/nodes/a100-01", "NVIDIA A100-SXM4-80GB"),
+    ("pending", "#/pending", "What would help"),
+    ("pod", "#/pods/language/pretrain-0", "Why it waits"),
+    ("placed", "#/pods/vision/embed-1-0", "GPU-a100-01-0"),
+    ("budgets", "#/budgets", "even pace"),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_view_is_drawn_without_complaints_and_asks_nobody_else() {
     let cluster = demo::cluster().await;
     let window = Window::open(cluster.dashboard(), LIGHT);
-    for (place, text) in VIEWS {
+    for (_, place, text) in VIEWS {
         window.go(place, text);
     }
     let own = format!("http://{}/", window.address);
@@ -42,7 +43,7 @@ async fn every_view_passes_the_accessibility_check_in_light_and_dark() {
     let address = cluster.dashboard();
     for look in [LIGHT, DARK] {
         let window = Window::open(address, look);
-        for (place, text) in VIEWS {
+        for (_, place, text) in VIEWS {
             window.go(place, text);
             let findings = axe::findings(&window.page, &script).unwrap();
             assert_eq!(
@@ -59,7 +60,7 @@ async fn every_view_passes_the_accessibility_check_in_light_and_dark() {
 async fn no_view_is_wider_than_a_small_window() {
     let cluster = demo::cluster().await;
     let window = Window::open(cluster.dashboard(), SMALL);
-    for (place, text) in VIEWS {
+    for (_, place, text) in VIEWS {
         window.go(place, text);
         let wide = window.page.eval("document.documentElement.scrollWidth");
         assert_eq!(wide.unwrap(), json!(SMALL.width), "{place}");
@@ -157,6 +158,8 @@ async fn a_pod_is_found_by_its_name_wherever_it_is() {
     page.type_text("train").unwrap();
     page.wait_for_text("1 pod found").unwrap();
     page.wait_for_text("default/train-7 on gpu-a").unwrap();
+    page.wait_for_text("No node or model has this").unwrap();
+    pictures::keep(&window, "search");
     page.eval("document.querySelector('.names a').click()")
         .unwrap();
     page.wait("document.querySelector('h1').textContent === 'default/train-7'")
