@@ -248,6 +248,16 @@ impl Hook {
         }
     }
 
+    /// The exit status of `kubectl gpushare doctor` and what it found.
+    pub fn doctor(&self) -> (Option<i32>, Value) {
+        let mut command = self.rig.net(binary("kubectl-gpushare"));
+        let output = command.args(["doctor", "--output=json"]).output();
+        let output = output.expect("the plugin starts");
+        let report = serde_json::from_slice(&output.stdout);
+        let report = report.unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        (output.status.code(), report)
+    }
+
     /// Creates an object and shows what became of it.
     pub fn create(&self, namespace: &str, object: &Value) -> Said {
         self.create_with(namespace, object, &[])

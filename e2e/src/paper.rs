@@ -92,6 +92,44 @@ impl PaperNode {
         }
         totals
     }
+
+    /// Creates the node, or brings it to what it should be.
+    pub fn set_on(&self, rig: &Rig) {
+        let mut labels = self.labels.clone();
+        labels[NAME_LABEL] = json!(self.name);
+        let mut metadata = json!({"name": self.name, "labels": labels});
+        if !self.cards.is_empty() {
+            metadata["annotations"] = json!({names::CARDS: self.inventory()});
+        }
+        let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata});
+        let applied = rig.apply(&object.to_string());
+        applied.unwrap_or_else(|error| panic!("{object}: {error:#}"));
+        let totals = self.totals();
+        let ready = json!([{"type": "Ready", "status": "True", "reason": "Paper", "message": ""}]);
+        let status =
+            json!({"status": {"capacity": totals, "allocatable": totals, "conditions": ready}});
+        self.patch(rig, &status, &["--subresource=status"]);
+        // The API server marks every new node as not ready; nobody here would take that back.
+        let mut spec = json!({"taints": null});
+        for (key, value) in self.spec.as_object().into_iter().flatten() {
+            spec[key] = value.clone();
+        }
+        self.patch(rig, &json!({"spec": spec}), &[]);
+    }
+
+    fn patch(&self, rig: &Rig, patch: &Value, more: &[&str]) {
+        let patch = patch.to_string();
+        let args = [
+            "patch",
+            "node",
+            self.name,
+            "--type=merge",
+            "--patch",
+            &patch,
+        ];
+        let patched = rig.kubectl(&[&args[..], more].concat());
+        patched.unwrap_or_else(|error| panic!("{patch}: {error:#}"));
+    }
 }
 
 impl Paper {
@@ -162,31 +200,7 @@ impl Paper {
 
     /// Creates the node, or brings it to what it should be.
     pub fn set_node(&self, node: &PaperNode) {
-        let mut labels = node.labels.clone();
-        labels[NAME_LABEL] = json!(node.name);
-        let mut metadata = json!({"name": node.name, "labels": labels});
-        if !node.cards.is_empty() {
-            metadata["annotations"] = json!({names::CARDS: node.inventory()});
-        }
-        self.apply(&json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata}));
-        let totals = node.totals();
-        let ready = json!([{"type": "Ready", "status": "True", "reason": "Paper", "message": ""}]);
-        let status =
-            json!({"status": {"capacity": totals, "allocatable": totals, "conditions": ready}});
-        self.patch_node(node.name, &status, &["--subresource=status"]);
-        // The API server marks every new node as not ready; nobody here would take that back.
-        let mut spec = json!({"taints": null});
-        for (key, value) in node.spec.as_object().into_iter().flatten() {
-            spec[key] = value.clone();
-        }
-        self.patch_node(node.name, &json!({"spec": spec}), &[]);
-    }
-
-    fn patch_node(&self, name: &str, patch: &Value, more: &[&str]) {
-        let patch = patch.to_string();
-        let args = ["patch", "node", name, "--type=merge", "--patch", &patch];
-        let patched = self.kubectl(&[&args[..], more].concat());
-        patched.unwrap_or_else(|error| panic!("{name}: {error:#}"));
+        node.set_on(&self.rig);
     }
 
     /// The node of a pod, once it has one.

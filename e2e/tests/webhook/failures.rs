@@ -1,9 +1,10 @@
 //! The webhook down, slow, or with the wrong certificate: ordinary pods notice nothing, GPU pods get a message that
-//! names it, and all is well again afterwards.
+//! names it, the doctor says what to do, and all is well again afterwards.
 
 use e2e::hook::{Hook, pod};
+use e2e::paper::PaperNode;
 use e2e::wait;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Ordinary pods go on; GPU pods are refused with a message that says who could not be asked, and why.
 fn only_gpu_pods_wait(hook: &Hook, namespace: &str, why: &str) {
@@ -24,19 +25,52 @@ fn until_gpu_pods_are_admitted(hook: &Hook, namespace: &str) {
     });
 }
 
+/// What `kubectl gpushare doctor` finds, and that its exit status agrees.
+fn doctor(hook: &Hook) -> Vec<Value> {
+    let (code, report) = hook.doctor();
+    assert_eq!(report["ok"], code == Some(0), "{report:#}");
+    report["checks"].as_array().unwrap().clone()
+}
+
+fn failed(checks: &[Value]) -> Vec<&Value> {
+    let failed = checks.iter().filter(|check| check["status"] == "fail");
+    failed.collect()
+}
+
+/// The doctor names the webhook's answer, in the API server's words and with its remedy.
+fn doctor_blames(hook: &Hook, why: &str, remedy: &str) {
+    let checks = doctor(hook);
+    let failed = failed(&checks);
+    let named = failed
+        .iter()
+        .find(|check| check["name"] == "webhook's answer");
+    let check = named.unwrap_or_else(|| panic!("{checks:#?}"));
+    let text = |field: &str| check[field].as_str().unwrap().to_owned();
+    assert!(text("message").contains(why), "{check:#}");
+    assert!(text("fix").contains(remedy), "{check:#}");
+}
+
 #[test]
 fn only_gpu_pods_wait_while_the_webhook_is_away_slow_or_not_believed() {
     let hook = Hook::cluster();
     let namespace = hook.namespace();
+    PaperNode::new("paper", &[16_384, 24_576]).set_on(&hook.rig);
     // Not there yet: applying everything at once locks nothing out, not even the webhook's own pods.
     only_gpu_pods_wait(&hook, &namespace, "failed calling webhook");
     let mut own = pod("own", &json!({"aliyun.com/gpu-mem": 1}));
     own["spec"]["serviceAccountName"] = json!("gpushare-webhook");
     hook.dry_run("gpushare-system", &own).object();
+    doctor_blames(
+        &hook,
+        "failed calling webhook",
+        "kubectl -n gpushare-system",
+    );
 
     let mut webhook = hook.replica(0, &[]);
     hook.wait_ready(0);
     until_gpu_pods_are_admitted(&hook, &namespace);
+    let checks = doctor(&hook);
+    assert_eq!(failed(&checks), [&json!(null); 0], "{checks:#?}");
 
     webhook.freeze();
     only_gpu_pods_wait(&hook, &namespace, "context deadline exceeded");
@@ -45,6 +79,7 @@ fn only_gpu_pods_wait_while_the_webhook_is_away_slow_or_not_believed() {
 
     assert!(webhook.terminate(), "it ends with success");
     only_gpu_pods_wait(&hook, &namespace, "connection refused");
+    doctor_blames(&hook, "connection refused", "must be Ready");
 
     // Its certificate is for another name.
     let mut other = hook.replica(0, &["--server-name", "elsewhere.example"]);
@@ -54,6 +89,7 @@ fn only_gpu_pods_wait_while_the_webhook_is_away_slow_or_not_believed() {
         &namespace,
         "certificate is valid for elsewhere.example",
     );
+    doctor_blames(&hook, "certificate is valid for", "check --server-name");
     other.kill();
 
     // The next one finds the same Secret, and puts things right.
