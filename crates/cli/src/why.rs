@@ -21,6 +21,7 @@ mod text;
 mod verdict;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -155,7 +156,7 @@ async fn of_waiting(
     let mut notes = Vec::new();
     let around = read::surroundings(client, &pod, subject.exists, &mut notes).await;
     let situation = Situation {
-        cluster: read::cluster(client, dialects).await?,
+        cluster: Arc::new(read::cluster(client, dialects).await?),
         around,
         pod,
     };

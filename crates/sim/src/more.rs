@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use gpushare_core::ledger::Bound;
-use gpushare_core::pack::Policy;
+use gpushare_core::pack::{Policy, Rankings};
 use gpushare_core::packing::Packing;
 use gpushare_core::{Card, Classes, Host, Ledger, NodeName, PodAsk, PodUid};
 use serde::Serialize;
@@ -14,6 +14,8 @@ use serde::Serialize;
 pub struct Now {
     ledger: Ledger,
     packing: Packing,
+    /// One pod changes one node: the others keep their places.
+    rankings: Rankings,
     nodes: Vec<NodeName>,
 }
 
@@ -34,6 +36,7 @@ impl Now {
         Self {
             ledger: Ledger::new(classes),
             packing: Packing::new(policy, class),
+            rankings: Rankings::default(),
             nodes: Vec::new(),
         }
     }
@@ -83,8 +86,9 @@ impl Now {
     }
 
     fn place(&mut self, pod: &PodUid, ask: &PodAsk, host: Host) -> Option<NodeName> {
-        let names = self.nodes.iter().map(NodeName::as_str);
-        let best = self.packing.best(Some(ask), host, names);
+        let best = self
+            .packing
+            .best_ranked(&mut self.rankings, Some(ask), host, |_every| true);
         let search = self.ledger.search(ask);
         let fits = |name: &&str| {
             self.packing.has_host_room(name, host) && self.ledger.fit(name, pod, &search).is_ok()

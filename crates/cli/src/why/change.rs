@@ -1,5 +1,7 @@
 //! Changes that would help: each can be tried on a situation, told to a person, and handed to a program.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result};
 use gpushare_core::names::BUDGET_GATE;
 use gpushare_core::{NodeName, PodUid};
@@ -115,7 +117,7 @@ impl Change {
             }),
             Act::End(pods) => {
                 let pods: Vec<PodUid> = pods.iter().map(|ending| ending.pod.clone()).collect();
-                situation.cluster.end_pods(&pods);
+                Arc::make_mut(&mut situation.cluster).end_pods(&pods);
             }
             Act::RaiseQuota {
                 name,
@@ -156,10 +158,9 @@ fn change_node(
     name: &NodeName,
     change: impl FnOnce(&mut super::cluster::Node),
 ) {
-    let cluster = &mut situation.cluster;
-    if let Some(mut node) = cluster.nodes.get(name).cloned() {
+    if let Some(mut node) = situation.cluster.nodes.get(name).cloned() {
         change(&mut node);
-        cluster.set_node(name, node);
+        Arc::make_mut(&mut situation.cluster).set_node(name, node);
     }
 }
 

@@ -1,6 +1,8 @@
 //! Plans: the changes after which the pod would be scheduled. Every plan was tried on a copy of the cluster, with the
 //! rules that decide there, before anybody is told of it.
 
+use std::sync::Arc;
+
 use gpushare_core::NodeName;
 
 use super::change::{Act, Change};
@@ -45,7 +47,7 @@ fn of_group(situation: &Situation, group: &Group) -> Vec<Plan> {
         return Vec::new();
     };
     let alone = Situation {
-        cluster: situation.cluster.only(node),
+        cluster: Arc::new(situation.cluster.only(node)),
         pod: situation.pod.clone(),
         around: situation.around.clone(),
     };

@@ -1,6 +1,7 @@
 //! The verdict on a pod: what stands in its way before any node is looked at, or on every node.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use gpushare_core::NodeName;
 use gpushare_core::names::BUDGET_GATE;
@@ -14,7 +15,8 @@ use super::surroundings::{Shortage, Surroundings};
 /// A pod in a cluster: what is, or what would be after some changes.
 #[derive(Clone, Debug)]
 pub(super) struct Situation {
-    pub(super) cluster: Cluster,
+    /// Shared until a change is tried on it: most changes are of the pod alone.
+    pub(super) cluster: Arc<Cluster>,
     pub(super) pod: Pod,
     pub(super) around: Surroundings,
 }
