@@ -70,6 +70,9 @@ impl Arguments {
     fn print(&self, known: &Known) -> Result<String> {
         let report = Report::new(known, &self.nodes)?;
         Ok(match self.output {
+            Output::Text | Output::Wide if self.selector.is_some() && report.is_empty() => {
+                "no node with these labels has cards".to_owned()
+            }
             Output::Text => text::table(&report, false),
             Output::Wide => text::table(&report, true),
             Output::Json => serde_json::to_string_pretty(&report)?,

@@ -104,11 +104,15 @@ impl Connection {
             cluster: self.cluster.clone(),
             user: self.user.clone(),
         };
-        let config = Config::from_custom_kubeconfig(self.kubeconfig()?, &options).await;
-        let mut config = config.with_context(|| match &self.kubeconfig {
-            Some(path) => format!("cannot use the kubeconfig {}", path.display()),
-            None => "cannot find a cluster: give --kubeconfig or set KUBECONFIG".to_owned(),
-        })?;
+        let kubeconfig = self.kubeconfig()?;
+        if let Some(user) = &self.user {
+            let mut users = kubeconfig.auth_infos.iter();
+            if !users.any(|one| one.name == *user) {
+                bail!("the kubeconfig has no user {user:?}; kubectl config get-users lists them");
+            }
+        }
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+        let mut config = config.with_context(|| self.unusable())?;
         if let Some(user) = &self.impersonate {
             config.auth_info.impersonate = Some(user.clone());
             config.auth_info.impersonate_groups = Some(self.groups.clone());
@@ -122,6 +126,19 @@ impl Connection {
         }
         let config = proxy::none_to_loopback(config);
         Client::try_from(config).context("cannot set up the Kubernetes client")
+    }
+
+    /// The kubeconfig was read and leads nowhere.
+    fn unusable(&self) -> String {
+        let named = self.context.is_some() || self.cluster.is_some();
+        match &self.kubeconfig {
+            _ if named => {
+                "cannot find that cluster; kubectl config get-contexts and get-clusters list what can be named"
+                    .to_owned()
+            }
+            Some(path) => format!("cannot use the kubeconfig {}", path.display()),
+            None => "cannot find a cluster: give --kubeconfig or set KUBECONFIG".to_owned(),
+        }
     }
 
     /// What kubeconfigs say, all together.

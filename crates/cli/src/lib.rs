@@ -70,6 +70,7 @@ fn finish(printed: Result<Printed>) -> ExitCode {
     match printed {
         Ok(false) => ExitCode::SUCCESS,
         Ok(true) => ExitCode::FAILURE,
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {}", told(&error));
             ExitCode::FAILURE
@@ -81,7 +82,11 @@ fn finish(printed: Result<Printed>) -> ExitCode {
 /// what they say of it; once is enough.
 fn told(error: &anyhow::Error) -> String {
     let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
+    for cause in error.chain() {
+        let cause = match cause.downcast_ref::<kube::Error>() {
+            Some(error) => connection::said(error),
+            None => cause.to_string(),
+        };
         if text.is_empty() {
             text = cause;
         } else if !text.contains(&cause) {
@@ -92,13 +97,15 @@ fn told(error: &anyhow::Error) -> String {
     text
 }
 
+/// Whoever reads has seen enough, such as `head`.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<std::io::Error>();
+    error.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+}
+
 fn print(text: &str) -> Result<()> {
     if text.is_empty() {
         return Ok(());
     }
-    match writeln!(std::io::stdout(), "{text}") {
-        // Whoever reads has seen enough, such as `head`.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        other => other.context("cannot write to standard output"),
-    }
+    writeln!(std::io::stdout(), "{text}").context("cannot write to standard output")
 }

@@ -39,6 +39,10 @@ pub(super) struct Pod {
 }
 
 impl Report {
+    pub(super) fn is_empty(&self) -> bool {
+        self.cards.is_empty() && self.unreadable.is_empty()
+    }
+
     /// Of these nodes; of all if none are named.
     pub(super) fn new(known: &Known, only: &[String]) -> Result<Self> {
         let ledger = known.ledger();

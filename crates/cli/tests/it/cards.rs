@@ -82,6 +82,15 @@ async fn a_cluster_without_cards_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn labels_that_no_node_has_are_not_taken_for_a_cluster_without_cards() {
+    let cluster = two_nodes().await;
+    assert_eq!(
+        printed(&cluster, &["-l", "pool=none"]),
+        "no node with these labels has cards\n"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_node_without_cards_is_named_with_what_to_check() {
     let cluster = two_nodes().await;
     let output = cards(&cluster, &["gpu-z"]).code(1).get_output().clone();

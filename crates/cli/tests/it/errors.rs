@@ -55,6 +55,33 @@ async fn a_context_that_is_not_there_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_user_that_is_not_there_is_named_and_not_passed_over() {
+    let cluster = cluster().await;
+    for (command, call) in commands::that_ask() {
+        let call = [call, &["--user", "somebody"]].concat();
+        let text = complaint(&cluster, &command, &call, &cluster.kubeconfig());
+        assert!(text.contains("no user \"somebody\""), "{call:?}: {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_server_says_is_told_without_the_clients_own_words() {
+    let cluster = cluster().await;
+    for command in commands::that_run() {
+        if command.words() == ["cards"] {
+            let text = complaint(
+                &cluster,
+                &command,
+                &["-l", "no label=="],
+                &cluster.kubeconfig(),
+            );
+            assert!(text.contains("no label=="), "{text}");
+            assert!(!text.contains("Status {"), "{text}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_a_server_every_command_says_what_it_could_not_do() {
     let cluster = cluster().await;
     // Nobody listens on port 1.
@@ -313,20 +340,22 @@ async fn whoever_stops_reading_hears_no_complaint() {
             .add_node(&node(&format!("n{number}"), &[16_384; 8]))
             .await;
     }
-    let mut child = Process::new(env!("CARGO_BIN_EXE_kubectl-gpushare"))
-        .args(["cards", "-o", "json"])
-        .env("KUBECONFIG", cluster.kubeconfig())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert!(
-        output.stderr.is_empty(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    for call in [&["cards", "-o", "json"][..], &["cards", "--watch"]] {
+        let mut child = Process::new(env!("CARGO_BIN_EXE_kubectl-gpushare"))
+            .args(call)
+            .env("KUBECONFIG", cluster.kubeconfig())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert!(
+            output.stderr.is_empty() && output.status.success(),
+            "{call:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
 }
 
 #[test]
