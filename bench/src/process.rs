@@ -211,7 +211,7 @@ impl Dashboard {
 }
 
 /// Writes a kubeconfig for the API server at `url`.
-fn kubeconfig(directory: &TempDir, url: &str) -> Result<PathBuf> {
+pub(crate) fn kubeconfig(directory: &TempDir, url: &str) -> Result<PathBuf> {
     let kubeconfig = directory.path().join("kubeconfig");
     let config = json!({
         "apiVersion": "v1",

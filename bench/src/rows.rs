@@ -7,6 +7,7 @@ mod charges;
 mod dashboard;
 mod filter;
 mod instructions;
+mod plugins;
 mod prioritize;
 mod sandbox;
 mod scheduler;
@@ -36,6 +37,7 @@ pub(crate) const ALL: &[Bench] = &[
     admission::BENCH,
     charges::BENCH,
     dashboard::BENCH,
+    plugins::BENCH,
     instructions::BENCH,
     sandbox::BENCH,
     scheduler::BENCH,

@@ -38,6 +38,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         "gpushare-control",
         "--package",
         "gpushare-sandbox",
+        "--package",
+        "kubectl-gpushare",
     ]);
     succeed(&mut build)?;
     let mut build = cargo();

@@ -40,7 +40,7 @@ fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
 }
 
 /// A process that lists and decodes the same objects by the same client, and keeps nothing.
-fn bare_list(url: &str) -> Result<Duration> {
+pub(super) fn bare_list(url: &str) -> Result<Duration> {
     let began = Instant::now();
     let output = itself()?
         .args(["list", "--url", url])

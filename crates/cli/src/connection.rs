@@ -204,6 +204,9 @@ pub(crate) fn wait_for<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
 /// What the API server said, without what a client adds for its own authors.
 pub(crate) fn said(error: &kube::Error) -> String {
     match error {
+        kube::Error::Api(status) if status.message.is_empty() => {
+            format!("the server answers {}", status.code)
+        }
         kube::Error::Api(status) => status.message.clone(),
         other => other.to_string(),
     }

@@ -44,7 +44,8 @@ fn doctor_blames(hook: &Hook, why: &str, remedy: &str) {
     let named = failed
         .iter()
         .find(|check| check["name"] == "webhook's answer");
-    let check = named.unwrap_or_else(|| panic!("{checks:#?}"));
+    assert!(named.is_some(), "{checks:#?}");
+    let check = named.unwrap();
     let text = |field: &str| check[field].as_str().unwrap().to_owned();
     assert!(text("message").contains(why), "{check:#}");
     assert!(text("fix").contains(remedy), "{check:#}");
