@@ -8,8 +8,8 @@ use hyper::Request;
 use hyper::header::CONTENT_TYPE;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Client, ResourceExt};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::error::SandboxError;
@@ -21,6 +21,16 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 pub(super) struct Extender {
     /// A client of plain HTTP is all that is needed, and this one is there.
     client: Client,
+}
+
+/// What filter and prioritize are asked. Written as it is: with thousands of nodes a tree of values would cost more than
+/// the question.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Question<'a> {
+    pod: &'a Pod,
+    nodes: Option<()>,
+    node_names: &'a [&'a str],
 }
 
 /// What filter answers.
@@ -74,6 +84,16 @@ struct MetaPod {
     uid: String,
 }
 
+impl<'a> Question<'a> {
+    fn new(pod: &'a Pod, node_names: &'a [&'a str]) -> Self {
+        Self {
+            pod,
+            nodes: None,
+            node_names,
+        }
+    }
+}
+
 impl Extender {
     pub(super) fn new(address: SocketAddr) -> Result<Self, SandboxError> {
         let made = || SandboxError::api("make a client of the extender");
@@ -89,8 +109,7 @@ impl Extender {
     }
 
     pub(super) async fn filter(&self, pod: &Pod, nodes: &[&str]) -> Result<Filtered, String> {
-        let body = json!({"Pod": pod, "Nodes": null, "NodeNames": nodes});
-        self.call("filter", &body).await
+        self.call("filter", &Question::new(pod, nodes)).await
     }
 
     pub(super) async fn prioritize(
@@ -98,8 +117,7 @@ impl Extender {
         pod: &Pod,
         nodes: &[&str],
     ) -> Result<Vec<Scored>, String> {
-        let body = json!({"Pod": pod, "Nodes": null, "NodeNames": nodes});
-        self.call("prioritize", &body).await
+        self.call("prioritize", &Question::new(pod, nodes)).await
     }
 
     pub(super) async fn bind(&self, pod: &Pod, node: &str) -> Result<(), String> {
@@ -150,10 +168,15 @@ impl Extender {
             .collect())
     }
 
-    async fn call<T: DeserializeOwned>(&self, verb: &str, body: &Value) -> Result<T, String> {
+    async fn call<T: DeserializeOwned>(
+        &self,
+        verb: &str,
+        body: &impl Serialize,
+    ) -> Result<T, String> {
+        let body = serde_json::to_vec(body).map_err(|error| error.to_string())?;
         let request = Request::post(format!("/gpushare-scheduler/{verb}"))
             .header(CONTENT_TYPE, "application/json")
-            .body(body.to_string().into_bytes())
+            .body(body)
             .map_err(|error| error.to_string())?;
         let answered = tokio::time::timeout(TIMEOUT, self.client.request(request)).await;
         answered

@@ -1,5 +1,6 @@
 //! Playing a story on a cluster: does each step and tells it.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use gpushare_kube::gpu_budget::GpuBudget;
@@ -8,7 +9,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Api, Client, discovery};
+use kube::{Api, Client, ResourceExt, discovery};
 use serde_json::Value;
 
 use super::{Expectation, Step, Story, Target, View, What};
@@ -201,13 +202,27 @@ impl<'a, W: Write> Player<'a, W> {
             .await
             .map_err(what())?
             .items;
-        // Of a large cluster only a part can be read.
-        nodes.truncate(fleet::AGENTS);
+        keep_telling(&mut nodes, &pods);
         kubectl_gpushare::cards_text(&nodes, &pods).map_err(|error| SandboxError::Scenario {
             path: "cards".to_owned(),
             reason: error.to_string(),
         })
     }
+}
+
+/// Of a large cluster only a part can be read: first of all the nodes on which something happens.
+fn keep_telling(nodes: &mut Vec<slim::Node>, pods: &[slim::Pod]) {
+    if nodes.len() <= fleet::AGENTS {
+        return;
+    }
+    let busy: BTreeSet<&str> = pods
+        .iter()
+        .filter_map(|pod| pod.spec.node_name.as_deref())
+        .collect();
+    // Stable, so that both parts stay in order.
+    nodes.sort_by_key(|node| !busy.contains(node.name_any().as_str()));
+    nodes.truncate(fleet::AGENTS);
+    nodes.sort_by_key(ResourceExt::name_any);
 }
 
 fn last(name: &str) -> &str {
@@ -244,4 +259,34 @@ fn refusal(pod: &Pod) -> Option<String> {
         .iter()
         .filter(|condition| condition.type_ == "PodScheduled" && condition.status == "False");
     scheduled.next()?.message.clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn of_many_nodes_those_with_pods_are_shown() {
+        let node = |number: usize| {
+            let name = format!("n{number:04}");
+            serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
+        };
+        let mut nodes: Vec<slim::Node> = (0..5000).map(node).collect();
+        let pods: Vec<slim::Pod> = ["n4000", "n0700"]
+            .map(|node| {
+                let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": node}});
+                serde_json::from_value(pod).unwrap()
+            })
+            .into();
+        keep_telling(&mut nodes, &pods);
+        let names: Vec<String> = nodes.iter().map(ResourceExt::name_any).collect();
+        assert_eq!(names.len(), fleet::AGENTS);
+        assert_eq!(names[0], "n0000");
+        assert!(
+            names.ends_with(&["n0700".to_owned(), "n4000".to_owned()]),
+            "{names:?}"
+        );
+    }
 }
