@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use futures::{Stream, stream};
 use gpushare_core::lease::{Millis, Term};
+use gpushare_daemon::metrics::{Catalogue, Reading};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::Registry;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
+
+const IS_LEADER: Reading = Reading::plain("is_leader", "1 if this replica leads now, otherwise 0");
 
 /// Whether this replica leads; clones share the answer.
 #[derive(Clone, Debug)]
@@ -108,10 +108,10 @@ impl Leadership {
     }
 
     /// Shows in the metrics whether this replica leads, and how often it began to.
-    pub fn register(&self, registry: &mut Registry) {
+    pub fn register(&self, catalogue: &mut Catalogue) {
         let help = "Times this replica has begun to lead";
-        registry.register("leader_transitions", help, self.0.terms.clone());
-        registry.register_collector(Box::new(self.clone()));
+        catalogue.add_made("leader_transitions", help, self.0.terms.clone());
+        catalogue.read(&[IS_LEADER], Box::new(self.clone()));
     }
 
     fn publish(&self, term: Option<Term>, holder: &str) {
@@ -139,10 +139,8 @@ impl Standing {
 
 impl Collector for Leadership {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let help = "1 if this replica leads now, otherwise 0";
-        let leads = ConstGauge::new(i64::from(self.term().is_some()));
-        let metric = encoder.encode_descriptor("is_leader", help, None, MetricType::Gauge)?;
-        leads.encode(metric)
+        let leads = i64::from(self.term().is_some());
+        IS_LEADER.encode(&mut encoder)?.encode_gauge(&leads)
     }
 }
 

@@ -19,4 +19,5 @@ mod start;
 mod view;
 mod watch;
 
+pub use metrics::metrics;
 pub use start::{Config, Dashboard, StartError, start};

@@ -2,13 +2,19 @@
 
 use std::sync::Arc;
 
+use gpushare_daemon::metrics::{Catalogue, Description, Published};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+/// Every metric of this program, for the reference.
+pub fn metrics() -> Arc<[Description]> {
+    Metrics::new().published.described
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics {
-    registry: Arc<Registry>,
+    published: Published,
     viewers: Gauge,
     refusals: Counter,
     interruptions: Counter,
@@ -16,24 +22,23 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     pub(crate) fn new() -> Self {
-        let mut registry = Registry::with_prefix("gpushare_dashboard");
-        let (viewers, refusals, interruptions) =
-            (Gauge::default(), Counter::default(), Counter::default());
-        registry.register("viewers", "Open live streams", viewers.clone());
-        let help = "Requests without a token, or with one that may not look";
-        registry.register("refusals", help, refusals.clone());
-        let help = "Watches that broke and were taken up again";
-        registry.register("watch_interruptions", help, interruptions.clone());
+        let mut catalogue = Catalogue::new("gpushare_dashboard");
         Self {
-            registry: Arc::new(registry),
-            viewers,
-            refusals,
-            interruptions,
+            viewers: catalogue.add("viewers", "Open live streams"),
+            refusals: catalogue.add(
+                "refusals",
+                "Requests without a token, or with one that may not look",
+            ),
+            interruptions: catalogue.add(
+                "watch_interruptions",
+                "Watches that broke and were taken up again",
+            ),
+            published: catalogue.publish(),
         }
     }
 
     pub(crate) fn registry(&self) -> Arc<Registry> {
-        self.registry.clone()
+        self.published.registry.clone()
     }
 
     pub(crate) fn viewers(&self, count: usize) {

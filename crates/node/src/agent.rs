@@ -9,7 +9,6 @@ use gpushare_daemon::admin::Admin;
 use gpushare_daemon::serve::{self, ListenError};
 use gpushare_kubelet_api::deviceplugin::CHECKPOINT;
 use kube::Client;
-use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tokio::sync::watch;
 
@@ -19,7 +18,7 @@ use crate::cdi::directory::DirectoryError;
 use crate::cdi::nvidia::DriverSpecs;
 use crate::config::Config;
 use crate::identity::podresources::lister;
-use crate::metrics::Metrics;
+use crate::metrics::{self, Metrics};
 use crate::offer::Offer;
 use crate::plugin::Plugin;
 use crate::start::{PodLookup, Starter};
@@ -64,8 +63,8 @@ pub fn start_with(
     let files = Arc::new(files);
     let offer = Offer::new(config.reading, config.slots);
     let state = Arc::new(NodeState::new(offer.dialects.classes.clone(), earlier));
-    let mut registry = Registry::default();
-    let metrics = Metrics::new(&mut registry);
+    let mut catalogue = metrics::catalogue();
+    let metrics = Metrics::new(&mut catalogue);
 
     let published = talk_to_the_api(config, client.clone(), &offer, &state, &cards, tasks);
     let (lister, worker) = lister(&config.pod_resources_socket);
@@ -113,7 +112,7 @@ pub fn start_with(
     let ready = readiness(state.clone(), cards.clone(), published, metrics);
     let admin = Admin {
         version: env!("CARGO_PKG_VERSION"),
-        registry: Arc::new(registry),
+        registry: catalogue.publish().registry,
         ready: Arc::new(ready),
     };
     serve::spawn(

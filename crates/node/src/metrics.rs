@@ -1,32 +1,41 @@
 //! What the agent counts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use gpushare_core::Card;
-use prometheus_client::encoding::EncodeLabelSet;
+use gpushare_daemon::labels;
+use gpushare_daemon::metrics::{Catalogue, Description};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::Registry;
 
 use crate::start::Refusal;
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Start {
+labels!(Start {
     resource: &'static str,
     /// `started`, or the kind of refusal.
     outcome: &'static str,
-}
+});
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Resource {
+labels!(Resource {
     resource: &'static str,
+});
+
+labels!(Health {
+    health: &'static str,
+});
+
+/// Every metric of the agent, for the reference.
+pub fn metrics() -> Arc<[Description]> {
+    let mut catalogue = catalogue();
+    let _ = Metrics::new(&mut catalogue);
+    catalogue.publish().described
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Health {
-    health: &'static str,
+pub(crate) fn catalogue() -> Catalogue {
+    Catalogue::new("gpushare_node")
 }
 
 /// Cheap to clone; all clones count together.
@@ -40,39 +49,27 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    pub fn new(registry: &mut Registry) -> Self {
+    pub fn new(catalogue: &mut Catalogue) -> Self {
         // From half a millisecond to the kubelet's patience of 30 s.
         let start_seconds = Histogram::new(exponential_buckets(0.0005, 3.0, 11));
-        let metrics = Self {
-            starts: Family::default(),
-            start_seconds,
-            registered: Family::default(),
-            cards: Family::default(),
-            pods_with_specs: Gauge::default(),
-        };
-        let ours = registry.sub_registry_with_prefix("gpushare_node");
-        ours.register(
-            "container_starts",
-            "Container starts that the kubelet asked about, by what became of them",
-            metrics.starts.clone(),
-        );
-        ours.register(
-            "container_start_seconds",
-            "Time to prepare or refuse the start of a container",
-            metrics.start_seconds.clone(),
-        );
-        ours.register(
-            "registered",
-            "Whether the kubelet has this resource from us",
-            metrics.registered.clone(),
-        );
-        ours.register("cards", "Cards of the node", metrics.cards.clone());
-        ours.register(
-            "pods_with_specs",
-            "Pods that have CDI specs on the node",
-            metrics.pods_with_specs.clone(),
-        );
-        metrics
+        Self {
+            starts: catalogue.add(
+                "container_starts",
+                "Container starts that the kubelet asked about, by what became of them",
+            ),
+            start_seconds: catalogue.add_made(
+                "container_start_seconds",
+                "Time to prepare or refuse the start of a container",
+                start_seconds,
+            ),
+            registered: catalogue.add(
+                "registered",
+                "Whether the kubelet has this resource from us",
+            ),
+            cards: catalogue.add("cards", "Cards of the node"),
+            pods_with_specs: catalogue
+                .add("pods_with_specs", "Pods that have CDI specs on the node"),
+        }
     }
 
     /// A container start was prepared, or refused for a reason.

@@ -5,24 +5,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use gpushare_core::gpu::MEMORY;
+use gpushare_core::gpu::{self, MEMORY};
 use gpushare_core::ledger::{NodeView, State as Booked};
+use gpushare_core::pack::Policy;
+use gpushare_daemon::labels;
+use gpushare_daemon::metrics::{Catalogue, Description, Published, Reading};
 use parking_lot::RwLock;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use super::reasons::Refusal;
-use super::state::State;
+use super::state::{Bells, State};
 use crate::leader::Leadership;
+
+/// Every metric of this role, for the reference.
+pub fn metrics() -> Arc<[Description]> {
+    let state = State::new(gpu::classes(), Policy::default(), Bells::default());
+    let metrics = Metrics::new(Arc::new(RwLock::new(state)), &Leadership::alone());
+    metrics.published.described
+}
 
 #[derive(Clone)]
 pub(super) struct Metrics {
-    registry: Arc<Registry>,
+    published: Published,
     requests: Family<VerbCode, Counter>,
     seconds: Family<Verb, Histogram>,
     refusals: Family<Reason, Counter>,
@@ -33,80 +42,69 @@ pub(super) struct Metrics {
     interruptions: Family<Resource, Counter>,
 }
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Verb {
+labels!(Verb {
     verb: &'static str,
-}
+});
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct VerbCode {
+labels!(VerbCode {
     verb: &'static str,
     code: u16,
-}
+});
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Reason {
+labels!(Reason {
     reason: &'static str,
-}
+});
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Outcome {
+labels!(Outcome {
     outcome: &'static str,
-}
+});
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Resource {
+labels!(Resource {
     resource: &'static str,
-}
+});
 
 impl Metrics {
     pub(super) fn new(state: Arc<RwLock<State>>, leadership: &Leadership) -> Self {
-        let mut registry = Registry::with_prefix("gpushare_extender");
-        let requests = Family::default();
-        registry.register(
-            "requests",
-            "Requests by verb and HTTP code",
-            requests.clone(),
-        );
+        let mut catalogue = Catalogue::new("gpushare_extender");
         // 0.1 ms to 6.5 s: filter answers from memory, bind waits for the API server.
         let histogram = || Histogram::new(exponential_buckets(0.0001, 2.0, 17));
         let seconds: Family<Verb, Histogram> = Family::new_with_constructor(histogram);
-        let help = "Time to answer a request";
-        registry.register("request_duration_seconds", help, seconds.clone());
-        let refusals = Family::default();
-        let help = "Nodes not offered to a pod, by reason";
-        registry.register("refusals", help, refusals.clone());
-        let binds = Family::default();
-        registry.register("binds", "Binds by outcome", binds.clone());
-        let wakes = Family::default();
-        let help = "Waiting pods that would fit and were woken, by outcome";
-        registry.register("wakes", help, wakes.clone());
-        let preemptions = Family::default();
-        let help = "Looks for pods that could go for another, and what came of them";
-        registry.register("preemptions", help, preemptions.clone());
-        let evictions = Family::default();
-        let help = "Evictions of pods for others of higher priority";
-        registry.register("evictions", help, evictions.clone());
-        let interruptions = Family::default();
-        let help = "Watches that broke and were taken up again";
-        registry.register("watch_interruptions", help, interruptions.clone());
-        leadership.register(&mut registry);
-        registry.register_collector(Box::new(Books(state)));
+        leadership.register(&mut catalogue);
+        catalogue.read(
+            &[BOOKINGS, WAITING, CLAIMS, CARDS, CARD_MEMORY, BOOKED_MEMORY],
+            Box::new(Books(state)),
+        );
         Self {
-            registry: Arc::new(registry),
-            requests,
-            seconds,
-            refusals,
-            binds,
-            wakes,
-            preemptions,
-            evictions,
-            interruptions,
+            requests: catalogue.add("requests", "Requests by verb and HTTP code"),
+            seconds: catalogue.add_made(
+                "request_duration_seconds",
+                "Time to answer a request",
+                seconds,
+            ),
+            refusals: catalogue.add("refusals", "Nodes not offered to a pod, by reason"),
+            binds: catalogue.add("binds", "Binds by outcome"),
+            wakes: catalogue.add(
+                "wakes",
+                "Waiting pods that would fit and were woken, by outcome",
+            ),
+            preemptions: catalogue.add(
+                "preemptions",
+                "Looks for pods that could go for another, and what came of them",
+            ),
+            evictions: catalogue.add(
+                "evictions",
+                "Evictions of pods for others of higher priority",
+            ),
+            interruptions: catalogue.add(
+                "watch_interruptions",
+                "Watches that broke and were taken up again",
+            ),
+            published: catalogue.publish(),
         }
     }
 
     pub(super) fn registry(&self) -> Arc<Registry> {
-        self.registry.clone()
+        self.published.registry.clone()
     }
 
     pub(super) fn answered(&self, verb: &'static str, code: StatusCode, took: Duration) {
@@ -153,6 +151,17 @@ impl Metrics {
     }
 }
 
+const BOOKINGS: Reading = Reading {
+    name: "bookings",
+    labels: &["state"],
+    help: "Pods booked",
+};
+const WAITING: Reading = Reading::plain("waiting_pods", "Refused pods that wait for room");
+const CLAIMS: Reading = Reading::plain("claims", "Pods for which room is claimed");
+const CARDS: Reading = Reading::plain("cards", "Cards published by nodes");
+const CARD_MEMORY: Reading = Reading::plain("card_memory_mib", "Memory of all cards in MiB");
+const BOOKED_MEMORY: Reading = Reading::plain("booked_memory_mib", "Memory booked on cards in MiB");
+
 /// What the ledger holds, read at each scrape.
 struct Books(Arc<RwLock<State>>);
 
@@ -172,21 +181,19 @@ impl Collector for Books {
             size,
             booked,
         } = Sums::of(&self.0.read());
-        let gauge = MetricType::Gauge;
-        let mut metric = encoder.encode_descriptor("bookings", "Pods booked", None, gauge)?;
+        let mut metric = BOOKINGS.encode(&mut encoder)?;
         for (state, count) in bookings {
             let labels = [("state", state)];
             metric.encode_family(&labels)?.encode_gauge(&count)?;
         }
-        for (name, help, value) in [
-            ("waiting_pods", "Refused pods that wait for room", waiting),
-            ("claims", "Pods for which room is claimed", claims),
-            ("cards", "Cards published by nodes", cards),
-            ("card_memory_mib", "Memory of all cards in MiB", size),
-            ("booked_memory_mib", "Memory booked on cards in MiB", booked),
+        for (reading, value) in [
+            (WAITING, waiting),
+            (CLAIMS, claims),
+            (CARDS, cards),
+            (CARD_MEMORY, size),
+            (BOOKED_MEMORY, booked),
         ] {
-            let mut metric = encoder.encode_descriptor(name, help, None, gauge)?;
-            metric.encode_gauge(&value)?;
+            reading.encode(&mut encoder)?.encode_gauge(&value)?;
         }
         Ok(())
     }

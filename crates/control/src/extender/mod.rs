@@ -55,6 +55,7 @@ use sharing::Asks;
 use state::{Bells, Refused, State};
 use watch::{Nodes, Pods};
 
+pub use metrics::metrics;
 pub use start::start;
 
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);

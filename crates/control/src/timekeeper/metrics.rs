@@ -6,12 +6,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use gpushare_daemon::labels;
+use gpushare_daemon::metrics::{Catalogue, Description, Published, Reading};
 use gpushare_timekeeper::Seconds;
 use gpushare_timekeeper::money::Amount;
 use parking_lot::RwLock;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
@@ -24,9 +25,14 @@ use crate::leader::Leadership;
 /// A pod whose end is charged later than this was not seen in time.
 const LATE: Seconds = 600;
 
+/// Every metric of this role, for the reference.
+pub fn metrics() -> Arc<[Description]> {
+    Metrics::new(&Leadership::alone()).published.described
+}
+
 #[derive(Clone)]
 pub(super) struct Metrics {
-    registry: Arc<Registry>,
+    published: Published,
     charges: Counter,
     gpu_seconds: Counter<f64, AtomicU64>,
     settled: Counter,
@@ -39,20 +45,17 @@ pub(super) struct Metrics {
     pub(super) api: api::Metrics,
 }
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Resource {
+labels!(Resource {
     resource: &'static str,
-}
+});
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Write {
+labels!(Write {
     to: &'static str,
-}
+});
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Enforced {
+labels!(Enforced {
     outcome: &'static str,
-}
+});
 
 /// As of the last round; nothing while another replica leads.
 #[derive(Debug, Default)]
@@ -63,51 +66,41 @@ struct Standing {
 
 impl Metrics {
     pub(super) fn new(leadership: &Leadership) -> Self {
-        let mut registry = Registry::with_prefix("gpushare_timekeeper");
-        let counter = |registry: &mut Registry, name: &str, help: &str| {
-            let counter: Counter = Counter::default();
-            registry.register(name, help, counter.clone());
-            counter
-        };
-        let charges = counter(&mut registry, "charges", "Charges written to the ledger");
-        let gpu_seconds = Counter::default();
-        let help = "GPU time charged, in GPU-seconds";
-        registry.register("charged_gpu_seconds", help, gpu_seconds.clone());
-        let settled = counter(&mut registry, "settlements", "Pods whose end was charged");
-        let help = "Pods whose end was charged more than ten minutes after it";
-        let late = counter(&mut registry, "late_settlements", help);
-        let help = "Pods whose object went before their end was charged";
-        let vanished = counter(&mut registry, "vanished_pods", help);
-        let failures = Family::default();
-        let help = "Writes that failed and are tried again";
-        registry.register("write_failures", help, failures.clone());
-        let interruptions = Family::default();
-        let help = "Watches that broke and were taken up again";
-        registry.register("watch_interruptions", help, interruptions.clone());
-        let enforced = Family::default();
-        let help = "What was done to pods because of their budgets";
-        registry.register("enforcements", help, enforced.clone());
-        leadership.register(&mut registry);
+        let mut catalogue = Catalogue::new("gpushare_timekeeper");
         let standing = Arc::new(RwLock::new(Standing::default()));
-        registry.register_collector(Box::new(Gauges(standing.clone())));
-        let api = api::Metrics::new(&mut registry);
+        leadership.register(&mut catalogue);
+        let mut readings = vec![METERED_PODS];
+        readings.extend(OF_EVERY_BUDGET.map(|(reading, _)| reading));
+        catalogue.read(&readings, Box::new(Gauges(standing.clone())));
         Self {
-            registry: Arc::new(registry),
-            charges,
-            gpu_seconds,
-            settled,
-            late,
-            vanished,
-            failures,
-            interruptions,
-            enforced,
+            charges: catalogue.add("charges", "Charges written to the ledger"),
+            gpu_seconds: catalogue.add("charged_gpu_seconds", "GPU time charged, in GPU-seconds"),
+            settled: catalogue.add("settlements", "Pods whose end was charged"),
+            late: catalogue.add(
+                "late_settlements",
+                "Pods whose end was charged more than ten minutes after it",
+            ),
+            vanished: catalogue.add(
+                "vanished_pods",
+                "Pods whose object went before their end was charged",
+            ),
+            failures: catalogue.add("write_failures", "Writes that failed and are tried again"),
+            interruptions: catalogue.add(
+                "watch_interruptions",
+                "Watches that broke and were taken up again",
+            ),
+            enforced: catalogue.add(
+                "enforcements",
+                "What was done to pods because of their budgets",
+            ),
+            api: api::Metrics::new(&mut catalogue),
             standing,
-            api,
+            published: catalogue.publish(),
         }
     }
 
     pub(super) fn registry(&self) -> Arc<Registry> {
-        self.registry.clone()
+        self.published.registry.clone()
     }
 
     pub(super) fn enforced(&self, outcome: &'static str) {
@@ -184,42 +177,65 @@ impl fmt::Debug for Gauges {
 /// One number of every budget.
 type Number = fn(&Figures) -> f64;
 
+const METERED_PODS: Reading = Reading::plain(
+    "metered_pods",
+    "Pods that hold cards and are charged for it",
+);
+
+const fn of_a_budget(name: &'static str, help: &'static str) -> Reading {
+    Reading {
+        name,
+        labels: &["budget"],
+        help,
+    }
+}
+
+const OF_EVERY_BUDGET: [(Reading, Number); 5] = [
+    (
+        of_a_budget(
+            "budget_remaining_gpu_seconds",
+            "What is left of a budget in its period",
+        ),
+        |figures| gpu_seconds(figures.standing.remaining),
+    ),
+    (
+        of_a_budget(
+            "budget_used_gpu_seconds",
+            "What was charged to a budget in its period",
+        ),
+        |figures| gpu_seconds(figures.sums.used),
+    ),
+    (
+        of_a_budget(
+            "budget_held_gpu_seconds",
+            "What running pods have accrued and were not charged yet",
+        ),
+        |figures| gpu_seconds(figures.sums.held),
+    ),
+    (
+        of_a_budget(
+            "budget_burn_rate",
+            "GPU-seconds that a budget pays for each second now",
+        ),
+        |figures| gpu_seconds(Amount::from_micros(figures.sums.rate.micros())),
+    ),
+    (
+        of_a_budget(
+            "budget_exhausted",
+            "1 if nothing remains of a budget or of one that it is a part of",
+        ),
+        |figures| f64::from(u8::from(figures.standing.exhausted)),
+    ),
+];
+
 impl Collector for Gauges {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let standing = self.0.read();
-        let gauge = MetricType::Gauge;
-        let help = "Pods that hold cards and are charged for it";
-        let mut metric = encoder.encode_descriptor("metered_pods", help, None, gauge)?;
-        metric.encode_gauge(&standing.pods)?;
-        let numbers: [(&str, &str, Number); 5] = [
-            (
-                "budget_remaining_gpu_seconds",
-                "What is left of a budget in its period",
-                |figures| gpu_seconds(figures.standing.remaining),
-            ),
-            (
-                "budget_used_gpu_seconds",
-                "What was charged to a budget in its period",
-                |figures| gpu_seconds(figures.sums.used),
-            ),
-            (
-                "budget_held_gpu_seconds",
-                "What running pods have accrued and were not charged yet",
-                |figures| gpu_seconds(figures.sums.held),
-            ),
-            (
-                "budget_burn_rate",
-                "GPU-seconds that a budget pays for each second now",
-                |figures| gpu_seconds(Amount::from_micros(figures.sums.rate.micros())),
-            ),
-            (
-                "budget_exhausted",
-                "1 if nothing remains of a budget or of one that it is a part of",
-                |figures| f64::from(u8::from(figures.standing.exhausted)),
-            ),
-        ];
-        for (name, help, number) in numbers {
-            let mut metric = encoder.encode_descriptor(name, help, None, gauge)?;
+        METERED_PODS
+            .encode(&mut encoder)?
+            .encode_gauge(&standing.pods)?;
+        for (reading, number) in OF_EVERY_BUDGET {
+            let mut metric = reading.encode(&mut encoder)?;
             for (budget, figures) in &standing.budgets {
                 let labels = [("budget", budget.as_str())];
                 metric

@@ -45,6 +45,7 @@ use clock::Clock;
 use config::Pace;
 use metrics::Metrics;
 
+pub use metrics::metrics;
 pub use start::start;
 pub use view::{SeenPod, View};
 

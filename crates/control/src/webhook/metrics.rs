@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
+use gpushare_daemon::labels;
+use gpushare_daemon::metrics::{Catalogue, Description, Published};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
@@ -11,55 +12,55 @@ use prometheus_client::registry::Registry;
 
 use super::review::Outcome;
 
+/// Every metric of this role, for the reference.
+pub fn metrics() -> Arc<[Description]> {
+    Metrics::new().published.described
+}
+
 #[derive(Clone)]
 pub(super) struct Metrics {
-    registry: Arc<Registry>,
+    published: Published,
     reviews: Family<Labels, Counter>,
     seconds: Histogram,
     denials: Family<Reason, Counter>,
     interruptions: Family<Resource, Counter>,
 }
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Labels {
+labels!(Labels {
     outcome: &'static str,
-}
+});
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Reason {
+labels!(Reason {
     reason: &'static str,
-}
+});
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Resource {
+labels!(Resource {
     resource: &'static str,
-}
+});
 
 impl Metrics {
     pub(super) fn new() -> Self {
-        let mut registry = Registry::with_prefix("gpushare_webhook");
-        let reviews = Family::default();
-        registry.register("reviews", "Admission reviews by outcome", reviews.clone());
+        let mut catalogue = Catalogue::new("gpushare_webhook");
         // 50 µs to 1.6 s: an answer comes from memory, and the API server waits 2 s.
         let seconds = Histogram::new(exponential_buckets(0.000_05, 2.0, 16));
-        let help = "Time to answer an admission review, from its first byte";
-        registry.register("review_duration_seconds", help, seconds.clone());
-        let denials = Family::default();
-        registry.register("denials", "Pods refused, by reason", denials.clone());
-        let interruptions = Family::default();
-        let help = "Watches that broke and were taken up again";
-        registry.register("watch_interruptions", help, interruptions.clone());
         Self {
-            registry: Arc::new(registry),
-            reviews,
-            seconds,
-            denials,
-            interruptions,
+            reviews: catalogue.add("reviews", "Admission reviews by outcome"),
+            seconds: catalogue.add_made(
+                "review_duration_seconds",
+                "Time to answer an admission review, from its first byte",
+                seconds,
+            ),
+            denials: catalogue.add("denials", "Pods refused, by reason"),
+            interruptions: catalogue.add(
+                "watch_interruptions",
+                "Watches that broke and were taken up again",
+            ),
+            published: catalogue.publish(),
         }
     }
 
     pub(super) fn registry(&self) -> Arc<Registry> {
-        self.registry.clone()
+        self.published.registry.clone()
     }
 
     pub(super) fn answered(&self, outcome: Outcome, took: Duration) {

@@ -38,6 +38,7 @@ use metrics::Metrics;
 use pki::Keeper;
 use view::View;
 
+pub use metrics::metrics;
 pub use pki::{Lifetimes, Settings};
 pub use start::start;
 

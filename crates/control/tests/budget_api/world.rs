@@ -11,6 +11,7 @@ use gpushare_control::timekeeper::api::{
     Api, Books, Budget, Metrics, NotRecorded, Payer, Pod, Recording,
 };
 use gpushare_core::{CardId, PodUid};
+use gpushare_daemon::metrics::{Catalogue, Published};
 use gpushare_kube::gpu_budget::GpuBudgetSpec;
 use gpushare_timekeeper::Seconds;
 use gpushare_timekeeper::journal::Leg;
@@ -23,7 +24,6 @@ use gpushare_timekeeper::store::{Batch, Change, Epoch, Ledger, Settlement};
 use http_body_util::BodyExt;
 use kube::Client;
 use parking_lot::Mutex;
-use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt;
@@ -38,7 +38,7 @@ pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) ledger: Ledger,
     pub(crate) memory: Arc<Mutex<Memory>>,
-    pub(crate) registry: Registry,
+    pub(crate) metrics: Published,
     router: Router,
     epoch: Epoch,
     _directory: TempDir,
@@ -174,17 +174,17 @@ impl World {
             memory: Arc::clone(&memory),
             ledger: ledger.clone(),
         };
-        let mut registry = Registry::default();
+        let mut catalogue = Catalogue::new("gpushare_timekeeper");
         let mut config = server.config();
         config.default_retry = false;
         let client = Client::try_from(config).unwrap();
-        let api = Api::new(fake, ledger.clone(), client, Metrics::new(&mut registry));
+        let api = Api::new(fake, ledger.clone(), client, Metrics::new(&mut catalogue));
         let world = Self {
             router: api.router(),
             server,
             ledger,
             memory,
-            registry,
+            metrics: catalogue.publish(),
             epoch,
             _directory: directory,
         };
@@ -245,7 +245,7 @@ impl World {
 
     pub(crate) fn metrics(&self) -> String {
         let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        prometheus_client::encoding::text::encode(&mut text, &self.metrics.registry).unwrap();
         text
     }
 }

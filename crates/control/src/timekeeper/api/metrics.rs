@@ -1,9 +1,9 @@
 //! Metrics of the API. Labels come from fixed sets; nothing is labelled by user, namespace or budget.
 
-use prometheus_client::encoding::EncodeLabelSet;
+use gpushare_daemon::labels;
+use gpushare_daemon::metrics::Catalogue;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::registry::Registry;
 
 #[derive(Clone, Debug)]
 pub struct Metrics {
@@ -12,33 +12,27 @@ pub struct Metrics {
     grants: Counter,
 }
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Answered {
+labels!(Answered {
     route: String,
     code: u16,
-}
+});
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Denied {
+labels!(Denied {
     reason: &'static str,
-}
+});
 
 impl Metrics {
-    /// They are registered below `api`.
-    pub fn new(registry: &mut Registry) -> Self {
-        let registry = registry.sub_registry_with_prefix("api");
-        let requests = Family::default();
-        let help = "Requests to the API of budgets, by route and code";
-        registry.register("requests", help, requests.clone());
-        let denials = Family::default();
-        let help = "Requests that were refused because of who sent them, by reason";
-        registry.register("denials", help, denials.clone());
-        let grants = Counter::default();
-        registry.register("grants", "Grants that were written", grants.clone());
+    pub fn new(catalogue: &mut Catalogue) -> Self {
         Self {
-            requests,
-            denials,
-            grants,
+            requests: catalogue.add(
+                "api_requests",
+                "Requests to the API of budgets, by route and code",
+            ),
+            denials: catalogue.add(
+                "api_denials",
+                "Requests that were refused because of who sent them, by reason",
+            ),
+            grants: catalogue.add("api_grants", "Grants that were written"),
         }
     }
 

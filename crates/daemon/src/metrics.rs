@@ -1,0 +1,244 @@
+//! Metrics that describe themselves: name, labels and meaning are written once, where the metric is made, and the
+//! reference for operators is generated from there.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Metric, Registry};
+
+/// The metrics of one program, while they are being made.
+#[derive(Debug)]
+pub struct Catalogue {
+    prefix: &'static str,
+    registry: Registry,
+    described: Vec<Description>,
+}
+
+/// The metrics of one program: to be scraped, and to be read about.
+#[derive(Clone, Debug)]
+pub struct Published {
+    pub registry: Arc<Registry>,
+    pub described: Arc<[Description]>,
+}
+
+/// A metric as operators see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// In full, as it is scraped.
+    pub name: String,
+    pub kind: Kind,
+    pub labels: &'static [&'static str],
+    pub help: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        })
+    }
+}
+
+/// A set of labels that knows their names; made by [`labels!`](crate::labels).
+pub trait Labels {
+    const NAMES: &'static [&'static str];
+}
+
+/// What a metric is, by its type.
+pub trait Described {
+    const KIND: Kind;
+    const LABELS: &'static [&'static str] = &[];
+}
+
+impl<N, A> Described for Counter<N, A> {
+    const KIND: Kind = Kind::Counter;
+}
+
+impl<N, A> Described for Gauge<N, A> {
+    const KIND: Kind = Kind::Gauge;
+}
+
+impl Described for Histogram {
+    const KIND: Kind = Kind::Histogram;
+}
+
+impl<L: Labels, M: Described, C> Described for Family<L, M, C> {
+    const KIND: Kind = M::KIND;
+    const LABELS: &'static [&'static str] = L::NAMES;
+}
+
+/// A gauge that is read from elsewhere at each scrape.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    pub name: &'static str,
+    pub labels: &'static [&'static str],
+    pub help: &'static str,
+}
+
+impl Reading {
+    /// One number, without labels.
+    pub const fn plain(name: &'static str, help: &'static str) -> Self {
+        Self {
+            name,
+            labels: &[],
+            help,
+        }
+    }
+
+    pub fn encode<'a>(
+        &self,
+        encoder: &'a mut DescriptorEncoder<'_>,
+    ) -> Result<MetricEncoder<'a>, fmt::Error> {
+        encoder.encode_descriptor(self.name, self.help, None, MetricType::Gauge)
+    }
+}
+
+impl Catalogue {
+    pub fn new(prefix: &'static str) -> Self {
+        Self {
+            prefix,
+            registry: Registry::with_prefix(prefix),
+            described: Vec::new(),
+        }
+    }
+
+    /// A new metric that begins with nothing.
+    pub fn add<M>(&mut self, name: &'static str, help: &'static str) -> M
+    where
+        M: Described + Metric + Clone + Default,
+    {
+        self.add_made(name, help, M::default())
+    }
+
+    /// As [`add`](Self::add), for a metric that is there already or has no default.
+    pub fn add_made<M>(&mut self, name: &'static str, help: &'static str, metric: M) -> M
+    where
+        M: Described + Metric + Clone,
+    {
+        self.describe(name, M::KIND, M::LABELS, help);
+        self.registry.register(name, help, metric.clone());
+        metric
+    }
+
+    /// Gauges that a collector encodes: these and no others.
+    pub fn read(&mut self, readings: &[Reading], collector: Box<dyn Collector>) {
+        for reading in readings {
+            self.describe(reading.name, Kind::Gauge, reading.labels, reading.help);
+        }
+        self.registry.register_collector(collector);
+    }
+
+    fn describe(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        labels: &'static [&'static str],
+        help: &'static str,
+    ) {
+        let total = if kind == Kind::Counter { "_total" } else { "" };
+        self.described.push(Description {
+            name: format!("{}_{name}{total}", self.prefix),
+            kind,
+            labels,
+            help,
+        });
+    }
+
+    pub fn publish(self) -> Published {
+        Published {
+            registry: Arc::new(self.registry),
+            described: self.described.into(),
+        }
+    }
+}
+
+/// A set of labels: a private struct whose fields are the labels.
+#[macro_export]
+macro_rules! labels {
+    ($name:ident { $($(#[$meta:meta])* $label:ident: $kind:ty),+ $(,)? }) => {
+        #[derive(
+            Clone, Debug, Hash, PartialEq, Eq, ::prometheus_client::encoding::EncodeLabelSet,
+        )]
+        struct $name {
+            $($(#[$meta])* $label: $kind),+
+        }
+
+        impl $crate::metrics::Labels for $name {
+            const NAMES: &'static [&'static str] = &[$(stringify!($label)),+];
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+
+    use super::*;
+
+    labels!(Answer {
+        verb: &'static str,
+        code: u16,
+    });
+
+    #[derive(Debug)]
+    struct Weather;
+
+    const RAIN: Reading = Reading::plain("rain", "Rain now");
+
+    impl Collector for Weather {
+        fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+            RAIN.encode(&mut encoder)?.encode_gauge(&1u64)
+        }
+    }
+
+    #[test]
+    fn what_is_described_is_what_is_scraped() {
+        let mut catalogue = Catalogue::new("test");
+        let answers: Family<Answer, Counter> = catalogue.add("answers", "Answers given");
+        let (verb, code) = ("get", 200);
+        answers.get_or_create(&Answer { verb, code }).inc();
+        let _open: Gauge = catalogue.add("open", "Open now");
+        catalogue.read(&[RAIN], Box::new(Weather));
+        let published = catalogue.publish();
+        let mut text = String::new();
+        encode(&mut text, &published.registry).unwrap();
+        let described: Vec<String> = published
+            .described
+            .iter()
+            .map(|metric| format!("{} {} {:?}", metric.name, metric.kind, metric.labels))
+            .collect();
+        assert_eq!(
+            described,
+            [
+                "test_answers_total counter [\"verb\", \"code\"]",
+                "test_open gauge []",
+                "test_rain gauge []"
+            ]
+        );
+        let sample = r#"test_answers_total{verb="get",code="200"} 1"#;
+        for line in [
+            sample,
+            "test_open 0",
+            "test_rain 1",
+            "# HELP test_rain Rain now.",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
+        }
+    }
+}
