@@ -4,37 +4,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::{Parser, Subcommand};
+use clap::Parser;
+use gpushare_control::cli::{Cli, Role};
 use gpushare_control::{config, dashboard, extender, sidecar, timekeeper, webhook};
 use gpushare_daemon::{Tasks, logging};
 
 /// Longer than an open request may take to drain, shorter than a pod's usual grace period.
 const GRACE: Duration = Duration::from_secs(25);
-
-#[derive(Parser)]
-#[command(
-    name = "gpushare-control",
-    version,
-    about = "The control plane of gpushare"
-)]
-struct Cli {
-    #[command(subcommand)]
-    role: Role,
-}
-
-#[derive(Subcommand)]
-enum Role {
-    /// Serve kube-scheduler: filter, prioritize and bind pods that share GPUs
-    Extender(Box<config::RawConfig>),
-    /// Serve the API server: check, complete and rank pods that ask for GPUs before they exist
-    Webhook(Box<webhook::config::RawConfig>),
-    /// Keep the ledger: charge what pods hold to budgets, and say how budgets stand
-    Timekeeper(Box<timekeeper::config::RawConfig>),
-    /// Tell the containers of a pod how their budget stands, as a sidecar that the webhook adds
-    Sidecar(Box<sidecar::config::RawConfig>),
-    /// Serve people: cards, pods that wait and budgets, live in a browser
-    Dashboard(Box<dashboard::config::RawConfig>),
-}
 
 fn main() -> ExitCode {
     match run(Cli::parse().role) {

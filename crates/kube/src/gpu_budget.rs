@@ -12,6 +12,8 @@ pub mod publish;
 mod schema;
 pub mod select;
 
+pub use gpushare_core::names::condition;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -108,6 +110,7 @@ pub struct GpuBudgetSpec {
         .message("choose namespaces by exactly one of names, team and selector")
 )]
 pub struct Namespaces {
+    /// These namespaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 1, max = 256),
@@ -227,9 +230,11 @@ pub struct GpuBudgetStatus {
     /// The generation of the object that these numbers belong to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+    /// When the current period began; of a rolling window, when it begins now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub period_start: Option<Time>,
+    /// When the budget begins anew; not set for a rolling window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub period_end: Option<Time>,
@@ -242,10 +247,13 @@ pub struct GpuBudgetStatus {
     /// What is left of the amount, what was carried over and what was granted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining: Option<String>,
+    /// `used` in whole GPU-seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_seconds: Option<i64>,
+    /// `held` in whole GPU-seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_seconds: Option<i64>,
+    /// `remaining` in whole GPU-seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining_seconds: Option<i64>,
     /// Nothing remains, here or in a budget that this one is a part of.
@@ -255,26 +263,10 @@ pub struct GpuBudgetStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub exhausts_at: Option<Time>,
+    /// Whether the budget is understood and charged (`Ready`), and whether nothing remains (`Exhausted`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-}
-
-/// Types and reasons of the conditions in a budget's status.
-pub mod condition {
-    /// The budget is understood and charged.
-    pub const READY: &str = "Ready";
-    /// Another budget selects one of its namespaces with the same right.
-    pub const AMBIGUOUS: &str = "AmbiguousNamespaces";
-    pub const PARENT_MISSING: &str = "ParentMissing";
-    pub const PARENT_CYCLE: &str = "ParentCycle";
-    pub const INVALID: &str = "InvalidSpec";
-    pub const CHARGED: &str = "Charged";
-    /// Nothing remains. Its transition is since when, by the timekeeper's clock.
-    pub const EXHAUSTED: &str = "Exhausted";
-    pub const NOTHING_REMAINS: &str = "NothingRemains";
-    pub const ANCESTOR_EXHAUSTED: &str = "AncestorExhausted";
-    pub const WITHIN_BUDGET: &str = "WithinBudget";
 }
 
 #[cfg(test)]

@@ -4,13 +4,25 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Parser};
 use gpushare_core::NodeName;
 use gpushare_core::gpu::{AliyunUnit, Reading};
 use gpushare_daemon::logging::Format;
 use thiserror::Error;
 
 use crate::nvml::Driver;
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "gpushare-node",
+    version,
+    about = "The gpushare agent of one node"
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub config: RawConfig,
+}
 
 /// Flags as typed; each has an environment variable of the same meaning.
 #[derive(Args, Clone, Debug)]
@@ -172,19 +184,11 @@ impl TryFrom<RawConfig> for Config {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct Cli {
-        #[command(flatten)]
-        raw: RawConfig,
-    }
 
     fn config(flags: &[&str]) -> Result<Config, ConfigError> {
         let all = ["test", "--node-name", "n"].iter().chain(flags);
-        Cli::try_parse_from(all).unwrap().raw.try_into()
+        Cli::try_parse_from(all).unwrap().config.try_into()
     }
 
     #[test]
@@ -210,7 +214,7 @@ mod tests {
         }
         let nameless = Cli::try_parse_from(["test", "--node-name", ""]).unwrap();
         assert_eq!(
-            Config::try_from(nameless.raw).unwrap_err(),
+            Config::try_from(nameless.config).unwrap_err(),
             ConfigError::NoNode
         );
     }

@@ -7,23 +7,12 @@ use anyhow::Context;
 use clap::Parser;
 use gpushare_daemon::{Tasks, logging};
 use gpushare_node::agent;
-use gpushare_node::config::{Config, RawConfig};
+use gpushare_node::config::{Cli, Config, RawConfig};
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 /// Longer than the start of a container may take, shorter than a pod's usual grace period.
 const GRACE: Duration = Duration::from_secs(27);
-
-#[derive(Parser)]
-#[command(
-    name = "gpushare-node",
-    version,
-    about = "The gpushare agent of one node"
-)]
-struct Cli {
-    #[command(flatten)]
-    config: RawConfig,
-}
 
 fn main() -> ExitCode {
     match run(Cli::parse().config) {

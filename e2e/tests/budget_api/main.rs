@@ -271,7 +271,9 @@ fn every_grant_and_every_denial_is_in_the_audit_log() {
     let lines = logged
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let audit: Vec<Value> = lines.filter(|line| line["target"] == "audit").collect();
+    let audit: Vec<Value> = lines
+        .filter(|line| line["target"] == "gpushare::audit")
+        .collect();
     let find = |action: &str, reason: &str| {
         let mut all = audit.iter();
         all.find(|fields| fields["action"] == action && fields["reason"] == reason)

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gpushare_core::explain::Explanation;
+use gpushare_core::names::event;
 use gpushare_core::{PodAsk, PodUid};
 use gpushare_kube::notice::{self, Notice, Severity};
 
@@ -17,7 +18,6 @@ use super::Extender;
 use super::state::{NodeSet, WaitingPod};
 
 /// The reason of the event on a pod that no node takes.
-const NO_CARD_FITS: &str = "NoCardFits";
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Who is refused for less than this may be bound by the time its owner looks.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -180,7 +180,7 @@ impl Extender {
             pod: uid.clone(),
             namespace: pod.pod.namespace.clone(),
             name: pod.pod.name.clone(),
-            reason: NO_CARD_FITS,
+            reason: event::NO_CARD_FITS,
             severity: Severity::Warning,
             message: message.to_owned(),
         };

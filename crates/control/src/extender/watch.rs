@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
+use gpushare_core::names::event;
 use gpushare_core::{Host, NodeName, PodUid};
 use gpushare_kube::bind::{ReadError, read_pod};
 use gpushare_kube::convert::{self, PodFacts};
@@ -16,7 +17,6 @@ use super::Extender;
 use super::state::{Followup, NodeFacts, PodRef, Verdict};
 
 /// The reason of the event on a pod with an invalid request.
-const INVALID: &str = "InvalidGpuRequest";
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
 /// A pod as a watch shows it. Most pods of a cluster are not ours; of those only the uid is kept, and
@@ -51,7 +51,7 @@ impl Index<slim::Pod> for Pods<'_> {
                 pod: facts.uid,
                 namespace: facts.namespace,
                 name: facts.name,
-                reason: INVALID,
+                reason: event::INVALID_REQUEST,
                 severity: Severity::Warning,
             }),
             _ => {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, stream};
+use gpushare_core::names::event;
 use gpushare_kube::gpu_budget::publish::{self, News};
 use gpushare_kube::gpu_budget::{GpuBudget, GpuBudgetStatus};
 use gpushare_kube::notice::Severity;
@@ -175,13 +176,13 @@ fn turned(
     Some(if now.exhausted {
         let (_, message) = exhaustion(figures);
         News {
-            reason: "Exhausted",
+            reason: event::EXHAUSTED,
             severity: Severity::Warning,
             message,
         }
     } else {
         News {
-            reason: "Restored",
+            reason: event::RESTORED,
             severity: Severity::Normal,
             message: format!("{} remain again", figures.standing.remaining),
         }
@@ -191,7 +192,7 @@ fn turned(
 fn begun(status: &GpuBudgetStatus) -> News {
     let remaining = status.remaining.as_deref().unwrap_or("nothing");
     News {
-        reason: "PeriodOpened",
+        reason: event::PERIOD_OPENED,
         severity: Severity::Normal,
         message: format!("a new period has begun; {remaining} remain"),
     }

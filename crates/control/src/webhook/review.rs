@@ -172,7 +172,7 @@ fn refused(answer: Answer, reason: Reason, message: String) -> Answer {
 /// One line for every refusal, of its own target so that it can be kept apart.
 fn audit(request: &Request, pod: &Manifest, reason: Reason, message: &str) {
     tracing::info!(
-        target: "gpushare::audit",
+        target: crate::AUDIT,
         namespace = request.namespace,
         pod = pod.title(),
         user = request.user_info.username,

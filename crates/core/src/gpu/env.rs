@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use crate::card::Card;
 use crate::gpu::{ALIYUN, AliyunUnit, CLASS, CORE, HAMI, MEMORY, TENCENT};
 use crate::ids::{CardId, NodeName};
-use crate::names::{aliyun, hami, tencent};
+use crate::names::{aliyun, hami, tencent, variable};
 use crate::placement::{ContainerPlacement, Placement};
 use crate::request::{ContainerAsk, PodAsk, Role};
 
@@ -43,16 +43,16 @@ pub fn container_env<'a>(
         .map(|share| share.card.as_str())
         .collect();
     let mut env = vec![
-        ("NVIDIA_VISIBLE_DEVICES".to_owned(), ids.join(",")),
-        ("GPUSHARE_CARDS".to_owned(), ids.join(",")),
+        (variable::VISIBLE_DEVICES.to_owned(), ids.join(",")),
+        (variable::CARDS.to_owned(), ids.join(",")),
     ];
     let Some(given) = given(ask, placed, &card) else {
         return env;
     };
     let (memory, core) = (given.usable(MEMORY), given.usable(CORE));
-    env.push(("GPUSHARE_MEMORY_MIB".to_owned(), one_or_each(&memory)));
+    env.push((variable::MEMORY_MIB.to_owned(), one_or_each(&memory)));
     if core.iter().any(|percent| *percent > 0) {
-        env.push(("GPUSHARE_CORE_PERCENT".to_owned(), one_or_each(&core)));
+        env.push((variable::CORE_PERCENT.to_owned(), one_or_each(&core)));
     }
     match &*given.ask.dialect {
         ALIYUN => {
@@ -73,12 +73,14 @@ pub fn container_env<'a>(
         }
         HAMI => {
             let limits = memory.iter().enumerate();
-            env.extend(
-                limits
-                    .map(|(at, mib)| (format!("CUDA_DEVICE_MEMORY_LIMIT_{at}"), format!("{mib}m"))),
-            );
+            env.extend(limits.map(|(at, mib)| {
+                (
+                    format!("{}{at}", variable::HAMI_MEMORY_LIMIT),
+                    format!("{mib}m"),
+                )
+            }));
             let core = core.first().copied().unwrap_or(0).to_string();
-            env.push(("CUDA_DEVICE_SM_LIMIT".to_owned(), core));
+            env.push((variable::HAMI_SM_LIMIT.to_owned(), core));
         }
         _ => {}
     }

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use gpushare_core::names::event;
 use gpushare_core::{NodeName, PodUid};
 use gpushare_kube::claim::{Mark, Marked, mark};
 use gpushare_kube::evict::{Evicted, evict};
@@ -12,10 +13,6 @@ use crate::extender::Extender;
 use crate::extender::state::{Outcome, PodRef, Reason, Step};
 
 /// Reasons of events.
-const PREEMPTING: &str = "Preempting";
-const PREEMPTED: &str = "Preempted";
-const BLOCKED: &str = "PreemptionBlocked";
-const GIVEN_UP: &str = "PreemptionGivenUp";
 
 impl Extender {
     /// Does a step in the background, and notes what became of it. The outcome is nothing at shutdown.
@@ -148,7 +145,12 @@ impl Extender {
         }
         tracing::warn!(pod = %name(pod), uid = %pod.uid, message, "a preemption is given up");
         self.0.metrics.preempted("given_up");
-        self.say(pod, GIVEN_UP, Severity::Warning, message.to_owned());
+        self.say(
+            pod,
+            event::PREEMPTION_GIVEN_UP,
+            Severity::Warning,
+            message.to_owned(),
+        );
     }
 
     fn say_preempting(&self, pod: &PodRef, node: &NodeName) {
@@ -174,19 +176,24 @@ impl Extender {
                 format!("{victims} pods of lower priority are evicted from {cards} of node {node}")
             }
         };
-        self.say(pod, PREEMPTING, Severity::Normal, message);
+        self.say(pod, event::PREEMPTING, Severity::Normal, message);
     }
 
     fn say_preempted(&self, victim: &PodRef, preemptor: &PodUid, node: &NodeName) {
         // Not its name: the owner of the one may not be allowed to know about the other.
         let message = format!("preempted by pod {preemptor} on node {node}");
-        self.say(victim, PREEMPTED, Severity::Normal, message);
+        self.say(victim, event::PREEMPTED, Severity::Normal, message);
     }
 
     pub(super) fn say_protected(&self, pod: &PodRef) {
         let message = "pods of lower priority hold the room that this pod needs, but their disruption \
                        budgets do not let them go";
-        self.say(pod, BLOCKED, Severity::Warning, message.to_owned());
+        self.say(
+            pod,
+            event::PREEMPTION_BLOCKED,
+            Severity::Warning,
+            message.to_owned(),
+        );
     }
 
     fn say(&self, pod: &PodRef, reason: &'static str, severity: Severity, message: String) {

@@ -66,13 +66,13 @@ impl FromRequestParts<Api> for Caller {
         let caller = shared.access.caller(&parts.headers).await;
         let caller = caller.inspect_err(|_| {
             shared.metrics.denied("unauthenticated");
-            tracing::info!(target: "audit", action = "deny", reason = "unauthenticated",
+            tracing::info!(target: crate::AUDIT, action = "deny", reason = "unauthenticated",
                 method = %parts.method, path = parts.uri.path(), "a request had no good token");
         })?;
         let taken = shared.limiter.take(&caller.counted_as(), Instant::now());
         taken.map_err(|wait| {
             shared.metrics.denied("rate");
-            tracing::info!(target: "audit", action = "deny", reason = "rate", user = caller.name(),
+            tracing::info!(target: crate::AUDIT, action = "deny", reason = "rate", user = caller.name(),
                 method = %parts.method, path = parts.uri.path(), "somebody asks too often");
             Problem::too_many(wait.as_secs() + 1)
         })?;
@@ -91,7 +91,7 @@ impl Api {
             return Ok(());
         }
         shared.metrics.denied("forbidden");
-        tracing::info!(target: "audit", action = "deny", reason = "forbidden", user = caller.name(), %right,
+        tracing::info!(target: crate::AUDIT, action = "deny", reason = "forbidden", user = caller.name(), %right,
             "somebody lacks a right");
         let message = format!(
             "{:?} lacks {right}: ask whoever manages budgets for a role with it",

@@ -61,7 +61,7 @@ impl Api {
                 reason,
                 ..
             } = &grant;
-            tracing::info!(target: "audit", action = "grant", user = author, budget = leg.budget, id,
+            tracing::info!(target: crate::AUDIT, action = "grant", user = author, budget = leg.budget, id,
                 gpu_seconds = grant.amount.exact(), reason, "a budget was granted more");
             return Ok((StatusCode::CREATED, Json(answer(now, &grant))));
         }

@@ -1,16 +1,12 @@
 //! What the owners of pods are told, as Events: what has happened, and what they can do.
 
+use gpushare_core::names::event;
 use gpushare_kube::enforcement::{Marks, Stage, Subject};
 use gpushare_kube::gpu_budget::GpuBudget;
 use gpushare_kube::notice::Severity;
 use kube::ResourceExt;
 
 use super::plan::Payer;
-
-const OVER_BUDGET: &str = "OverBudget";
-const BACK_IN_BUDGET: &str = "BackInBudget";
-const EVICTED: &str = "BudgetEviction";
-pub(super) const BLOCKED: &str = "BudgetEvictionBlocked";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Say {
@@ -29,7 +25,7 @@ fn warning(reason: &'static str, message: String) -> Say {
 
 fn normal(message: String) -> Say {
     Say {
-        reason: BACK_IN_BUDGET,
+        reason: event::BACK_IN_BUDGET,
         severity: Severity::Normal,
         message,
     }
@@ -60,7 +56,7 @@ pub(super) fn marked(pod: &Subject, marked: &Marks, payer: Payer<'_>) -> Say {
              within their budget need it. {help}"
         ),
     };
-    warning(OVER_BUDGET, message)
+    warning(event::OVER_BUDGET, message)
 }
 
 pub(super) fn opened(payer: Payer<'_>) -> Say {
@@ -73,7 +69,7 @@ pub(super) fn evicted(payer: Payer<'_>) -> Say {
         named(payer),
         help(payer)
     );
-    warning(EVICTED, message)
+    warning(event::BUDGET_EVICTION, message)
 }
 
 /// A disruption budget did not let it go.
@@ -82,7 +78,7 @@ pub(super) fn blocked(why: &str) -> Say {
         "the budget of GPU time is used up and its grace is over, but a disruption budget keeps this pod ({why}); \
          this is tried again"
     );
-    warning(BLOCKED, message)
+    warning(event::BUDGET_EVICTION_BLOCKED, message)
 }
 
 fn named(payer: Payer<'_>) -> String {
