@@ -6,9 +6,9 @@ use anyhow::{Context, Result, ensure};
 
 use crate::cargo::{cargo, succeed, workspace};
 
-/// Write docs/cli.md and the man pages from the command line's own description
+/// Write docs/cli.md, docs/reference and the man pages from what the programs say of themselves
 ///
-/// The man pages go to target/man; docs/cli.md is committed, and a test says when it is out of date.
+/// The man pages go to target/man; the documents are committed, and tests say when they are out of date.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {}
 
@@ -36,6 +36,11 @@ pub(crate) fn run(_: &Arguments) -> Result<()> {
     let file = workspace().join("docs/cli.md");
     fs::write(&file, output.stdout).with_context(|| format!("cannot write {}", file.display()))?;
     println!("wrote {}", file.display());
+    succeed(
+        cargo()
+            .args(["run", "--quiet", "--package", "gpushare-reference", "--"])
+            .arg(workspace().join("docs/reference")),
+    )?;
     succeed(
         cargo()
             .args(plugin)

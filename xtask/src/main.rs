@@ -69,3 +69,77 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// Every `cargo xtask …` of a text that is none of ours: the command, or a flag behind it.
+    fn unknown(text: &str) -> Vec<String> {
+        let ours = Arguments::command();
+        let mut unknown = Vec::new();
+        for mention in text.split("cargo xtask ").skip(1) {
+            let line = mention.lines().next().unwrap_or_default();
+            let end = line.find(['`', '#', ')', ',', ';']).unwrap_or(line.len());
+            let mut words = line[..end].split_whitespace();
+            let name = words
+                .next()
+                .unwrap_or_default()
+                .trim_end_matches(['.', ':']);
+            if name.is_empty() || name.starts_with('-') || name == "…" {
+                continue;
+            }
+            let Some(command) = ours.find_subcommand(name) else {
+                unknown.push(name.to_owned());
+                continue;
+            };
+            // What `bench` is given goes to another program.
+            let flags = words.filter_map(|word| word.strip_prefix("--"));
+            let known = |flag: &&str| {
+                command
+                    .get_arguments()
+                    .any(|one| one.get_long() == Some(flag))
+            };
+            if name != "bench" {
+                let strange = flags.filter(|flag| !known(flag) && *flag != "help");
+                unknown.extend(strange.map(|flag| format!("{name} --{flag}")));
+            }
+        }
+        unknown
+    }
+
+    #[test]
+    fn every_command_that_the_documents_name_exists() {
+        let root = cargo::workspace();
+        let directories = [
+            root.to_owned(),
+            root.join("docs"),
+            root.join("docs/reference"),
+        ];
+        let mut mentions = 0;
+        for directory in directories {
+            for entry in std::fs::read_dir(directory).unwrap() {
+                let path = entry.unwrap().path();
+                if path.extension().is_some_and(|extension| extension == "md") {
+                    let text = std::fs::read_to_string(&path).unwrap();
+                    mentions += text.matches("cargo xtask ").count();
+                    let none: Vec<String> = Vec::new();
+                    assert_eq!(unknown(&text), none, "{}", path.display());
+                }
+            }
+        }
+        assert!(mentions > 20, "only {mentions} mentions were found");
+    }
+
+    #[test]
+    fn a_command_that_does_not_exist_is_found() {
+        assert_eq!(unknown("run `cargo xtask danse` now"), ["danse"]);
+        assert_eq!(
+            unknown("cargo xtask tidy --quick # or not"),
+            ["tidy --quick"]
+        );
+        assert!(unknown("`cargo xtask test` and cargo xtask bench filter --list").is_empty());
+    }
+}

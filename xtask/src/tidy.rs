@@ -1,5 +1,7 @@
 //! `cargo xtask tidy`: the rules of this repository that no other tool checks.
 
+mod layers;
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -10,8 +12,8 @@ use crate::cargo::workspace;
 
 /// Check the rules of this repository that no other tool checks
 ///
-/// No file with too many lines, no path of somebody's machine, no test that is switched off, and a
-/// first line in every module that says what it is for.
+/// No file with too many lines, no path of somebody's machine, no test that is switched off, a
+/// first line in every module that says what it is for, and no crate that depends on what is above it.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {}
 
@@ -64,7 +66,7 @@ fn tracked() -> Result<Vec<String>> {
 }
 
 fn examine(file: &str, text: &str) -> Vec<String> {
-    let mut violations = Vec::new();
+    let mut violations = layers::examine(file, text);
     let extension = Path::new(file)
         .extension()
         .and_then(|extension| extension.to_str());

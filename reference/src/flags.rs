@@ -1,0 +1,110 @@
+//! Flags and environment variables of the programs, from their own command lines.
+
+use std::fmt::Write as _;
+
+use clap::builder::PossibleValue;
+use clap::{Arg, Args, Command, CommandFactory};
+use gpushare_sandbox::Options;
+
+use crate::begin;
+use crate::table::{code, table};
+
+const ABOUT: &str = "Where a variable is named, it can be set instead; the flag wins. `--help` of each program says the same. The kubectl plugins are in \
+    [cli.md](../cli.md).";
+
+pub(crate) fn page() -> String {
+    let mut text = begin("Flags", ABOUT);
+    let control = gpushare_control::cli::Cli::command();
+    let node = gpushare_node::config::Cli::command();
+    let sandbox = Options::augment_args(Command::new("gpushare-sandbox"))
+        .about("A whole cluster in one process to try gpushare on");
+    let roles = control.get_subcommands().map(|role| {
+        let name = format!("{} {}", control.get_name(), role.get_name());
+        (name, role)
+    });
+    let alone = [&node, &sandbox].map(|program| (program.get_name().to_owned(), program));
+    let programs: Vec<(String, &Command)> = roles.chain(alone).collect();
+    text.push('\n');
+    for (name, program) in &programs {
+        let anchor = name.replace(' ', "-");
+        let _ = writeln!(text, "- [`{name}`](#{anchor}): {}", about(program));
+    }
+    for (name, program) in &programs {
+        let _ = write!(text, "\n## {name}\n\n{}.\n", about(program));
+        text.push_str(&flags(program));
+    }
+    text.push_str(&exit_codes(&control));
+    text
+}
+
+fn about(program: &Command) -> String {
+    program
+        .get_about()
+        .map(ToString::to_string)
+        .unwrap_or_default()
+}
+
+fn flags(program: &Command) -> String {
+    let flags = program
+        .get_arguments()
+        .filter(|flag| !flag.is_hide_set() && flag.get_long() != Some("help"));
+    let rows: Vec<[String; 4]> = flags.map(row).collect();
+    table(["flag", "variable", "default", "meaning"], &rows)
+}
+
+fn row(flag: &Arg) -> [String; 4] {
+    let name = format!("--{}", flag.get_long().unwrap_or_default());
+    let variable = flag
+        .get_env()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let switch = !flag.get_action().takes_values();
+    let default = if switch {
+        String::new()
+    } else {
+        let defaults: Vec<_> = flag.get_default_values().iter().collect();
+        defaults
+            .first()
+            .map(|value| value.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    };
+    [
+        code(&name),
+        code(&variable),
+        code(&default),
+        meaning(flag, switch),
+    ]
+}
+
+fn meaning(flag: &Arg, switch: bool) -> String {
+    let mut text = flag.get_help().map(ToString::to_string).unwrap_or_default();
+    let values = flag.get_possible_values();
+    let names: Vec<&str> = values.iter().map(PossibleValue::get_name).collect();
+    if !switch && !names.is_empty() && names != ["true", "false"] {
+        let _ = write!(text, ": {}", names.join(", "));
+    }
+    text
+}
+
+/// What the programs end with; a wrong command line is clap's to answer.
+fn exit_codes(program: &Command) -> String {
+    let wrong = program
+        .clone()
+        .try_get_matches_from(["program", "--no-such-flag"])
+        .err()
+        .map_or(0, |error| error.exit_code());
+    let rows = [
+        ("0", "done; for what keeps running: it was asked to end, and did"),
+        ("1", "it failed, and says why on standard error. `kubectl gpushare doctor`: or a check failed. `gpushare-sandbox --exit-after-story`: or something in the story did not happen"),
+    ]
+    .map(|(number, meaning)| [code(number), meaning.to_owned()]);
+    let mut rows = rows.to_vec();
+    rows.push([
+        code(&wrong.to_string()),
+        "the command line makes no sense; nothing was done".to_owned(),
+    ]);
+    format!(
+        "\n## Exit codes\n\nOf every program, the kubectl plugins included.\n{}",
+        table(["code", "meaning"], &rows)
+    )
+}

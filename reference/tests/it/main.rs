@@ -1,0 +1,14 @@
+//! The documents are true: generated pages are current, manifests run, commands, flags, metrics and links exist.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at the first surprise, and so may what it is made of"
+)]
+
+mod current;
+mod documents;
+mod links;
+mod manifests;
+mod named;
