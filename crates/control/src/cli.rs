@@ -1,6 +1,6 @@
 //! The command line of `gpushare-control`: a subcommand for each role, with the flags of its configuration.
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Command, Parser, Subcommand};
 
 use crate::{config, dashboard, sidecar, timekeeper, webhook};
 
@@ -27,4 +27,12 @@ pub enum Role {
     Sidecar(Box<sidecar::config::RawConfig>),
     /// Serve people: cards, pods that wait and budgets, live in a browser
     Dashboard(Box<dashboard::config::RawConfig>),
+}
+
+/// The flags of one role, read as its program reads them: for whoever has them in another place than a command line.
+pub fn read<'a, Flags: Args>(
+    flags: impl IntoIterator<Item = &'a str>,
+) -> Result<Flags, clap::Error> {
+    let command = Flags::augment_args(Command::new("flags").no_binary_name(true));
+    Flags::from_arg_matches(&command.try_get_matches_from(flags)?)
 }

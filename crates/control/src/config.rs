@@ -237,20 +237,13 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
     use gpushare_core::lease::Timing;
 
     use super::*;
-
-    #[derive(Parser)]
-    struct Cli {
-        #[command(flatten)]
-        raw: RawConfig,
-    }
+    use crate::cli::read;
 
     fn config(flags: &[&str]) -> Result<Config, ConfigError> {
-        let flags = std::iter::once("test").chain(flags.iter().copied());
-        Cli::try_parse_from(flags).unwrap().raw.try_into()
+        read::<RawConfig>(flags.iter().copied()).unwrap().try_into()
     }
 
     #[test]
@@ -302,9 +295,9 @@ mod tests {
     fn values_out_of_range_are_refused() {
         assert!(config(&["--bind-timeout", "5m"]).is_err());
         assert!(config(&["--max-body-mib", "0"]).is_err());
-        assert!(Cli::try_parse_from(["test", "--bind-timeout", "soon"]).is_err());
-        assert!(Cli::try_parse_from(["test", "--aliyun-memory-unit", "GB"]).is_err());
-        assert!(Cli::try_parse_from(["test", "--tls-cert", "c"]).is_err());
+        assert!(read::<RawConfig>(["--bind-timeout", "soon"]).is_err());
+        assert!(read::<RawConfig>(["--aliyun-memory-unit", "GB"]).is_err());
+        assert!(read::<RawConfig>(["--tls-cert", "c"]).is_err());
     }
 
     #[test]

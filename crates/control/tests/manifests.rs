@@ -7,7 +7,7 @@
     reason = "helpers of tests stop at the first surprise, as tests do"
 )]
 
-use clap::Parser;
+use gpushare_control::cli::read;
 use gpushare_control::dashboard;
 use gpushare_control::timekeeper;
 use gpushare_control::webhook::config::{Certificates, Config, RawConfig};
@@ -21,24 +21,8 @@ const ADMISSION: &str = include_str!("../../../deploy/admission.yaml");
 const RBAC: &str = include_str!("../../../deploy/rbac.yaml");
 const TIMEKEEPER: &str = include_str!("../../../deploy/timekeeper.yaml");
 
-#[derive(Parser)]
-struct Cli {
-    #[command(flatten)]
-    raw: RawConfig,
-}
-
-#[derive(Parser)]
-struct TimekeeperCli {
-    #[command(flatten)]
-    raw: timekeeper::config::RawConfig,
-}
-
 fn defaults() -> Config {
-    Cli::try_parse_from(["test"])
-        .unwrap()
-        .raw
-        .try_into()
-        .unwrap()
+    read::<RawConfig>([]).unwrap().try_into().unwrap()
 }
 
 fn objects(text: &str) -> Vec<Value> {
@@ -171,8 +155,7 @@ fn rights_names_and_addresses_are_the_programs_defaults() {
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     let flags = container["args"].as_array().unwrap().iter().skip(1);
     let flags = flags.map(|flag| flag.as_str().unwrap());
-    let parsed = Cli::try_parse_from(std::iter::once("test").chain(flags)).unwrap();
-    let config = Config::try_from(parsed.raw).unwrap();
+    let config = Config::try_from(read::<RawConfig>(flags).unwrap()).unwrap();
     let ports = &container["ports"];
     assert_eq!(ports[0]["containerPort"], config.listen.port());
     assert_eq!(
@@ -249,8 +232,8 @@ fn the_timekeepers_lease_ports_and_database_are_those_of_its_flags() {
     let container = &pod["containers"][0];
     let flags = container["args"].as_array().unwrap().iter().skip(1);
     let flags = flags.map(|flag| flag.as_str().unwrap());
-    let parsed = TimekeeperCli::try_parse_from(std::iter::once("test").chain(flags)).unwrap();
-    let config = timekeeper::config::Config::try_from(parsed.raw).unwrap();
+    let raw: timekeeper::config::RawConfig = read(flags).unwrap();
+    let config = timekeeper::config::Config::try_from(raw).unwrap();
     let ports = &container["ports"];
     assert_eq!(ports[0]["containerPort"], config.listen.port());
     let admin = config.admin_listen.unwrap();
@@ -273,12 +256,6 @@ fn the_timekeepers_lease_ports_and_database_are_those_of_its_flags() {
     assert_eq!(deployment["spec"]["strategy"]["type"], "Recreate");
 }
 
-#[derive(Parser)]
-struct DashboardCli {
-    #[command(flatten)]
-    raw: dashboard::config::RawConfig,
-}
-
 #[test]
 fn the_dashboard_reads_only_asks_for_tokens_and_serves_with_a_certificate() {
     let role = find(DASHBOARD, "ClusterRole", "gpushare-dashboard");
@@ -296,9 +273,9 @@ fn the_dashboard_reads_only_asks_for_tokens_and_serves_with_a_certificate() {
     assert_eq!(viewer["rules"], serde_json::json!([look]));
     let deployment = find(DASHBOARD, "Deployment", "gpushare-dashboard");
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-    let flags = container["args"].as_array().unwrap().iter();
+    let flags = container["args"].as_array().unwrap().iter().skip(1);
     let flags = flags.map(|flag| flag.as_str().unwrap());
-    let raw = DashboardCli::try_parse_from(flags).unwrap().raw;
+    let raw: dashboard::config::RawConfig = read(flags).unwrap();
     let config = dashboard::config::Config::try_from(raw).unwrap();
     assert_eq!(config.auth, dashboard::config::Auth::Token);
     assert!(config.tls.is_some());

@@ -8,6 +8,7 @@
 )]
 
 mod current;
+mod deploy;
 mod documents;
 mod links;
 mod manifests;

@@ -7,34 +7,26 @@ use gpushare_core::names;
 use crate::documents::{Document, documents, mentions, root};
 
 /// Flags of other programs that the documents tell people to use.
-const OF_OTHERS: [&str; 27] = [
-    "--all",
+const OF_OTHERS: [&str; 19] = [
+    "--admission-control-config-file",
     "--all-namespaces",
+    "--bench",
     "--cert",
     "--clusterrole",
     "--duration",
-    "--example",
     "--field-selector",
-    "--force",
     "--for-documents",
-    "--from-literal",
+    "--force",
+    "--from-file",
     "--grace-period",
-    "--help",
     "--key",
     "--list",
-    "--network",
-    "--package",
+    "--memory-unit",
     "--release",
     "--screenshots",
-    "--seconds",
     "--serviceaccount",
-    "--speed",
     "--subresource",
     "--trace",
-    "--watch",
-    "--minutes",
-    "--locked",
-    "--rounds",
 ];
 
 fn page(name: &str) -> Document {

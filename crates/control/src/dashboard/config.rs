@@ -117,19 +117,11 @@ impl TryFrom<RawConfig> for Config {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct Cli {
-        #[command(flatten)]
-        raw: RawConfig,
-    }
+    use crate::cli::read;
 
     fn config(flags: &[&str]) -> Result<Config, ConfigError> {
-        let flags = std::iter::once("test").chain(flags.iter().copied());
-        Cli::try_parse_from(flags).unwrap().raw.try_into()
+        read::<RawConfig>(flags.iter().copied()).unwrap().try_into()
     }
 
     #[test]

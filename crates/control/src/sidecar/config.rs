@@ -139,16 +139,9 @@ fn is_name(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
+    use crate::cli::read;
     use crate::sidecar::{DIRECTORY, TOKEN_DIRECTORY, TOKEN_FILE};
-
-    #[derive(Parser)]
-    struct Cli {
-        #[command(flatten)]
-        raw: RawConfig,
-    }
 
     fn config(flags: &[&str]) -> Result<Config, ConfigError> {
         let place = [
@@ -161,10 +154,8 @@ mod tests {
         let given: Vec<&str> = flags.iter().step_by(2).copied().collect();
         let place = place.iter().filter(|[flag, _]| !given.contains(flag));
         let place = place.flatten().copied();
-        let flags = std::iter::once("test")
-            .chain(place)
-            .chain(flags.iter().copied());
-        Cli::try_parse_from(flags).unwrap().raw.try_into()
+        let flags = place.chain(flags.iter().copied());
+        read::<RawConfig>(flags).unwrap().try_into()
     }
 
     #[test]

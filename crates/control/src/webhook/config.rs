@@ -255,19 +255,11 @@ impl RawConfig {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct Cli {
-        #[command(flatten)]
-        raw: RawConfig,
-    }
+    use crate::cli::read;
 
     fn config(flags: &[&str]) -> Result<Config, ConfigError> {
-        let flags = std::iter::once("test").chain(flags.iter().copied());
-        Cli::try_parse_from(flags).unwrap().raw.try_into()
+        read::<RawConfig>(flags.iter().copied()).unwrap().try_into()
     }
 
     #[test]
@@ -292,7 +284,7 @@ mod tests {
         assert!(band.contains("above"), "{band}");
         assert!(error(&["--server-name", ""]).contains("--server-name"));
         assert!(error(&["--max-body-mib", "0"]).contains("--max-body-mib"));
-        assert!(Cli::try_parse_from(["test", "--tls-cert", "c"]).is_err());
+        assert!(read::<RawConfig>(["--tls-cert", "c"]).is_err());
     }
 
     #[test]

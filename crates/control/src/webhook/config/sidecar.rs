@@ -113,15 +113,8 @@ fn positive(flag: &'static str, value: &str) -> Result<(), SidecarError> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct Cli {
-        #[command(flatten)]
-        raw: SidecarArgs,
-    }
+    use crate::cli::read;
 
     fn sidecar(flags: &[&str]) -> Result<Option<Sidecar>, String> {
         let directory = tempfile::tempdir().unwrap();
@@ -130,15 +123,14 @@ mod tests {
         fs::write(&file, issued.cert.pem()).unwrap();
         let file = ["--sidecar-ca", file.to_str().unwrap()];
         let flags = flags.iter().copied();
-        let flags = std::iter::once("test").chain(file).chain(flags);
-        let read = Cli::try_parse_from(flags).unwrap().raw.sidecar();
-        read.map_err(|error| error.to_string())
+        let args: SidecarArgs = read(file.into_iter().chain(flags)).unwrap();
+        args.sidecar().map_err(|error| error.to_string())
     }
 
     #[test]
     fn without_an_image_there_is_no_sidecar() {
         assert_eq!(sidecar(&[]), Ok(None));
-        assert!(Cli::try_parse_from(["test", "--sidecar-image", "a:1"]).is_err());
+        assert!(read::<SidecarArgs>(["--sidecar-image", "a:1"]).is_err());
     }
 
     #[test]
@@ -164,8 +156,8 @@ mod tests {
         assert!(error(&["--sidecar-cpu", "0"]).contains("nothing"));
         assert!(error(&["--sidecar-memory", "much"]).contains("--sidecar-memory"));
         assert!(error(&["--sidecar-timekeeper", "http://t"]).contains("https"));
-        let missing = ["test", "--sidecar-image", "a:1", "--sidecar-ca", "/none"];
-        let missing = Cli::try_parse_from(missing).unwrap().raw.sidecar();
-        assert!(missing.unwrap_err().to_string().contains("/none"));
+        let missing = ["--sidecar-image", "a:1", "--sidecar-ca", "/none"];
+        let missing: SidecarArgs = read(missing).unwrap();
+        assert!(missing.sidecar().unwrap_err().to_string().contains("/none"));
     }
 }
