@@ -236,7 +236,7 @@ mod tests {
             sample,
             "test_open 0",
             "test_rain 1",
-            "# HELP test_rain Rain now.",
+            "# HELP test_rain Rain now",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}: {text}");
         }
