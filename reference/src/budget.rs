@@ -1,5 +1,7 @@
 //! The fields of a `GpuBudget`, from the schema that the API server checks them by.
 
+use std::fmt::Write as _;
+
 use anyhow::{Context, Result};
 use gpushare_kube::gpu_budget::GpuBudget;
 use kube::CustomResourceExt;
@@ -26,13 +28,13 @@ pub(crate) fn page() -> Result<String> {
             .with_context(|| format!("a GpuBudget has no {part}"))?;
         let mut rows = Vec::new();
         collect(schema, "", 1, &mut rows);
-        text.push_str(&format!("\n## {title}\n"));
+        let _ = write!(text, "\n## {title}\n");
         text.push_str(&table(["field", "type", "default", "meaning"], &rows));
         let rules = rules(schema);
         if !rules.is_empty() {
             text.push_str("\nThe API server refuses, with these words:\n\n");
             for rule in rules {
-                text.push_str(&format!("- {rule}\n"));
+                let _ = writeln!(text, "- {rule}");
             }
         }
     }
@@ -51,8 +53,7 @@ fn collect(schema: &Value, prefix: &str, depth: usize, rows: &mut Vec<[String; 4
         let path = format!("{prefix}{name}");
         let default = match &field["default"] {
             Value::Null if required.contains(&name.as_str()) => "required".to_owned(),
-            Value::Null => String::new(),
-            Value::Object(_) => String::new(),
+            Value::Null | Value::Object(_) => String::new(),
             Value::String(text) => code(text),
             other => code(&other.to_string()),
         };

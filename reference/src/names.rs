@@ -1,5 +1,7 @@
 //! Names that others rely on, from the one file that has them. The comment of a name is its description.
 
+use std::fmt::Write as _;
+
 use anyhow::{Result, bail, ensure};
 
 use crate::begin;
@@ -56,7 +58,7 @@ pub(crate) fn page() -> Result<String> {
             .map(|name| [code(&name.value), name.meaning.clone()])
             .collect();
         ensure!(!rows.is_empty(), "no name is a {kind:?} any more");
-        text.push_str(&format!("\n## {title}\n"));
+        let _ = write!(text, "\n## {title}\n");
         text.push_str(&table(["name", "meaning"], &rows));
     }
     text.push_str(

@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
+    clippy::indexing_slicing,
     clippy::panic,
     reason = "a test may stop at the first surprise, and so may what it is made of"
 )]

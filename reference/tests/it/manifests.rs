@@ -9,7 +9,7 @@ use gpushare_sandbox::{Options, Sandbox};
 use k8s_openapi::api::core::v1::Container;
 use serde_json::{Value, json};
 
-use crate::documents::{Block, documents};
+use crate::documents::{Block, Document, documents};
 
 const SPEED: u32 = 50;
 /// Named in kube-scheduler's configuration to be ignored.
@@ -18,7 +18,7 @@ const NOT_OURS: &str = "nvidia.com/priority";
 fn blocks() -> Vec<Block> {
     documents()
         .iter()
-        .flat_map(|document| document.blocks())
+        .flat_map(Document::blocks)
         .filter(|block| block.language == "yaml")
         .collect()
 }

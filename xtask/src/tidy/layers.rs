@@ -61,11 +61,11 @@ pub(super) fn examine(file: &str, text: &str) -> Vec<String> {
             "kubectl-gpushare" => Some("cli"),
             other => other.strip_prefix("gpushare-"),
         };
-        let fine = match ours {
+        let allowed_here = match ours {
             Some(ours) => allowed.contains(&ours),
             None => name != "core" || OF_THE_CORE.contains(&dependency),
         };
-        if !fine {
+        if !allowed_here {
             violations.push(format!("{file}: {name} must not depend on {dependency}"));
         }
     }

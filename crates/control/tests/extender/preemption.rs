@@ -7,11 +7,10 @@ mod watched;
 use gpushare_apiserver::{On, Times, Verb};
 use gpushare_control::config::Config;
 use gpushare_core::names;
-use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::api::{Following, bind, card_of, node_of, until};
+use crate::api::{Following, card_of, node_of, until};
 use crate::cluster::{call, config, node};
 use crate::kubernetes::ExtenderFilterResult;
 use crate::replicas::{Replica, TIMING};

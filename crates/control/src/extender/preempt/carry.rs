@@ -12,8 +12,6 @@ use tokio::task::JoinHandle;
 use crate::extender::Extender;
 use crate::extender::state::{Outcome, PodRef, Reason, Step};
 
-/// Reasons of events.
-
 impl Extender {
     /// Does a step in the background, and notes what became of it. The outcome is nothing at shutdown.
     pub(super) fn carry_out(
