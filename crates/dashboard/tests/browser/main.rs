@@ -3,6 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::panic,
     reason = "helpers of tests stop at the first surprise, as tests do"
 )]
 
