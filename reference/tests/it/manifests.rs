@@ -9,7 +9,7 @@ use gpushare_sandbox::{Options, Sandbox};
 use k8s_openapi::api::core::v1::Container;
 use serde_json::{Value, json};
 
-use crate::documents::{Block, Document, documents};
+use crate::documents::{Block, Document, documents, root};
 
 const SPEED: u32 = 50;
 /// Named in kube-scheduler's configuration to be ignored.
@@ -151,6 +151,8 @@ fn every_other_piece_of_yaml_is_what_it_is_said_to_be() {
             let place = &block.place;
             if object["kind"] == "KubeSchedulerConfiguration" {
                 scheduler_names_every_resource(place, &object);
+            } else if object["apiVersion"] == "cert-manager.io/v1" {
+                goes_into_the_secret_of_the_timekeeper(place, &object);
             } else if object["classes"].is_array() {
                 let devices: Devices = serde_saphyr::from_str(&block.text).unwrap();
                 classes = Some(devices.add_to(gpu::read(every_dialect())).unwrap());
@@ -179,6 +181,15 @@ fn every_other_piece_of_yaml_is_what_it_is_said_to_be() {
                 assert!(runs, "{place}: no test knows what this is");
             }
         }
+    }
+}
+
+fn goes_into_the_secret_of_the_timekeeper(place: &str, certificate: &Value) {
+    let file = std::fs::read_to_string(root().join("deploy/timekeeper.yaml")).unwrap();
+    for field in ["/spec/secretName", "/spec/dnsNames/0"] {
+        let value = certificate.pointer(field).and_then(Value::as_str);
+        let value = value.unwrap_or_else(|| panic!("{place}: no {field}"));
+        assert!(file.contains(value), "{place}: {value}");
     }
 }
 

@@ -7,7 +7,8 @@ use gpushare_core::names;
 use crate::documents::{Document, documents, mentions, root};
 
 /// Flags of other programs that the documents tell people to use.
-const OF_OTHERS: [&str; 19] = [
+const OF_OTHERS: [&str; 20] = [
+    "--dry-run",
     "--admission-control-config-file",
     "--all-namespaces",
     "--bench",
