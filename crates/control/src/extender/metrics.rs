@@ -71,7 +71,15 @@ impl Metrics {
         let seconds: Family<Verb, Histogram> = Family::new_with_constructor(histogram);
         leadership.register(&mut catalogue);
         catalogue.read(
-            &[BOOKINGS, WAITING, CLAIMS, CARDS, CARD_MEMORY, BOOKED_MEMORY],
+            &[
+                BOOKINGS,
+                PODS,
+                WAITING,
+                CLAIMS,
+                CARDS,
+                CARD_MEMORY,
+                BOOKED_MEMORY,
+            ],
             Box::new(Books(state)),
         );
         Self {
@@ -156,6 +164,7 @@ const BOOKINGS: Reading = Reading {
     labels: &["state"],
     help: "Pods booked",
 };
+const PODS: Reading = Reading::plain("pods", "Pods known that ask for devices and have not ended");
 const WAITING: Reading = Reading::plain("waiting_pods", "Refused pods that wait for room");
 const CLAIMS: Reading = Reading::plain("claims", "Pods for which room is claimed");
 const CARDS: Reading = Reading::plain("cards", "Cards published by nodes");
@@ -175,6 +184,7 @@ impl Collector for Books {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let Sums {
             bookings,
+            pods,
             waiting,
             claims,
             cards,
@@ -187,6 +197,7 @@ impl Collector for Books {
             metric.encode_family(&labels)?.encode_gauge(&count)?;
         }
         for (reading, value) in [
+            (PODS, pods),
             (WAITING, waiting),
             (CLAIMS, claims),
             (CARDS, cards),
@@ -201,6 +212,7 @@ impl Collector for Books {
 
 struct Sums {
     bookings: [(&'static str, u64); 4],
+    pods: u64,
     waiting: u64,
     claims: u64,
     cards: u64,
@@ -224,6 +236,7 @@ impl Sums {
                 ("settled", count(Booked::Settled)),
                 ("confirmed", count(Booked::Confirmed)),
             ],
+            pods: state.pod_count() as u64,
             waiting: state.waiting_count() as u64,
             claims: state.preemption_count() as u64,
             cards: 0,

@@ -196,6 +196,11 @@ impl State {
         self.pods.iter().find(|(_, pod)| named(pod))
     }
 
+    /// Pods that ask for devices and have not ended.
+    pub(crate) fn pod_count(&self) -> usize {
+        self.pods.len()
+    }
+
     /// The node on which room was claimed for the pod, if it is among these and has that room now.
     pub(crate) fn claimed_node(&self, pod: &PodFacts, among: &Candidates<'_>) -> Option<&str> {
         let claim = self.ledger.claimed(pod.uid.as_str())?;
