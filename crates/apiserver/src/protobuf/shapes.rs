@@ -42,34 +42,25 @@ use Kind::{
     Time,
 };
 
-const fn one(number: u64, name: &'static str, kind: Kind) -> Field {
-    let many = Many::One;
+const fn field(number: u64, name: &'static str, many: Many, kind: Kind) -> Field {
     Field {
         number,
         name,
         many,
         kind,
     }
+}
+
+const fn one(number: u64, name: &'static str, kind: Kind) -> Field {
+    field(number, name, Many::One, kind)
 }
 
 const fn list(number: u64, name: &'static str, kind: Kind) -> Field {
-    let many = Many::List;
-    Field {
-        number,
-        name,
-        many,
-        kind,
-    }
+    field(number, name, Many::List, kind)
 }
 
 const fn map(number: u64, name: &'static str, kind: Kind) -> Field {
-    let many = Many::Map;
-    Field {
-        number,
-        name,
-        many,
-        kind,
-    }
+    field(number, name, Many::Map, kind)
 }
 
 /// The fields of a kind, if it is one that can be read.
