@@ -14,9 +14,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use crate::http;
 use crate::process::Process;
-use crate::world::{EXTENDER, extender, kubeconfigs};
+use crate::world::{extender, kubeconfigs};
 
 /// Every pod is sent to the extender, also those that need no card.
 const SCHEDULER: &str = "
@@ -38,8 +37,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub struct Fleet {
     extender: Process,
-    /// Pods with cards that are bound.
-    bound: usize,
     rig: Rig,
     _directory: tempfile::TempDir,
 }
@@ -76,30 +73,20 @@ impl Fleet {
         let extender = extender(&rig, directory.path(), flags);
         Self {
             extender,
-            bound: 0,
             rig,
             _directory: directory,
         }
     }
 
     /// Creates the pod and waits until it is bound; one that is refused is deleted.
-    ///
-    /// The scheduler gets to see it when the extender has seen it, and so has learned from it: in the simulator that
-    /// comes first, too, while here the watches of both would race.
     pub fn arrive(&mut self, pod: &Pod) -> Outcome {
         let rig = &self.rig;
-        let known = self.bound + usize::from(pod.cards > 0);
-        let outcome = rig.run(|| async {
+        rig.run(|| async {
             let api: Api<core::Pod> = Api::default_namespaced(client(rig).await);
             let name = pod.name.to_lowercase();
             let object = parse(pod_object(&name, pod));
             let created = api.create(&PostParams::default(), &object).await;
             created.expect("the pod is accepted");
-            let seen = timeout(DECISION, seen(known)).await;
-            seen.unwrap_or_else(|_| panic!("the extender does not see {name}"));
-            let open = Patch::Merge(json!({"spec": {"schedulingGates": null}}));
-            let opened = api.patch(&name, &PatchParams::default(), &open).await;
-            opened.expect("the gate is opened");
             let outcome = timeout(DECISION, decided(&api, &name)).await;
             let outcome = outcome.unwrap_or_else(|_| panic!("{name} is neither bound nor refused"));
             if outcome == Outcome::Refused {
@@ -107,27 +94,11 @@ impl Fleet {
                 api.delete(&name, &now).await.expect("the pod is deleted");
             }
             outcome
-        });
-        if outcome != Outcome::Refused {
-            self.bound = known;
-        }
-        outcome
+        })
     }
 
     pub fn assert_alive(&mut self) {
         self.extender.assert_alive();
-    }
-}
-
-/// Until the extender knows exactly so many pods with cards: the new one, and none of those that are deleted.
-async fn seen(pods: usize) {
-    let line = format!("gpushare_extender_pods {pods}");
-    loop {
-        let metrics = http::get(EXTENDER, "/metrics").await;
-        if metrics.is_ok_and(|answer| answer.body.lines().any(|shown| shown == line)) {
-            return;
-        }
-        sleep(LOOK_AGAIN).await;
     }
 }
 
@@ -213,7 +184,6 @@ fn pod_object(name: &str, pod: &Pod) -> Value {
         "metadata": {"name": name, "annotations": annotations},
         "spec": {
             "terminationGracePeriodSeconds": 0,
-            "schedulingGates": [{"name": "example.com/seen"}],
             "tolerations": [{"operator": "Exists"}],
             "containers": [{"name": "c", "image": "none", "resources":
                 {"requests": requests, "limits": limits}}],

@@ -13,11 +13,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use gpushare_daemon::admin::Admin;
 use gpushare_kube::convert::PodFacts;
+use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 use serde::Serialize;
 
 use super::Extender;
 use super::bind::BindError;
 use super::preempt::preempt_verb;
+use super::state::State as Known;
 use super::wire::{Args, BindingArgs, BodyError, ErrorResult};
 use super::{explain, filter, inspect, prioritize};
 
@@ -61,7 +63,7 @@ impl Extender {
         }
         let pod = PodFacts::new(&args.pod, &self.0.dialects);
         let (answer, moment) = {
-            let (state, offer) = (self.0.state.read(), self.0.config.offer);
+            let (state, offer) = (self.having_met(&pod), self.0.config.offer);
             let answer = filter::filter(&state, &pod, &args.candidates, offer);
             (answer, state.moment())
         };
@@ -81,6 +83,19 @@ impl Extender {
             self.refused(pod, args.candidates.names(), moment);
         }
         Ok(response)
+    }
+
+    /// The state by which to judge the pod, after what the pod itself teaches. To read it is enough for all but the
+    /// few that the scheduler shows before the watch does.
+    fn having_met(&self, pod: &PodFacts) -> RwLockReadGuard<'_, Known> {
+        let state = self.0.state.read();
+        if !state.is_news(pod) {
+            return state;
+        }
+        drop(state);
+        let mut state = self.0.state.write();
+        state.meet(pod);
+        RwLockWriteGuard::downgrade(state)
     }
 
     fn answer_prioritize(&self, body: &[u8]) -> Result<Response, BodyError> {

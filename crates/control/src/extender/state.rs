@@ -8,6 +8,7 @@
 mod binds;
 mod contenders;
 mod growth;
+mod lessons;
 mod node_set;
 mod pods;
 mod preemptions;
@@ -30,6 +31,7 @@ use tokio::sync::Notify;
 use super::wire::Candidates;
 use contenders::Contenders;
 use growth::Growth;
+use lessons::Lessons;
 use preemptions::Preemptions;
 use verdicts::Verdicts;
 use waiting::Waiting;
@@ -135,6 +137,7 @@ pub(crate) struct State {
     reads: HashMap<PodUid, reads::Open>,
     last_read: u64,
     growth: Growth,
+    lessons: Lessons,
     waiting: Waiting,
     contenders: Contenders,
     preemptions: Preemptions,
@@ -157,6 +160,7 @@ impl State {
             reads: HashMap::new(),
             last_read: 0,
             growth: Growth::new(bells.wake),
+            lessons: Lessons::default(),
             waiting: Waiting::default(),
             contenders: Contenders::default(),
             preemptions: Preemptions::default(),

@@ -74,10 +74,9 @@ pub(crate) fn taught() -> Fleet {
 
 fn request(draw: &mut Draw) -> Shape {
     let cpu = draw.cpu(8);
-    match draw.below(16) {
-        0..2 => Shape::without_cards(cpu, 4_096),
-        2..8 => Shape { cpu, ..whole(1) },
-        8 => Shape { cpu, ..whole(8) },
+    match draw.below(14) {
+        0..6 => Shape { cpu, ..whole(1) },
+        6 => Shape { cpu, ..whole(8) },
         _ => {
             let part = draw.one_of(&[5, 10, 25, 40, 50, 60, 75]);
             let amounts = Amounts::of(0, 160 * part).with(1, part);

@@ -173,8 +173,11 @@ impl Fleet {
 
     /// Learns from one request. Show each pod once, whether it can be placed or not; at a start, also
     /// those that run already.
+    ///
+    /// Pods without cards teach nothing: whether anybody shows them depends on what a scheduler is told to send, and
+    /// with them lessons would only come at other moments.
     pub fn observe(&mut self, shape: &Shape) {
-        if self.published.is_some() {
+        if self.published.is_some() || shape.cards == 0 {
             return;
         }
         self.count(shape);
@@ -200,7 +203,7 @@ impl Fleet {
             return;
         }
         let before = self.requests;
-        for shape in shapes {
+        for shape in shapes.into_iter().filter(|shape| shape.cards > 0) {
             self.count(&shape);
         }
         if self.requests > before && self.requests >= FIRST_LESSON {

@@ -96,6 +96,7 @@ impl State {
     pub(super) fn drop_pod(&mut self, pod: &PodUid) -> Option<KnownPod> {
         let known = self.pods.remove(pod)?;
         self.contenders.discount(&known);
+        self.lessons.remember(pod);
         Some(known)
     }
 

@@ -45,7 +45,7 @@ impl State {
             if !pod.wants_node() {
                 self.stop_waiting(&uid);
             }
-            if !self.pods.contains_key(&uid) {
+            if self.teaches(&uid) {
                 self.packing.observe(&pod.ask, pod.host);
             }
             self.keep(&uid, pod);
@@ -129,6 +129,9 @@ impl State {
             );
             pods.extend(known(facts));
         }
+        let new = pods.iter().filter(|(uid, _)| self.teaches(uid));
+        let new = new.map(|(_, pod)| (pod.ask.clone(), pod.host));
+        let new: Vec<(PodAsk, Host)> = new.collect();
         let before: Vec<(PodUid, NodeName)> = self
             .ledger
             .bookings()
@@ -153,10 +156,10 @@ impl State {
                 _ => {}
             }
         }
-        let new = pods.iter().filter(|(uid, _)| !self.pods.contains_key(*uid));
-        let new = new.map(|(_, pod)| (pod.ask.clone(), pod.host));
-        let new: Vec<(PodAsk, Host)> = new.collect();
         let before = self.keep_only(pods);
+        for gone in before.keys().filter(|pod| !self.pods.contains_key(*pod)) {
+            self.lessons.remember(gone);
+        }
         self.stop_waiting_unless_pending(|pod| before.contains_key(pod));
         self.replace_claims(claims);
         for node in &self.nodes {

@@ -1,4 +1,5 @@
 mod binds;
+mod lessons;
 mod watches;
 
 use std::sync::Barrier;
