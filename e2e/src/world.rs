@@ -391,7 +391,8 @@ pub(crate) fn kubeconfigs(rig: &Rig, directory: &Path, accounts: &[&str]) -> Res
     Ok(())
 }
 
-pub(crate) fn deploy(file: &str) -> PathBuf {
+/// A file of `deploy/`.
+pub fn deploy(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../deploy")
         .join(file)

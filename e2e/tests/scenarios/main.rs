@@ -14,6 +14,7 @@ mod crash;
 mod dialects;
 mod end;
 mod failover;
+mod manifests;
 mod packing;
 mod preemption;
 mod quota;

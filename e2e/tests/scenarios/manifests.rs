@@ -1,0 +1,47 @@
+//! The files of `deploy/` as a real API server takes them, with nothing in them that it does not know.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use e2e::world::deploy;
+use gpushare_rig::{Options, Rig};
+
+/// Others need what these make: the namespace, the kinds.
+const FIRST: [&str; 2] = ["rbac.yaml", "crd.yaml"];
+
+#[test]
+fn the_api_server_accepts_every_manifest_and_warns_of_nothing() {
+    let rig = Rig::start(Options::default()).unwrap();
+    let files = fs::read_dir(deploy("")).unwrap();
+    let files = files.map(|file| file.unwrap().path());
+    let files: BTreeSet<PathBuf> = files.collect();
+    let first = FIRST.map(deploy);
+    assert!(first.iter().all(|file| files.contains(file)), "{files:?}");
+    for file in &first {
+        apply(&rig, file, &[]);
+    }
+    for file in &files {
+        let answer = apply(&rig, file, &["--dry-run=server"]);
+        assert!(
+            answer
+                .lines()
+                .all(|line| line.ends_with("(server dry run)")),
+            "{answer}"
+        );
+    }
+    assert!(files.len() > FIRST.len());
+}
+
+/// A warning of the API server, of a field that it does not know for example, is a failure.
+fn apply(rig: &Rig, file: &Path, flags: &[&str]) -> String {
+    let file = file.to_str().unwrap();
+    let arguments = [
+        "apply",
+        "--validate=strict",
+        "--warnings-as-errors",
+        "-f",
+        file,
+    ];
+    rig.kubectl(&[&arguments, flags].concat()).unwrap()
+}
