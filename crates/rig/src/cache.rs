@@ -4,6 +4,7 @@
 
 use std::env;
 use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -45,6 +46,24 @@ impl Lock {
         file.lock()
             .with_context(|| format!("cannot lock {}", path.display()))?;
         Ok(Self { _file: file })
+    }
+
+    /// Whether somebody holds the lock. Creates nothing: its owner may be removing the file just now.
+    pub fn is_held(path: &Path) -> Result<bool> {
+        let file = match File::options().write(true).open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot open {}", path.display()));
+            }
+        };
+        match file.try_lock() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => {
+                Err(error).with_context(|| format!("cannot lock {}", path.display()))
+            }
+        }
     }
 
     /// Takes the lock if nobody holds it.
@@ -103,6 +122,18 @@ mod tests {
         assert!(Lock::try_take(&path).unwrap().is_none());
         drop(first);
         assert!(Lock::try_take(&path).unwrap().is_some());
+    }
+
+    #[test]
+    fn looking_at_a_lock_does_not_create_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rig/lock");
+        assert!(!Lock::is_held(&path).unwrap());
+        assert!(!path.parent().unwrap().exists());
+        let lock = Lock::try_take(&path).unwrap();
+        assert!(Lock::is_held(&path).unwrap());
+        drop(lock);
+        assert!(!Lock::is_held(&path).unwrap());
     }
 
     #[test]

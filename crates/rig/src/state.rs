@@ -5,6 +5,7 @@
 //! killed itself leaves a directory, and empty control groups; [`sweep`] removes both.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -36,8 +37,7 @@ pub(crate) fn cgroup(name: &str) -> String {
 
 /// Whether a rig of that name is recorded and its supervisor is alive.
 pub fn is_running(name: &str) -> Result<bool> {
-    let dir = rigs()?.join(name);
-    Ok(dir.exists() && Lock::try_take(&dir.join("lock"))?.is_none())
+    Lock::is_held(&rigs()?.join(name).join("lock"))
 }
 
 /// Removes what dead rigs left and returns their names. Running rigs are not touched.
@@ -57,8 +57,14 @@ pub(crate) fn sweep_locked() -> Result<Vec<String>> {
             continue;
         }
         remove_cgroups(&cgroup(name));
-        fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
-        swept.push(name.to_owned());
+        match fs::remove_dir_all(&dir) {
+            Ok(()) => swept.push(name.to_owned()),
+            // Its supervisor has removed it meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot remove {}", dir.display()));
+            }
+        }
     }
     Ok(swept)
 }
