@@ -1,9 +1,10 @@
 //! What every long-running process of gpushare needs: logging, supervised tasks, HTTP serving with or
-//! without TLS, and the administration routes with their metrics.
+//! without TLS, files in places that others can write, and the administration routes with their metrics.
 //!
 //! Nothing here knows of cards, pods or Kubernetes.
 
 pub mod admin;
+pub mod files;
 pub mod logging;
 pub mod metrics;
 pub mod serve;

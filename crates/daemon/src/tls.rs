@@ -19,9 +19,14 @@ use rustls::{RootCertStore, ServerConfig};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
+use crate::files::{self, Links};
+
 pub use slot::{Slot, SlotError};
 
 pub const POLL: Duration = Duration::from_secs(10);
+
+/// Many times the largest bundle of authorities in use.
+const LARGEST_FILE: u64 = 4 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
@@ -150,7 +155,7 @@ impl Source {
 
     fn read(&self) -> Result<Contents, TlsError> {
         let read = |path: &Path| {
-            std::fs::read(path).map_err(|source| TlsError::Read {
+            files::read(path, Links::Follow, LARGEST_FILE).map_err(|source| TlsError::Read {
                 path: path.to_owned(),
                 source,
             })

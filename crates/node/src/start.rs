@@ -25,7 +25,7 @@ use crate::cards::Cards;
 use crate::cdi::nvidia::DriverSpecs;
 use crate::cdi::spec::{ContainerEdits, OLDEST_VERSION, Slot};
 use crate::cdi::{Owner, SlotFiles};
-use crate::identity::checkpoint::{self, CheckpointError};
+use crate::identity::checkpoint;
 use crate::identity::podresources::{self, ListError, Lister};
 use crate::identity::{Identity, identify};
 use crate::plugin::devices::Division;
@@ -83,13 +83,10 @@ impl Starter {
     async fn identify(&self, resource: &str, ids: &[String]) -> Result<Identity, Refusal> {
         let ids: BTreeSet<&str> = ids.iter().map(String::as_str).collect();
         let (file, list) = tokio::join!(
-            tokio::fs::read(&self.checkpoint),
+            checkpoint::read(&self.checkpoint),
             timeout(LIST_PATIENCE, self.lister.list())
         );
-        let file = file.map_err(|source| CheckpointError::Read {
-            path: self.checkpoint.clone(),
-            source,
-        })?;
+        let file = file?;
         let list = list.unwrap_or(Err(ListError::TooSlow))?;
         let holders = checkpoint::holders(&file, resource, &ids)?;
         let listed = podresources::holders(&list, resource, &ids);

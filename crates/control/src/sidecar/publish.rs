@@ -1,10 +1,10 @@
 //! Where applications read: a file that is always whole, and the same on the pod's loopback.
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fs, io};
 
 use axum::Router;
 use axum::extract::State;
@@ -12,6 +12,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
+use gpushare_daemon::files::{self, Links};
 use parking_lot::RwLock;
 use tokio::net::TcpListener;
 
@@ -20,6 +21,8 @@ use super::told::Told;
 const FILE: &str = "budget.json";
 /// Written first, and then renamed: a reader sees the old file or the new one.
 const DRAFT: &str = ".budget.json.new";
+/// Many times what a budget takes. The application can write the directory too.
+const LARGEST_FILE: u64 = 64 * 1024;
 /// The application may have taken the port; it can still read the file.
 const BETWEEN_TRIES: Duration = Duration::from_secs(30);
 
@@ -40,7 +43,8 @@ impl Board {
 
     /// What a predecessor in this pod was told last.
     pub(super) fn last(&self) -> Option<Told> {
-        let text = fs::read(self.directory.join(FILE)).ok()?;
+        let file = self.directory.join(FILE);
+        let text = files::read(&file, Links::Refuse, LARGEST_FILE).ok()?;
         serde_json::from_slice(&text).ok()
     }
 
@@ -62,8 +66,7 @@ impl Board {
 
     fn write(&self, text: &[u8]) -> io::Result<()> {
         let draft = self.directory.join(DRAFT);
-        fs::write(&draft, text)?;
-        fs::rename(draft, self.directory.join(FILE))
+        files::replace(&self.directory.join(FILE), &draft, text)
     }
 
     fn router(&self) -> Router {
@@ -100,6 +103,11 @@ pub(super) async fn serve(listen: SocketAddr, board: Board) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::sync::mpsc;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use super::*;
 
     #[test]
@@ -137,5 +145,24 @@ mod tests {
         assert_eq!(Board::new(directory.path()).last(), Some(Told::nothing()));
         fs::write(directory.path().join(FILE), "half").unwrap();
         assert_eq!(board.last(), None);
+    }
+
+    #[test]
+    fn an_application_cannot_hold_up_its_sidecar_with_what_is_no_file() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in [FILE, DRAFT] {
+            let fifo = directory.path().join(name);
+            mknodat(CWD, fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        }
+        let (tell, told) = mpsc::channel();
+        let board = Board::new(directory.path());
+        std::thread::spawn(move || {
+            let before = board.last();
+            board.show(&Told::nothing());
+            tell.send((before, board.last()))
+        });
+        // Far more than it takes, far less than for ever.
+        let seen = told.recv_timeout(Duration::from_secs(20));
+        assert_eq!(seen.expect("it hangs"), (None, Some(Told::nothing())));
     }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use gpushare_core::PodUid;
+use gpushare_daemon::files::{self, Links};
 use parking_lot::Mutex;
 use thiserror::Error;
 
@@ -18,6 +19,8 @@ pub(super) const PREFIX: &str = "gpushare.io-slot-";
 const SUFFIX: &str = ".json";
 /// Runtimes read every file whose name ends in .json or .yaml.
 const UNFINISHED: &str = ".unfinished";
+/// Many times what a record and the driver's edits for sixteen cards take.
+pub(super) const LARGEST: u64 = 4 << 20;
 
 #[derive(Debug, Error)]
 pub enum DirectoryError {
@@ -67,10 +70,18 @@ impl SlotFiles {
                 continue;
             };
             if name.ends_with(UNFINISHED) {
-                remove(&entry.path())?;
+                if let Err(error) = fs::remove_file(entry.path()) {
+                    tracing::warn!(file = name, %error, "cannot remove an unfinished CDI spec, leaving it");
+                }
                 continue;
             }
-            let text = fs::read(entry.path()).unwrap_or_default();
+            let text = match files::read(&entry.path(), Links::Refuse, LARGEST) {
+                Ok(text) => text,
+                Err(error) => {
+                    tracing::warn!(file = name, %error, "ignoring what has the name of our CDI specs");
+                    continue;
+                }
+            };
             if let Some(slot) = Slot::decode(&text) {
                 records.insert(slot.owner.pod.clone(), slot.owner.record);
                 let pod = slot.owner.pod;
@@ -102,13 +113,13 @@ impl SlotFiles {
         let path = self.path(&slot.name);
         let text = slot.encode();
         let mut files = self.files.lock();
-        if !fs::read(&path).is_ok_and(|old| old == text.as_bytes()) {
+        let old = files::read(&path, Links::Refuse, LARGEST);
+        if !old.is_ok_and(|old| old == text.as_bytes()) {
             // In the same directory: containerd does not see a file that is moved in from another.
             let unfinished = self
                 .directory
                 .join(format!("{PREFIX}{}{UNFINISHED}", slot.name));
-            fs::write(&unfinished, &text)
-                .and_then(|()| fs::rename(&unfinished, &path))
+            files::replace(&path, &unfinished, text.as_bytes())
                 .map_err(|source| DirectoryError::Write { path, source })?;
         }
         let file = File {

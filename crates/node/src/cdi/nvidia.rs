@@ -8,9 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gpushare_core::CardId;
+use gpushare_daemon::files::{self, Links};
 use serde::Deserialize;
 
 use super::ContainerEdits;
+use super::directory::LARGEST;
 use super::spec::OLDEST_VERSION;
 
 const KIND: &str = "nvidia.com/gpu";
@@ -155,8 +157,7 @@ fn later<'a>(one: &'a str, other: &'a str) -> &'a str {
     }
 }
 
-/// Specs in a directory, of whomever, in the order of their names. A file that cannot be read is left to
-/// the runtime to complain about.
+/// Specs in a directory, of whomever, in the order of their names.
 fn read_specs(directory: &Path) -> Vec<(Format, String)> {
     let Ok(entries) = fs::read_dir(directory) else {
         return Vec::new();
@@ -176,7 +177,13 @@ fn read_spec(path: &Path) -> Option<(Format, String)> {
         "yaml" | "yml" => Format::Yaml,
         _ => return None,
     };
-    Some((format, fs::read_to_string(path).ok()?))
+    match files::read_text(path, Links::Follow, LARGEST) {
+        Ok(text) => Some((format, text)),
+        Err(error) => {
+            tracing::warn!(file = %path.display(), %error, "ignoring a CDI spec that cannot be read");
+            None
+        }
+    }
 }
 
 #[cfg(test)]

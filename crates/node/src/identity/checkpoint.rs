@@ -4,17 +4,22 @@
 //! knows pod uids and init containers, so it is read strictly: what is not understood is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use gpushare_core::PodUid;
+use gpushare_daemon::files::{self, Links};
 use gpushare_kubelet_api::deviceplugin::ContainerAllocateResponse;
 use prost::Message;
 use serde::Deserialize;
 use thiserror::Error;
 
 use crate::cdi::SlotName;
+
+/// Far more than a kubelet writes for all pods that fit on a node.
+const LARGEST: u64 = 64 << 20;
 
 #[derive(Deserialize)]
 struct File {
@@ -57,10 +62,7 @@ pub enum CheckpointError {
     #[error(
         "cannot read the kubelet's checkpoint {path}; check that the agent mounts the kubelet's directory"
     )]
-    Read {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     #[error(
         "cannot understand the kubelet's checkpoint; this kubelet may be newer than this gpushare"
     )]
@@ -70,6 +72,20 @@ pub enum CheckpointError {
          delete the pod, so that it is allocated again"
     )]
     Answer { pod: PodUid, container: String },
+}
+
+/// The file as it is now.
+pub async fn read(path: &Path) -> Result<Vec<u8>, CheckpointError> {
+    let file = path.to_owned();
+    let reading = move || files::read(&file, Links::Refuse, LARGEST);
+    let content = match tokio::task::spawn_blocking(reading).await {
+        Ok(content) => content,
+        Err(stopping) => Err(io::Error::other(stopping)),
+    };
+    content.map_err(|source| CheckpointError::Read {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Every container to which the kubelet gave exactly these ids of this resource.

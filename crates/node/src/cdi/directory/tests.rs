@@ -1,5 +1,8 @@
 use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
+use std::sync::mpsc;
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
 use super::*;
@@ -92,4 +95,76 @@ fn a_directory_that_cannot_be_made_is_an_error_that_names_it() {
     fs::write(&file, "").unwrap();
     let error = SlotFiles::open(&file.join("cdi")).unwrap_err();
     assert!(error.to_string().contains("file/cdi"), "{error}");
+}
+
+/// Far more than any of these operations takes, far less than for ever.
+const HANGS: Duration = Duration::from_secs(20);
+
+/// What the operation answers; a failure if it hangs.
+fn without_hanging<T: Send + 'static>(operation: impl FnOnce() -> T + Send + 'static) -> T {
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || tell.send(operation()));
+    told.recv_timeout(HANGS).expect("it hangs")
+}
+
+fn fifo(path: &Path) {
+    mknodat(CWD, path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+}
+
+#[test]
+fn what_is_no_file_neither_holds_up_the_start_nor_is_read() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().to_owned();
+    let (files, _) = SlotFiles::open(&path).unwrap();
+    files.write(&slot("a", "1")).unwrap();
+    let elsewhere = TempDir::new().unwrap();
+    let (other, _) = SlotFiles::open(elsewhere.path()).unwrap();
+    let foreign = slot("b", "1");
+    other.write(&foreign).unwrap();
+
+    fifo(&path.join("gpushare.io-slot-fifo.json"));
+    fifo(&path.join("gpushare.io-slot-fifo.unfinished"));
+    fs::create_dir(path.join("gpushare.io-slot-directory.json")).unwrap();
+    fs::create_dir(path.join("gpushare.io-slot-directory.unfinished")).unwrap();
+    symlink(
+        other.path(&foreign.name),
+        path.join("gpushare.io-slot-link.json"),
+    )
+    .unwrap();
+    symlink("/dev/zero", path.join("gpushare.io-slot-endless.json")).unwrap();
+    let huge = fs::File::create(path.join("gpushare.io-slot-huge.json")).unwrap();
+    huge.set_len(1 << 40).unwrap();
+
+    let (files, records) = without_hanging(move || SlotFiles::open(&path)).unwrap();
+    let pods: Vec<PodUid> = files.pods().into_keys().collect();
+    assert_eq!(pods, ["a".into()]);
+    assert_eq!(
+        records,
+        BTreeMap::from([("a".into(), "record of a".to_owned())])
+    );
+}
+
+#[test]
+fn a_slot_is_written_over_whatever_is_in_its_place_and_through_nothing() {
+    let directory = TempDir::new().unwrap();
+    let (files, _) = SlotFiles::open(directory.path()).unwrap();
+    let (slot, files) = (slot("a", "1"), std::sync::Arc::new(files));
+    let path = files.path(&slot.name);
+    let unfinished = directory
+        .path()
+        .join(format!("gpushare.io-slot-{}.unfinished", slot.name));
+    let victim = directory.path().join("victim");
+    fs::write(&victim, "untouched").unwrap();
+    let traps: [&dyn Fn(&Path); 2] = [&fifo, &|path| symlink(&victim, path).unwrap()];
+    for trap in traps {
+        for place in [&path, &unfinished] {
+            let _ = fs::remove_file(&path);
+            trap(place);
+            let (writer, written) = (files.clone(), slot.clone());
+            without_hanging(move || writer.write(&written)).unwrap();
+            assert!(fs::symlink_metadata(&path).unwrap().is_file());
+            assert_eq!(fs::read_to_string(&path).unwrap(), slot.encode());
+        }
+    }
+    assert_eq!(fs::read_to_string(victim).unwrap(), "untouched");
 }

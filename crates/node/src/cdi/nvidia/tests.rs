@@ -1,3 +1,8 @@
+use std::os::unix::fs::symlink;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -104,4 +109,17 @@ fn other_peoples_files_and_broken_ones_are_passed_over() {
     ]);
     assert_eq!(edits(&specs, &["GPU-j"]), None);
     assert!(edits(&specs, &["GPU-z"]).is_some());
+}
+
+#[test]
+fn a_spec_that_is_no_file_does_not_hold_up_the_start_of_containers() {
+    let (directory, specs) = specs(&[("nvidia.yaml", SPEC)]);
+    let fifo = directory.path().join("earlier.yaml");
+    mknodat(CWD, fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    symlink("/dev/zero", directory.path().join("endless.json")).unwrap();
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || tell.send(edits(&specs, &["GPU-a"])));
+    // Far more than it takes, far less than for ever.
+    let found = told.recv_timeout(Duration::from_secs(20));
+    assert!(found.expect("it hangs").is_some());
 }
