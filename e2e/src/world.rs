@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::http::{self, Answer};
+use crate::manifest;
 use crate::process::Process;
 use crate::setup::Setup;
 use crate::wait;
@@ -376,9 +377,13 @@ pub(crate) fn kubeconfigs(rig: &Rig, directory: &Path, accounts: &[&str]) -> Res
     ];
     for account in accounts {
         let mut args = [&token[..], &[*account][..]].concat();
-        // Bound to its node, as the token of a DaemonSet's pod is.
+        // Bound to a pod on the agent's node, as a DaemonSet's is: one that is bound to the Node ends with it.
         if *account == "gpushare-node" {
-            args.extend(["--bound-object-kind=Node", "--bound-object-name=node"]);
+            rig.apply(&agents_pod().to_string())?;
+            args.extend([
+                "--bound-object-kind=Pod",
+                "--bound-object-name=gpushare-node",
+            ]);
         }
         let mut config = admin.clone();
         let user = json!({"token": rig.kubectl(&args)?.trim()});
@@ -389,6 +394,22 @@ pub(crate) fn kubeconfigs(rig: &Rig, directory: &Path, accounts: &[&str]) -> Res
         )?;
     }
     Ok(())
+}
+
+/// Stands for the agent's pod, whose token the agent uses; the agent itself runs beside it.
+fn agents_pod() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "gpushare-node", "namespace": "gpushare-system"},
+        "spec": {
+            "serviceAccountName": "gpushare-node",
+            "nodeName": NODE,
+            "terminationGracePeriodSeconds": 0,
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [manifest::container("agent", manifest::RUN, json!({}))],
+        },
+    })
 }
 
 /// A file of `deploy/`.

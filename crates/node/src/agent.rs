@@ -201,7 +201,7 @@ fn readiness(
         } else if !state.listed() {
             "the pods of this node are not listed yet"
         } else if !*published.borrow() {
-            "the cards are not published on the Node yet"
+            "the cards are not published on the Node: it is missing or was not written yet, see the log"
         } else if !metrics.is_registered(names::GPU) {
             "the kubelet has not accepted the registration yet"
         } else {

@@ -1,7 +1,7 @@
 //! Publishes the cards on the Node object: the inventory in an annotation for the scheduler extender,
 //! totals in the status for kube-scheduler and for tools.
 //!
-//! Follows the own Node, so that a Node that was made anew, or values that somebody changed, are put
+//! Follows the own Node, so that a Node that was recreated, or values that somebody changed, are put
 //! right. Writes only what differs.
 
 mod totals;
@@ -56,12 +56,17 @@ pub async fn publish_for_ever(
             changed = cards.changed() => if changed.is_err() { return },
             () = sleep(RETRY), if retry => seen.written = None,
         }
+        let tell = |now: bool| {
+            published.send_if_modified(|before| std::mem::replace(before, now) != now);
+        };
+        if seen.node.is_none() {
+            tell(false);
+        }
         let Some(node) = seen.current() else { continue };
         let changes = changes(node, &cards.borrow_and_update(), &offer);
         match write(&nodes, &name, &changes).await {
             Ok(None) => {
-                let known = cards.borrow().known().is_some();
-                published.send_if_modified(|before| std::mem::replace(before, known) != known);
+                tell(cards.borrow().known().is_some());
                 retry = false;
             }
             Ok(written) => {
@@ -70,7 +75,9 @@ pub async fn publish_for_ever(
                 retry = true;
             }
             Err(error) => {
+                let error = refusal(&error);
                 tracing::warn!(%error, %name, "cannot publish the cards on our Node, trying again");
+                tell(false);
                 retry = true;
             }
         }
@@ -90,10 +97,24 @@ pub async fn publish_once(
         .map(drop)
 }
 
+/// What the API server said, with what to do where it does not know us any more.
+fn refusal(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if status.code == 401 => format!(
+            "{}; the agent's token is not valid any more: one that is bound to a Node object ends with that object, so \
+             give the agent one that is bound to its pod, as a DaemonSet does",
+            status.message
+        ),
+        other => other.to_string(),
+    }
+}
+
 /// Our Node as the watch shows it.
 #[derive(Default)]
 struct Seen {
     node: Option<Node>,
+    /// A new list has begun, and the Node was not in it so far.
+    missing: bool,
     /// The version of our own last write, until the watch has shown it: what it shows before is older.
     written: Option<String>,
 }
@@ -107,12 +128,16 @@ impl Seen {
                 }
                 self.node = Some(node);
             }
+            Event::Init => self.missing = true,
             Event::InitApply(node) => {
-                self.written = None;
-                self.node = Some(node);
+                *self = Self {
+                    node: Some(node),
+                    ..Self::default()
+                }
             }
-            Event::Delete(_) => *self = Self::default(),
-            Event::Init | Event::InitDone => {}
+            Event::InitDone if !self.missing => {}
+            // It went while the watch was broken.
+            Event::InitDone | Event::Delete(_) => *self = Self::default(),
         }
     }
 

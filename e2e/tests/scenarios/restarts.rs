@@ -5,7 +5,7 @@ use std::fs;
 use e2e::World;
 use e2e::manifest::{aliyun, gpushare, pod};
 use e2e::wait;
-use e2e::world::recorded_card;
+use e2e::world::{NODE, recorded_card};
 use serde_json::Value;
 
 #[test]
@@ -82,6 +82,34 @@ fn a_pod_caught_between_allocate_and_prestart_by_an_agent_crash_still_gets_its_c
     );
     world.start_agent();
     sees_its_card(&world, "caught");
+}
+
+#[test]
+fn a_node_that_is_deleted_and_registered_again_gets_its_cards_back() {
+    let mut world = World::start(&[8192]);
+    let token = [
+        "--namespace=gpushare-system",
+        "create",
+        "token",
+        "gpushare-node",
+        "--bound-object-kind=Node",
+        "--bound-object-name=node",
+    ];
+    let token = world.rig().kubectl(&token).unwrap();
+    let token = format!("--token={}", token.trim());
+    world.rig().kubectl(&["delete", "node", NODE]).unwrap();
+    // API servers remember for a while whom they have let in; from now on every request is looked at anew.
+    wait::until("a token of the Node that is gone to be refused", || {
+        let asked = world.rig().kubectl(&[&token, "get", "node", NODE]);
+        let said = format!("{:#}", asked.expect_err("there is no Node"));
+        let refused = said.contains("Unauthorized") || said.contains("logged in");
+        refused.then_some(()).ok_or(said)
+    });
+    world.rig().restart("kubelet").unwrap();
+    world.wait_ready();
+    world.apply(&pod("after", gpushare(2048)));
+    sees_its_card(&world, "after");
+    world.agent.as_mut().unwrap().assert_alive();
 }
 
 fn sees_its_card(world: &World, name: &str) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpushare_apiserver::{On, Server, Verb};
+use gpushare_apiserver::{Answer, On, Server, Times, Verb};
 use gpushare_core::gpu::{self, AliyunUnit};
 use gpushare_core::placement::Placement;
 use gpushare_core::record::Record;
@@ -91,6 +91,66 @@ async fn the_cards_stand_on_the_node_also_when_it_is_edited_or_made_anew() {
     world.change_hardware(|hardware| hardware.card_mut(&card).unwrap().lost = true);
     let sick = (vec![world.card(0)], "24576".to_owned(), "2".to_owned());
     until_published(&server, &sick).await;
+    world.end().await;
+    server.shutdown().await;
+}
+
+async fn until_not_published(world: &World) {
+    wait::until_async(
+        "the agent to say that its cards are not on the Node",
+        async || match world.page("/readyz").await {
+            (503, reason) if reason.contains("not published") => Ok(()),
+            other => Err(other),
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn an_agent_is_ready_again_when_its_cards_stand_on_the_node_that_replaced_its_own() {
+    let server = Server::start().await.unwrap();
+    create_node(&server).await;
+    let world = World::with_api(&[16], server.client()).await;
+    let expected = (vec![world.card(0)], "16384".to_owned(), "1".to_owned());
+    until_ready(&world).await;
+
+    let nodes: Api<Node> = Api::all(server.client());
+    nodes.delete(NODE, &DeleteParams::default()).await.unwrap();
+    until_not_published(&world).await;
+
+    // As a token is refused that was bound to the Node that is gone.
+    let writes = On::any().verb(Verb::Patch).resource("nodes");
+    let refused = server
+        .faults()
+        .answer(writes, Times::Always, Answer::Forbidden);
+    create_node(&server).await;
+    wait::holds("the agent to be refused", || refused.hits() > 0).await;
+    until_not_published(&world).await;
+
+    refused.clear();
+    until_published(&server, &expected).await;
+    until_ready(&world).await;
+    world.end().await;
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_node_that_went_while_the_watch_was_broken_is_missed_too() {
+    let server = Server::start().await.unwrap();
+    create_node(&server).await;
+    let world = World::with_api(&[16], server.client()).await;
+    until_ready(&world).await;
+    let gate = server
+        .faults()
+        .hold_before(On::any().verb(Verb::Watch).resource("nodes"));
+    server.faults().cut_watches();
+    gate.reached(1).await;
+    let nodes: Api<Node> = Api::all(server.client());
+    nodes.delete(NODE, &DeleteParams::default()).await.unwrap();
+    // The watch cannot go on from where it was: it begins with a list, in which the Node is not.
+    server.faults().expire_history();
+    gate.release();
+    until_not_published(&world).await;
     world.end().await;
     server.shutdown().await;
 }
