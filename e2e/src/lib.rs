@@ -12,6 +12,7 @@ pub mod api_proxy;
 pub mod balancer;
 pub mod budgeted;
 pub mod calendar;
+pub mod chaos;
 pub mod fleet;
 pub mod history;
 pub mod hook;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// Killed with the value.
 #[derive(Debug)]
@@ -32,12 +32,17 @@ impl Process {
     }
 
     pub fn assert_alive(&mut self) {
-        let ended = self.child.try_wait().expect("a child can be asked");
+        let ended = self.ended();
         assert!(
             ended.is_none(),
             "{} has ended by itself: {ended:?}",
             self.name
         );
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("a child can be asked")
     }
 
     /// Asks it to end and returns whether it did so with success.

@@ -90,6 +90,11 @@ impl World {
         self.directory.path()
     }
 
+    /// The fake driver that the agent loads.
+    pub fn library(&self) -> &Path {
+        &self.installed.library
+    }
+
     pub fn hardware_file(&self) -> &Path {
         &self.installed.hardware
     }

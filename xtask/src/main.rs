@@ -3,6 +3,7 @@
 
 mod bench;
 mod cargo;
+mod chaos;
 mod cluster;
 mod dashboard;
 mod docs;
@@ -37,6 +38,7 @@ struct Arguments {
 enum Command {
     Test(test::Arguments),
     E2e(e2e::Arguments),
+    Chaos(chaos::Arguments),
     Soak(soak::Arguments),
     Fuzz(fuzz::Arguments),
     Bench(bench::Arguments),
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Test(arguments) => test::run(&arguments),
         Command::E2e(arguments) => e2e::run(&arguments),
+        Command::Chaos(arguments) => chaos::run(&arguments),
         Command::Soak(arguments) => soak::run(&arguments),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

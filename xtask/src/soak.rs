@@ -1,20 +1,22 @@
 //! `cargo xtask soak`: races, crashes and changes of the leader, for longer than CI has time.
 
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use gpushare_rig::{Binaries, host};
 
 use crate::cargo::{Products, cargo};
+use crate::chaos::Campaign;
 use crate::e2e::{FEATURES, Suite};
 use crate::fuzz;
 use crate::steps::Steps;
 
-/// Explore orders of events, run property tests, fuzzing, races, crashes and failovers at full length
+/// Explore orders of events, run property tests, fuzzing, races, crashes, failovers and chaos at full length
 ///
-/// The same tests as in `cargo xtask test` and `cargo xtask e2e`, with more orders, cases, seconds, rounds
-/// and kills, chosen anew each time; each prints what it went through. Run it before you call anything
-/// about bookings or identity done. It takes an hour and a half on two idle cores; a number of 0 leaves a
+/// The same tests as in `cargo xtask test` and `cargo xtask e2e`, with more orders, cases, seconds, rounds,
+/// kills and seeds; each prints what it went through. Run it before you call anything
+/// about bookings or identity done. It takes two and a half hours on two idle cores; a number of 0 leaves a
 /// part out, so that it can be run in parts.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -36,6 +38,9 @@ pub(crate) struct Arguments {
     /// How often the leader of two extenders is killed, ended and frozen under load
     #[arg(long, value_name = "N", default_value_t = 5)]
     failovers: u32,
+    /// Seeds of the campaign of `cargo xtask chaos`, a minute of injections each; 24 take about an hour
+    #[arg(long, value_name = "N", default_value_t = 24)]
+    chaos: u64,
     /// Where the clusters' logs are kept: a failure that takes hours to come must not be lost
     #[arg(long, value_name = "DIR", default_value = "target/soak-logs")]
     keep_logs: PathBuf,
@@ -79,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 impl Arguments {
     fn scenarios(&self) -> bool {
-        self.rounds + self.kills + self.failovers > 0
+        self.chaos > 0 || self.rounds + self.kills + self.failovers > 0
     }
 }
 
@@ -105,6 +110,14 @@ fn on_clusters(arguments: &Arguments, logs: PathBuf, steps: &mut Steps) {
         ("crashes", "crash::", arguments.kills.min(1)),
         ("failovers", "failover::", arguments.failovers),
     ];
+    if let (seeds @ 1.., Some(logs)) = (arguments.chaos, &suite.logs) {
+        let campaign = Campaign {
+            seed: first_seed(),
+            seeds,
+            minutes: 1,
+        };
+        steps.run("chaos", |tests| campaign.run(tests, &suite.products, logs));
+    }
     for (name, filter, times) in parts {
         suite.filters = vec![filter];
         for time in 1..=times {
@@ -115,4 +128,10 @@ fn on_clusters(arguments: &Arguments, logs: PathBuf, steps: &mut Steps) {
             steps.run(&name, |tests| suite.run(tests, "e2e"));
         }
     }
+}
+
+/// Another one in each run; what it finds is repeated by the seed that it prints.
+fn first_seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(1, |since| since.as_secs())
 }

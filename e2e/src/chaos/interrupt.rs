@@ -1,0 +1,32 @@
+//! Ctrl-C ends a campaign between two steps, so that the cluster and its files go as after a success.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on Ctrl-C is noticed rather than obeyed. A second one is obeyed.
+pub fn watch() {
+    static WATCHING: OnceLock<()> = OnceLock::new();
+    WATCHING.get_or_init(|| {
+        thread::spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime");
+            runtime.block_on(async {
+                tokio::signal::ctrl_c().await.expect("signals are heard");
+                eprintln!("interrupted: taking the cluster down (Ctrl-C again to leave at once)");
+                INTERRUPTED.store(true, Ordering::Relaxed);
+                tokio::signal::ctrl_c().await.expect("signals are heard");
+                std::process::exit(130);
+            });
+        });
+    });
+}
+
+/// Panics once Ctrl-C was pressed: everything is dropped in its order then.
+pub fn check() {
+    assert!(!INTERRUPTED.load(Ordering::Relaxed), "interrupted");
+}

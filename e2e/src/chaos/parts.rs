@@ -1,0 +1,230 @@
+//! Our programs in the campaign's cluster: each can be killed, frozen and started again at any moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use gpushare_rig::Rig;
+use serde_json::Value;
+
+use super::plan::{PARTS, Part};
+use super::proxy::Proxy;
+use crate::hook;
+use crate::process::Process;
+use crate::world::{NODE, World, binary, deploy, kubeconfigs};
+use crate::{http, wait};
+
+const SYSTEM: &str = "--namespace=gpushare-system";
+pub const EXTENDERS: [&str; 2] = ["127.0.0.1:12361", "127.0.0.1:12362"];
+const TIMEKEEPER: &str = "127.0.0.1:12353";
+const WEBHOOK: &str = "127.0.0.1:12349";
+const ACCOUNTS: [&str; 4] = [
+    "gpushare-extender",
+    "gpushare-node",
+    "gpushare-timekeeper",
+    "gpushare-webhook",
+];
+
+#[derive(Debug)]
+pub struct Parts {
+    running: BTreeMap<Part, Process>,
+    frozen: BTreeSet<Part>,
+}
+
+impl Parts {
+    /// Puts our files and accounts into the cluster, and starts every part behind the proxy.
+    pub fn start(world: &mut World, proxy: &Proxy) -> Self {
+        world.extender = None;
+        world.agent = None;
+        let rig = world.rig().clone();
+        for file in ["crd.yaml", "webhook.yaml", "timekeeper.yaml"] {
+            let text = fs::read_to_string(deploy(file)).expect("readable");
+            rig.apply(&text)
+                .unwrap_or_else(|error| panic!("{file}: {error:#}"));
+        }
+        wait::until("the API server serves budgets", || {
+            rig.kubectl(&["get", "gpubudgets"])
+        });
+        // Our processes stand for the pods.
+        let scale = ["scale", "deployment", "gpushare-timekeeper", "--replicas=0"];
+        rig.kubectl(&[&scale[..], &[SYSTEM]].concat())
+            .expect("scaled");
+        hook::lead_the_service_to_processes(&rig);
+        kubeconfigs(&rig, world.directory(), &ACCOUNTS).expect("kubeconfigs");
+        for account in ACCOUNTS {
+            let direct = fs::read_to_string(world.kubeconfig(account)).expect("readable");
+            let direct: Value = serde_json::from_str(&direct).expect("a kubeconfig");
+            let token = direct["users"][0]["user"]["token"].as_str();
+            proxy.set_token(account, token.expect("a token"));
+            let through = proxy.kubeconfig(account).to_string();
+            fs::write(kubeconfig(world, account), through).expect("written");
+        }
+        fs::write(clock(world), "+0").expect("written");
+        let mut parts = Self {
+            running: BTreeMap::new(),
+            frozen: BTreeSet::new(),
+        };
+        for part in PARTS {
+            parts.launch(world, part);
+        }
+        parts
+    }
+
+    /// Starts a part unless it runs.
+    pub fn launch(&mut self, world: &World, part: Part) {
+        self.running
+            .entry(part)
+            .or_insert_with(|| start(world, part));
+    }
+
+    pub fn kill(&mut self, part: Part) {
+        if let Some(mut process) = self.running.remove(&part) {
+            process.kill();
+        }
+        self.frozen.remove(&part);
+    }
+
+    pub fn freeze(&mut self, part: Part) {
+        if let Some(process) = self.running.get(&part) {
+            process.freeze();
+            self.frozen.insert(part);
+        }
+    }
+
+    pub fn thaw(&mut self, part: Part) {
+        if self.frozen.remove(&part)
+            && let Some(process) = self.running.get(&part)
+        {
+            process.thaw();
+        }
+    }
+
+    /// Everything runs again.
+    pub fn all_back(&mut self, world: &World) {
+        for part in PARTS {
+            self.thaw(part);
+            self.launch(world, part);
+        }
+    }
+
+    /// Every part that has ended by itself.
+    pub fn ended(&mut self) -> Vec<String> {
+        let running = self.running.iter_mut();
+        running
+            .filter_map(|(part, process)| {
+                let status = process.ended()?;
+                Some(format!("{part} has ended by itself: {status}"))
+            })
+            .collect()
+    }
+}
+
+/// Whether every part is ready for work; of the extenders, one leads.
+pub fn ready(rig: &Rig) -> Result<()> {
+    let status = |address: &str| -> Option<u16> {
+        let asked = rig.run(|| async {
+            let patience = std::time::Duration::from_secs(5);
+            tokio::time::timeout(patience, http::get(address, "/readyz")).await
+        });
+        Some(asked.ok()?.ok()?.status)
+    };
+    let leads = EXTENDERS.iter().any(|address| status(address) == Some(200));
+    leads.then_some(()).context("no extender leads")?;
+    for address in [TIMEKEEPER, WEBHOOK] {
+        let ready = status(address) == Some(200);
+        ready
+            .then_some(())
+            .with_context(|| format!("{address} is not ready"))?;
+    }
+    Ok(())
+}
+
+/// A new token for the agent, as the kubelet gets one for a pod when its Node was registered again.
+pub fn renew_node_token(rig: &Rig, proxy: &Proxy) -> Result<()> {
+    let create = ["create", "token", "gpushare-node", "--duration=24h", SYSTEM];
+    let bound = ["--bound-object-kind=Node", "--bound-object-name=node"];
+    let token = rig.kubectl(&[&create[..], &bound].concat())?;
+    proxy.set_token("gpushare-node", token.trim());
+    Ok(())
+}
+
+/// The file by which the timekeeper's clock is set.
+pub fn clock(world: &World) -> PathBuf {
+    world.directory().join("now")
+}
+
+pub fn database(world: &World) -> PathBuf {
+    world.directory().join("ledger.db")
+}
+
+fn kubeconfig(world: &World, account: &str) -> PathBuf {
+    world.kubeconfig(&format!("chaos-{account}"))
+}
+
+fn start(world: &World, part: Part) -> Process {
+    let (name, mut command) = match part {
+        Part::ExtenderOne => ("extender-one", extender(world, "one", EXTENDERS[0])),
+        Part::ExtenderTwo => ("extender-two", extender(world, "two", EXTENDERS[1])),
+        Part::Agent => ("node", agent(world)),
+        Part::Timekeeper => ("timekeeper", timekeeper(world)),
+        Part::Webhook => ("webhook", webhook(world)),
+    };
+    let account = match part {
+        Part::ExtenderOne | Part::ExtenderTwo => "gpushare-extender",
+        Part::Agent => "gpushare-node",
+        Part::Timekeeper => "gpushare-timekeeper",
+        Part::Webhook => "gpushare-webhook",
+    };
+    command.arg("--kubeconfig").arg(kubeconfig(world, account));
+    let log = world.rig().logs().join(format!("gpushare-{name}.log"));
+    Process::start(name, command, &log)
+}
+
+/// A program in the rig's files and network. It dies with the campaign even while it is frozen.
+fn enter(world: &World, program: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--pdeathsig", "KILL", "nsenter", "--target"])
+        .arg(world.rig().pid().to_string())
+        .args(["--mount", "--net", "--ipc", "--uts", "--"])
+        .arg(binary(program));
+    command
+}
+
+fn extender(world: &World, name: &str, listen: &str) -> Command {
+    let mut command = enter(world, "gpushare-control");
+    command.args(["extender", "--listen", listen, "--replica-name", name]);
+    command
+}
+
+fn agent(world: &World) -> Command {
+    let mut command = enter(world, "gpushare-node");
+    command
+        .env("GPUSHARE_FAKE_HARDWARE", world.hardware_file())
+        .args(["--node-name", NODE, "--nvml-library"])
+        .arg(world.library());
+    command
+}
+
+fn timekeeper(world: &World) -> Command {
+    let mut command = enter(world, "gpushare-control");
+    command
+        .args(["timekeeper", "--admin-listen", TIMEKEEPER])
+        .args(["--listen", "127.0.0.1:12352", "--leader-elect=false"])
+        .args(["--interval", "500ms", "--status-interval", "1s"])
+        .arg("--database")
+        .arg(database(world))
+        .arg("--now-file")
+        .arg(clock(world));
+    command
+}
+
+fn webhook(world: &World) -> Command {
+    let mut command = enter(world, "gpushare-control");
+    command
+        .args(["webhook", "--listen", "0.0.0.0:12348"])
+        .args(["--admin-listen", WEBHOOK]);
+    command
+}

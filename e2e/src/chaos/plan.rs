@@ -1,0 +1,204 @@
+//! What a seed injects, and when. The whole list is made before anything happens, so the same seed injects the same.
+
+mod make;
+
+use std::fmt;
+use std::time::Duration;
+
+use super::fate::Weather;
+
+pub use make::plan;
+
+/// How long things are injected before a calm.
+pub const ROUND: Duration = Duration::from_secs(30);
+
+/// Programs of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    ExtenderOne,
+    ExtenderTwo,
+    Agent,
+    Timekeeper,
+    Webhook,
+}
+
+pub const PARTS: [Part; 5] = [
+    Part::ExtenderOne,
+    Part::ExtenderTwo,
+    Part::Agent,
+    Part::Timekeeper,
+    Part::Webhook,
+];
+
+/// Programs of Kubernetes that are killed and come back at once.
+pub const COMPONENTS: [&str; 6] = [
+    "kubelet",
+    "kube-scheduler",
+    "kube-controller-manager",
+    "kube-apiserver",
+    "etcd",
+    "containerd",
+];
+
+/// A namespace and a name in it. There are few of them, so that names are used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Slot {
+    /// Its namespace has a budget.
+    pub metered: bool,
+    pub number: usize,
+}
+
+/// Names in each namespace.
+pub const NAMES: usize = 5;
+
+/// What the containers of a pod do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behaviour {
+    /// Runs until it is asked to end.
+    Obedient,
+    /// Goes on until it is killed, after this grace.
+    Stubborn { grace: u32 },
+    /// Ends by itself.
+    Job { seconds: u32 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    pub gib: u64,
+    pub cards: u64,
+    pub behaviour: Behaviour,
+}
+
+/// How a tenant deletes a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deletion {
+    /// With the grace that the pod has.
+    Plain,
+    /// With a long grace, and then without any.
+    LongThenForced,
+    /// Without any grace at once.
+    Forced,
+}
+
+/// One thing that is injected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// How requests fare on their way to the API server from now on.
+    Weather(Weather),
+    /// Every open watch breaks.
+    CutWatches,
+    Kill(Part),
+    Start(Part),
+    Freeze(Part),
+    Thaw(Part),
+    Restart(&'static str),
+    /// The Node's object is deleted, and the kubelet registers it again.
+    RecreateNode,
+    /// The timekeeper's clock is so many seconds ahead.
+    Clock(i64),
+    Create(Slot, Shape),
+    Delete(Slot, Deletion),
+    /// A tenant changes one of the things that tenants may try to change.
+    Edit(Slot, usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Since the round began.
+    pub at: Duration,
+    pub action: Action,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    pub seed: u64,
+    pub rounds: Vec<Vec<Step>>,
+}
+
+impl Action {
+    /// What the tally counts it as.
+    pub fn kind(&self) -> String {
+        match self {
+            Self::Weather(weather) => format!("weather: {weather}"),
+            Self::CutWatches => "all watches cut".to_owned(),
+            Self::Kill(part) => format!("kill -9 of {part}"),
+            Self::Start(part) => format!("start of {part}"),
+            Self::Freeze(part) => format!("SIGSTOP of {part}"),
+            Self::Thaw(part) => format!("SIGCONT of {part}"),
+            Self::Restart(component) => format!("restart of {component}"),
+            Self::RecreateNode => "Node deleted and registered again".to_owned(),
+            Self::Clock(_) => "clock step of the timekeeper".to_owned(),
+            Self::Create(..) => "pod created".to_owned(),
+            Self::Delete(_, Deletion::Plain) => "pod deleted".to_owned(),
+            Self::Delete(_, Deletion::LongThenForced) => {
+                "pod deleted with a long grace, then forced".to_owned()
+            }
+            Self::Delete(_, Deletion::Forced) => "pod deleted by force".to_owned(),
+            Self::Edit(..) => "edit by a tenant".to_owned(),
+        }
+    }
+
+    /// Something that ends by itself or is the end of something is not counted.
+    pub fn is_injection(&self) -> bool {
+        !matches!(
+            self,
+            Self::Start(_) | Self::Thaw(_) | Self::Weather(Weather::Fair)
+        )
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Clock(seconds) => write!(f, "the timekeeper's clock: {seconds:+} s"),
+            Self::Create(slot, shape) => write!(f, "create {slot}: {shape}"),
+            Self::Delete(slot, how) => write!(f, "delete {slot}: {how:?}"),
+            Self::Edit(slot, number) => write!(f, "edit {slot}: change {number}"),
+            other => f.write_str(&other.kind()),
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ExtenderOne => "extender one",
+            Self::ExtenderTwo => "extender two",
+            Self::Agent => "agent",
+            Self::Timekeeper => "timekeeper",
+            Self::Webhook => "webhook",
+        })
+    }
+}
+
+impl Slot {
+    pub fn namespace(self) -> &'static str {
+        if self.metered { METERED } else { PLAIN }
+    }
+
+    pub fn name(self) -> String {
+        format!("p{}", self.number)
+    }
+}
+
+/// The namespace with a budget.
+pub const METERED: &str = "metered";
+/// The namespace without one.
+pub const PLAIN: &str = "plain";
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace(), self.name())
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            gib,
+            cards,
+            behaviour,
+        } = self;
+        write!(f, "{gib} GiB on {cards} cards, {behaviour:?}")
+    }
+}

@@ -1,0 +1,193 @@
+//! What the API server showed of all pods, from a watch of its own that nobody disturbs. The API server itself restarts in a
+//! campaign: then the watch begins with a new list, and what happened in between is missing. Such gaps are counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use futures::StreamExt;
+use gpushare_core::dialect::Dialects;
+use gpushare_core::gpu::MEMORY;
+use gpushare_core::{Amounts, CardId, PodUid};
+use gpushare_kube::convert::PodFacts;
+use gpushare_kube::slim;
+use gpushare_rig::Rig;
+use jiff::Timestamp;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, watcher};
+use kube::{Api, Client};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use super::Shares;
+use super::judge::{Held, Seen};
+use crate::setup::Setup;
+
+/// Records from its start to its end.
+#[derive(Debug)]
+pub struct Recorder {
+    notes: Arc<Mutex<Notes>>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Notes {
+    pub history: Vec<Seen>,
+    /// When each pod was first seen to hold something, and last.
+    pub held: BTreeMap<PodUid, Held>,
+    /// `namespace/name` of every pod that was ever bound with a record.
+    pub names: BTreeMap<PodUid, String>,
+    /// How often the watch had to begin with a new list.
+    pub gaps: usize,
+    /// What each pod holds now, by the record with which it was bound, whatever its other annotations say.
+    pub holding: BTreeMap<PodUid, Shares>,
+    sizes: BTreeMap<CardId, u64>,
+}
+
+impl Recorder {
+    pub fn start(rig: &Arc<Rig>, sizes: BTreeMap<CardId, u64>) -> Self {
+        let notes = Arc::new(Mutex::new(Notes {
+            sizes,
+            ..Notes::default()
+        }));
+        let (stop, stopped) = oneshot::channel();
+        let (ready, started) = channel();
+        let (rig, into) = (rig.clone(), notes.clone());
+        let kubeconfig: PathBuf = rig.kubeconfig();
+        let follow = move || async move {
+            tokio::select! {
+                () = follow(&kubeconfig, &into, ready) => {}
+                _ = stopped => {}
+            }
+        };
+        let thread = thread::spawn(move || rig.run(follow));
+        started.recv().expect("the watch begins");
+        Self {
+            notes,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+
+    pub fn notes(&self) -> Notes {
+        let thread = self.thread.as_ref().expect("a thread until the end");
+        assert!(!thread.is_finished(), "the recorder's watch has ended");
+        self.notes.lock().clone()
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Notes {
+    fn shown(&mut self, pod: &slim::Pod, dialects: &Dialects) {
+        let facts = PodFacts::new(pod, dialects);
+        if facts.ended {
+            self.gone(&facts.uid);
+        } else if self.holding.contains_key(&facts.uid) {
+            self.touch(&facts.uid);
+        }
+        let Some(shares) = shares(&facts, dialects, &self.sizes) else {
+            return;
+        };
+        let name = format!("{}/{}", facts.namespace, facts.name);
+        self.names.insert(facts.uid.clone(), name.clone());
+        if facts.ended {
+            return;
+        }
+        self.holding.insert(facts.uid.clone(), shares.clone());
+        self.touch(&facts.uid);
+        self.history.push(Seen::Holds {
+            pod: facts.uid,
+            name,
+            shares,
+        });
+    }
+
+    fn gone(&mut self, pod: &PodUid) {
+        if self.holding.remove(pod).is_some() {
+            self.touch(pod);
+            self.history.push(Seen::Free { pod: pod.clone() });
+        }
+    }
+
+    /// A new list shows everything that is left. What has ended comes first: others may already have its room.
+    fn listed(&mut self, list: &[slim::Pod], dialects: &Dialects) {
+        let left: BTreeSet<PodUid> = list.iter().map(uid).collect();
+        let held = self.holding.keys();
+        let missed: Vec<PodUid> = held.filter(|pod| !left.contains(*pod)).cloned().collect();
+        for pod in missed {
+            self.gone(&pod);
+        }
+        let ended = |pod: &&slim::Pod| PodFacts::new(pod, dialects).ended;
+        let (over, rest): (Vec<_>, Vec<_>) = list.iter().partition(ended);
+        for pod in over.into_iter().chain(rest) {
+            self.shown(pod, dialects);
+        }
+    }
+
+    fn touch(&mut self, pod: &PodUid) {
+        let now = Timestamp::now().as_millisecond();
+        let fresh = Held { from: now, to: now };
+        self.held.entry(pod.clone()).or_insert(fresh).to = now;
+    }
+}
+
+/// What a pod's record gives it of each card's memory.
+fn shares(facts: &PodFacts, dialects: &Dialects, sizes: &BTreeMap<CardId, u64>) -> Option<Shares> {
+    let bound = facts.bound(&dialects.classes)?.ok()?;
+    let charges = bound.placement.charges(&bound.ask).into_iter();
+    let shares = charges.map(|(card, hold)| {
+        let size = sizes.get(&card).copied().unwrap_or_default();
+        let held = hold.on(&Amounts::of(MEMORY, size)).get(MEMORY);
+        (card, held)
+    });
+    Some(shares.collect())
+}
+
+async fn follow(kubeconfig: &Path, notes: &Mutex<Notes>, ready: Sender<()>) {
+    let config = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
+    let options = KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(config, &options).await;
+    let client = Client::try_from(config.expect("a valid kubeconfig")).expect("a client");
+    let dialects = Setup::cards(&[]).dialects();
+    let pods: Api<slim::Pod> = Api::all(client);
+    let mut watch = pin!(watcher(pods, watcher::Config::default()).default_backoff());
+    let mut ready = Some(ready);
+    let mut list = Vec::new();
+    while let Some(event) = watch.next().await {
+        match event {
+            Ok(watcher::Event::Init) => list.clear(),
+            Ok(watcher::Event::InitApply(pod)) => list.push(pod),
+            Ok(watcher::Event::InitDone) => {
+                let mut notes = notes.lock();
+                notes.listed(&list, &dialects);
+                match ready.take() {
+                    Some(ready) => ready.send(()).expect("the campaign waits"),
+                    None => notes.gaps += 1,
+                }
+            }
+            Ok(watcher::Event::Apply(pod)) => notes.lock().shown(&pod, &dialects),
+            Ok(watcher::Event::Delete(pod)) => notes.lock().gone(&uid(&pod)),
+            // It is taken up again; a new list is a gap, and counted.
+            Err(_) => {}
+        }
+    }
+}
+
+fn uid(pod: &slim::Pod) -> PodUid {
+    PodUid::new(pod.metadata.uid.as_deref().unwrap_or_default())
+}
