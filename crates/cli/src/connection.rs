@@ -45,7 +45,7 @@ pub(crate) struct Connection {
 }
 
 /// A number alone is seconds, as kubectl has it.
-fn timeout(text: &str) -> Result<Duration, String> {
+pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse() {
         return Ok(Duration::from_secs(seconds));
     }

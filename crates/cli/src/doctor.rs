@@ -1,4 +1,4 @@
-//! `kubectl gpushare doctor`: looks at an installation and says what to fix. Writes nothing.
+//! `kubectl gpushare doctor`: looks at an installation and says what to fix. Writes nothing, unless it is asked to probe.
 //!
 //! Each module looks at one part; what a part means is decided there alone.
 
@@ -7,10 +7,12 @@ mod check;
 mod extender;
 mod nodes;
 mod objects;
+mod probe;
 mod server;
 mod webhook;
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -22,12 +24,16 @@ use crate::Printed;
 use crate::connection::{self, Connection};
 use crate::tabs::align;
 use check::{Check, Status};
+use probe::Probe;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   kubectl gpushare doctor             every check, with what to do about those that fail
   kubectl gpushare doctor -o json | jq '.checks[] | select(.status != \"ok\")'
+  kubectl gpushare doctor --probe IMAGE   also try whether a container that asks for no card gets some
 
 Nothing is written: whether the webhook answers is tried with a pod that the API server checks and does not create.
+With --probe, a pod runs for a moment on every node with cards, once with each runtime that may give it cards, in the
+namespace of gpushare's parts. It sets NVIDIA_VISIBLE_DEVICES=all, asks for nothing, and is deleted when it has ended.
 
 Exit status: 0 when nothing failed, warnings included; 1 when a check failed or the cluster cannot be
 reached; 2 when the command line is wrong.";
@@ -46,6 +52,13 @@ pub(crate) struct Arguments {
     /// What one aliyun.com/gpu-mem means in the cluster, GiB or MiB
     #[arg(long, value_name = "UNIT", default_value = "GiB")]
     aliyun_memory_unit: AliyunUnit,
+    /// Run a pod of this image, which needs a shell, on every node with cards, and see whether it gets cards without
+    /// asking for any
+    #[arg(long, value_name = "IMAGE")]
+    probe: Option<String>,
+    /// How long a probe may take to start and end, such as 30s or 2m
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = connection::timeout)]
+    probe_timeout: Duration,
     #[command(flatten)]
     connection: Connection,
 }
@@ -77,13 +90,22 @@ async fn examine(arguments: &Arguments) -> Result<Vec<Check>> {
     });
     let now = Timestamp::now();
     let mut checks = server::look(&client).await?;
-    let (found, pods) = nodes::look(&client, &dialects).await?;
+    let (found, nodes, pods) = nodes::look(&client, &dialects).await?;
     checks.extend(found);
     checks.extend(extender::look(&client, system, &pods, now).await);
     checks.extend(objects::look(&client).await);
     let budgets = objects::budgets(&client).await;
     checks.extend(webhook::look(&client, system, budgets, now).await);
     checks.extend(extender::timekeeper(&client, system, budgets, now).await);
+    if let Some(image) = &arguments.probe {
+        let probe = Probe {
+            client,
+            namespace: system.to_owned(),
+            image: image.clone(),
+            patience: arguments.probe_timeout,
+        };
+        checks.push(probe.look(&nodes.with_cards).await);
+    }
     Ok(checks)
 }
 

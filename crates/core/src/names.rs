@@ -32,6 +32,9 @@ pub const PREEMPTION: &str = "gpushare.io/preemption";
 
 /// Label, finalizer, gate: label of a Namespace, the team to which it belongs, as budgets select it.
 pub const TEAM: &str = "gpushare.io/team";
+/// Label, finalizer, gate: label of a Namespace, `allowed` lets its containers name cards that they do not ask for, as device
+/// plugins and monitoring do.
+pub const UNBOOKED_CARDS: &str = "gpushare.io/unbooked-cards";
 /// Label, finalizer, gate: finalizer of a pod whose end is not yet charged, so that its object must stay. The webhook sets it, the
 /// timekeeper takes it off.
 pub const METERING: &str = "gpushare.io/metering";

@@ -16,6 +16,7 @@ mod end;
 mod failover;
 mod manifests;
 mod packing;
+mod past_the_books;
 mod preemption;
 mod quota;
 mod race;

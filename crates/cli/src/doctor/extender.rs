@@ -160,12 +160,18 @@ fn asked(pods: &Pods) -> Check {
             ASKED,
             format!("{recorded} pods hold cards that the extender chose"),
         ),
-        (unrecorded, _) => {
+        (unrecorded, recorded) => {
             let message = format!(
-                "{} pods have a node and no card was chosen for them: {}",
+                "{} pods have a node and no card was chosen for them, so they never start and take the nodes' totals: {}",
                 unrecorded.len(),
                 some(unrecorded)
             );
+            // Whoever asks for some asks for all: these came past the scheduler.
+            let by_hand = "delete them, their spec.nodeName was written by hand; kubectl apply -f deploy/admission.yaml refuses such pods";
+            let fix = match recorded {
+                0 => format!("{fix}; or {by_hand}"),
+                _ => by_hand.to_owned(),
+            };
             fail(ASKED, message, fix)
         }
     }

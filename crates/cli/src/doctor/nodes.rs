@@ -55,8 +55,8 @@ pub(super) struct Pods {
 }
 
 #[derive(Default)]
-struct Nodes {
-    with_cards: usize,
+pub(super) struct Nodes {
+    pub(super) with_cards: Vec<String>,
     cards: usize,
     sick: Vec<String>,
     unreadable: Vec<String>,
@@ -65,7 +65,10 @@ struct Nodes {
     wrong_totals: Vec<String>,
 }
 
-pub(super) async fn look(client: &Client, dialects: &Dialects) -> Result<(Vec<Check>, Pods)> {
+pub(super) async fn look(
+    client: &Client,
+    dialects: &Dialects,
+) -> Result<(Vec<Check>, Nodes, Pods)> {
     let mut nodes = Nodes::default();
     connection::each(client, NODES, Only::Everything, |node: Node| {
         nodes.add(&node, dialects);
@@ -80,7 +83,7 @@ pub(super) async fn look(client: &Client, dialects: &Dialects) -> Result<(Vec<Ch
     .await?;
     let mut checks = nodes.checks();
     checks.push(pods.others());
-    Ok((checks, pods))
+    Ok((checks, nodes, pods))
 }
 
 impl Nodes {
@@ -104,7 +107,7 @@ impl Nodes {
             }
             Ok(Some(cards)) => cards,
         };
-        self.with_cards += 1;
+        self.with_cards.push(name.clone());
         self.cards += cards.len();
         let sick = cards.iter().filter(|card| !card.healthy);
         self.sick
@@ -135,7 +138,7 @@ impl Nodes {
     }
 
     fn checks(&self) -> Vec<Check> {
-        let agents = if self.with_cards == 0 {
+        let agents = if self.with_cards.is_empty() {
             let fix = "run the gpushare node agent on every node with cards (docs/node-agent.md)";
             fail(AGENTS, "no node has published cards", fix)
         } else if !self.unreadable.is_empty() {
@@ -158,7 +161,7 @@ impl Nodes {
         } else {
             ok(
                 AGENTS,
-                format!("{} cards on {} nodes", self.cards, self.with_cards),
+                format!("{} cards on {} nodes", self.cards, self.with_cards.len()),
             )
         };
         let offered = listed(

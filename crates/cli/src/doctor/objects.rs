@@ -11,13 +11,17 @@ const CLASSES: &str = "priority classes";
 const POLICIES: &str = "admission policies";
 
 /// Those of `deploy/admission.yaml`.
-const EXPECTED: [&str; 6] = [
+const EXPECTED: [&str; 10] = [
     "gpushare-allocation-records",
     "gpushare-extender-wakes",
     "gpushare-extender-claims",
     "gpushare-node-agents",
     "gpushare-priority-classes",
     "gpushare-metering",
+    "gpushare-budget-marks",
+    "gpushare-timekeeper-pods",
+    "gpushare-past-the-scheduler",
+    "gpushare-unbooked-cards",
 ];
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 
@@ -106,8 +110,7 @@ async fn policies(client: &Client) -> Check {
         );
     }
     let message = format!("not there or not bound: {}", missing.join(", "));
-    let fix =
-        "kubectl apply -f deploy/admission.yaml: without them tenants can forge allocation records";
+    let fix = "kubectl apply -f deploy/admission.yaml: without them tenants can forge records and take what is not booked";
     fail(POLICIES, message, fix)
 }
 

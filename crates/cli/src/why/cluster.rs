@@ -46,6 +46,9 @@ pub(super) struct Holder {
     pub(super) name: String,
     pub(super) node: NodeName,
     pub(super) needs: Totals,
+    /// It asks for cards and nobody has chosen any: it came past kube-scheduler, never starts, and takes totals all
+    /// the same.
+    pub(super) past_scheduler: bool,
     rank: Rank,
     started: i64,
     bound: Option<Bound>,
@@ -121,6 +124,7 @@ impl Cluster {
         let classes = &self.dialects.classes;
         if let Some(node) = facts.node.clone() {
             let holder = Holder {
+                past_scheduler: matches!(facts.ask, Ok(Some(_))) && facts.record().is_none(),
                 bound: facts.bound(classes).and_then(Result::ok),
                 needs: totals::needs(&pod.spec),
                 namespace: facts.namespace,
@@ -259,7 +263,7 @@ impl Cluster {
         (!plan.victims.is_empty()).then_some(plan.victims)
     }
 
-    /// The fewest pods whose end frees so much of a total: the largest first.
+    /// The fewest pods whose end frees so much of a total: those that hold it for nothing first, then the largest.
     pub(super) fn holders_of(
         &self,
         name: &NodeName,
@@ -272,6 +276,12 @@ impl Cluster {
             .filter_map(|(uid, holder)| Some((*holder.needs.get(resource)?, uid)))
             .filter(|(held, _)| *held > 0)
             .collect();
+        let in_vain = |uid: &PodUid| self.pods.get(uid).is_some_and(|pod| pod.past_scheduler);
+        let for_nothing = holders.iter().filter(|(_, uid)| in_vain(uid));
+        let freed = for_nothing.fold(0_i64, |sum, (held, _)| sum.saturating_add(*held));
+        if freed >= missing {
+            holders.retain(|(_, uid)| in_vain(uid));
+        }
         holders.sort();
         // One that is just large enough, or the largest until they are.
         if let Some((_, one)) = holders.iter().find(|(held, _)| *held >= missing) {

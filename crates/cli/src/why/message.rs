@@ -98,7 +98,11 @@ pub(super) fn of_nodes(situation: &Situation, groups: &[Group]) -> String {
         (_, 1) => format!("{all}. Nearest is {nearest}: {reason}."),
         _ => format!("{all}. Nearest are {nearest}: {reason}."),
     };
-    let beside = [models(situation, first), fragmentation(situation, groups)];
+    let beside = [
+        models(situation, first),
+        fragmentation(situation, groups),
+        past_scheduler(situation, first),
+    ];
     for sentence in beside.iter().flatten() {
         text.push(' ');
         text.push_str(sentence);
@@ -149,6 +153,38 @@ fn models(situation: &Situation, group: &Group) -> Option<String> {
         .collect();
     let models: Vec<String> = models.into_iter().collect();
     (!models.is_empty()).then(|| format!("The cards there are of the model {}.", models.join(", ")))
+}
+
+/// Totals that pods hold for nothing, so that too little is left of them while the cards are free.
+fn past_scheduler(situation: &Situation, group: &Group) -> Option<String> {
+    let lacking: Vec<&String> = group
+        .obstacles
+        .iter()
+        .filter_map(|obstacle| match obstacle {
+            Obstacle::Total { resource, .. } => Some(resource),
+            _ => None,
+        })
+        .collect();
+    let nodes = group.nodes.iter().take(MOST_OTHERS);
+    let pods = nodes.flat_map(|node| situation.cluster.on(node));
+    let takers: Vec<String> = pods
+        .filter(|(_, holder)| holder.past_scheduler)
+        .filter_map(|(_, holder)| {
+            let taken = |resource: &&&String| holder.needs.get(**resource).is_some_and(|n| *n > 0);
+            let resource = lacking.iter().find(taken)?;
+            let amount = totals::text(resource, *holder.needs.get(*resource)?);
+            Some(format!(
+                "{}/{} takes {amount} of {resource} on {}",
+                holder.namespace, holder.name, holder.node
+            ))
+        })
+        .collect();
+    (!takers.is_empty()).then(|| {
+        format!(
+            "The cards may be free: {}, and no card was chosen for it, because its spec.nodeName was written by hand; it never starts, so delete it.",
+            takers.join("; ")
+        )
+    })
 }
 
 /// Enough in all, and nowhere enough on one card.

@@ -1,5 +1,7 @@
 //! `kubectl gpushare doctor` against an API server.
 
+mod probe;
+
 use assert_cmd::Command;
 use serde_json::{Value, json};
 
@@ -31,6 +33,12 @@ fn found<'a>(report: &'a Value, name: &str) -> (&'a str, &'a str) {
         check["status"].as_str().unwrap(),
         check["message"].as_str().unwrap(),
     )
+}
+
+fn fix<'a>(report: &'a Value, name: &str) -> &'a str {
+    let checks = report["checks"].as_array().unwrap();
+    let check = checks.iter().find(|check| check["name"] == name);
+    check.unwrap()["fix"].as_str().unwrap()
 }
 
 async fn lease(cluster: &Cluster, renewed: &str) {
@@ -140,8 +148,13 @@ async fn pods_tell_whether_the_scheduler_asks_and_who_else_hands_out_cards() {
     let report = report(&cluster, 1);
     let (status, message) = found(&report, "kube-scheduler");
     assert!(
-        status == "fail" && message.contains("default/past"),
+        status == "fail" && message.contains("take the nodes' totals: default/past"),
         "{message}"
+    );
+    let fix = fix(&report, "kube-scheduler");
+    assert!(
+        fix.starts_with("delete them, their spec.nodeName was written by hand"),
+        "the scheduler asks, it chose a card for another pod: {fix}"
     );
     let (status, message) = found(&report, "predecessors");
     assert!(

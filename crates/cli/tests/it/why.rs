@@ -205,6 +205,33 @@ async fn a_container_that_the_agent_does_not_start_shows_its_refusal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn totals_that_a_pod_past_the_scheduler_takes_are_told_to_those_who_wait_for_them() {
+    let cluster = Cluster::start().await;
+    cluster.add_node(&node("a", &[16_384])).await;
+    cluster.place("holder", "a", &share(5_120), "GPU-a-0").await;
+    let mut past = crate::cluster::pod("past", "a", &[share(8_192)], &json!({}));
+    past["status"] = json!({"phase": "Pending"});
+    cluster.add_pod(&past).await;
+    let text = said(&cluster, &["past"]).replace('\n', " ");
+    assert!(
+        text.contains("spec.nodeName ties the pod to a, past kube-scheduler and gpushare"),
+        "{text}"
+    );
+
+    cluster.add_pod(&waiting("p", &share(6_144))).await;
+    let text = said(&cluster, &["p"]).replace('\n', " ");
+    for part in [
+        "too little gpushare.io/gpu-mem: 6144 needed, 3072 of 16384 left",
+        "default/past takes 8192 of gpushare.io/gpu-mem on a, and no card was chosen for it",
+        "spec.nodeName was written by hand",
+        "end the pod default/past on a",
+    ] {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
+    assert!(!text.contains("end the pod default/holder"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_used_up_budget_is_named() {
     let cluster = full().await;
     let mut pod = waiting("p", &share(1_024));

@@ -157,7 +157,7 @@ fn before_nodes() -> Vec<Case> {
             vec![],
             spec(subject(gpushare(1024)), "nodeName", json!("atlantis")),
         )
-        .nobody_looks()
+        .asked(Asked::File)
         .is("no-such-node", "atlantis"),
         case(
             "by-hand",
@@ -165,7 +165,7 @@ fn before_nodes() -> Vec<Case> {
             vec![],
             spec(subject(gpushare(1024)), "nodeName", json!("a")),
         )
-        .nobody_looks()
+        .asked(Asked::File)
         .is("past-scheduler", "no card was chosen"),
         case(
             "volume",
