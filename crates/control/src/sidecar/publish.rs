@@ -159,7 +159,7 @@ mod tests {
         std::thread::spawn(move || {
             let before = board.last();
             board.show(&Told::nothing());
-            tell.send((before, board.last()))
+            tell.send((before, board.last())).is_ok()
         });
         // Far more than it takes, far less than for ever.
         let seen = told.recv_timeout(Duration::from_secs(20));
