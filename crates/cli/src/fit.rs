@@ -114,7 +114,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
         None => arguments.pod(),
     };
     let pod: slim::Pod = serde_json::from_value(object.clone()).context("this is no valid pod")?;
-    let facts = PodFacts::new(&pod, &dialects);
+    let facts = PodFacts::proposed(&pod, &dialects);
     let ask = match &facts.ask {
         Ok(Some(ask)) => ask,
         Ok(None) => bail!(

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Simulate, cluster: &Cluster) -> Result<String> {
         aliyun: cluster.aliyun_memory_unit,
         hami: cluster.hami,
     });
-    let pod = PodFacts::new(&pod_of(file)?, &dialects);
+    let pod = PodFacts::proposed(&pod_of(file)?, &dialects);
     let ask = match pod.ask {
         Ok(Some(ask)) => ask,
         Ok(None) => bail!(

@@ -86,22 +86,9 @@ impl fmt::Display for Violations {
 
 impl std::error::Error for Violations {}
 
-/// The pod's request; nothing when no container asks for a device.
+/// The request of a pod that has no node yet; nothing when no container asks for a device.
 pub fn validate(dialects: &Dialects, pod: &PodView<'_>) -> Result<Option<PodAsk>, Violations> {
-    let mut asks = Vec::new();
-    let mut violations = Vec::new();
-    for container in &pod.containers {
-        for class in dialects.classes.iter() {
-            let of_class = dialects
-                .dialects
-                .iter()
-                .filter(|dialect| dialect.class == class.name);
-            match validate_container(of_class, container) {
-                Ok(ask) => asks.extend(ask),
-                Err(found) => violations.extend(found),
-            }
-        }
-    }
+    let (mut asks, mut violations) = read_containers(dialects, &pod.containers);
     // Annotations of a pod that asks for nothing are none of our business.
     if asks.is_empty() && violations.is_empty() {
         return Ok(None);
@@ -118,13 +105,50 @@ pub fn validate(dialects: &Dialects, pod: &PodView<'_>) -> Result<Option<PodAsk>
             Err(found) => violations.extend(found),
         }
     }
-    if violations.is_empty() {
-        Ok(Some(PodAsk {
-            containers: asks.into(),
-        }))
-    } else {
-        Err(Violations(violations))
+    request(asks, violations)
+}
+
+/// The request of a pod that has a node. Its tenant may write annotations at any time, and its containers hold
+/// their cards whatever is written: what can choose was read before the bind and is not read here.
+pub fn validate_bound(
+    dialects: &Dialects,
+    containers: &[ContainerView<'_>],
+) -> Result<Option<PodAsk>, Violations> {
+    let (asks, violations) = read_containers(dialects, containers);
+    request(asks, violations)
+}
+
+fn request(
+    asks: Vec<ContainerAsk>,
+    violations: Vec<Violation>,
+) -> Result<Option<PodAsk>, Violations> {
+    if !violations.is_empty() {
+        return Err(Violations(violations));
     }
+    Ok((!asks.is_empty()).then(|| PodAsk {
+        containers: asks.into(),
+    }))
+}
+
+fn read_containers(
+    dialects: &Dialects,
+    containers: &[ContainerView<'_>],
+) -> (Vec<ContainerAsk>, Vec<Violation>) {
+    let mut asks = Vec::new();
+    let mut violations = Vec::new();
+    for container in containers {
+        for class in dialects.classes.iter() {
+            let of_class = dialects
+                .dialects
+                .iter()
+                .filter(|dialect| dialect.class == class.name);
+            match validate_container(of_class, container) {
+                Ok(ask) => asks.extend(ask),
+                Err(found) => violations.extend(found),
+            }
+        }
+    }
+    (asks, violations)
 }
 
 fn validate_container<'a>(

@@ -8,7 +8,7 @@ use gpushare_core::names;
 use gpushare_core::preempt::{ClaimError, ClaimRecord, Rank};
 use gpushare_core::record::{Record, RecordError};
 use gpushare_core::request::{PodAsk, Role};
-use gpushare_core::validate::{ContainerView, PodView, Violations, validate};
+use gpushare_core::validate::{ContainerView, PodView, Violations, validate, validate_bound};
 use gpushare_core::{Classes, Host, NodeName, Placement, PodUid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -32,7 +32,8 @@ pub struct PodFacts {
     pub standing: Standing,
     /// In seconds since 1970.
     pub created: i64,
-    /// What the pod asks for, nothing, or everything that is wrong with it.
+    /// What the pod asks for, nothing, or everything that is wrong with it. Of a bound pod this follows from
+    /// its containers' limits alone, which nobody can change.
     pub ask: Result<Option<PodAsk>, Violations>,
     /// What the pod takes of its node beside cards.
     pub host: Host,
@@ -57,7 +58,23 @@ pub struct Standing {
 }
 
 impl PodFacts {
+    /// The pod as it stands on the API server. Annotations with which it chooses among cards count until it is
+    /// bound and never after: its tenant may change them while its containers hold their cards.
     pub fn new(pod: &slim::Pod, dialects: &Dialects) -> Self {
+        let ask = match node_name(pod.spec.node_name.as_deref()) {
+            None => validate(dialects, &view(pod)),
+            Some(_) => validate_bound(dialects, &containers(&pod.spec)),
+        };
+        Self::asking(pod, ask)
+    }
+
+    /// A pod that is to be made of this manifest, which may name a node, as one that was read from a cluster
+    /// does: nothing is bound yet.
+    pub fn proposed(pod: &slim::Pod, dialects: &Dialects) -> Self {
+        Self::asking(pod, validate(dialects, &view(pod)))
+    }
+
+    fn asking(pod: &slim::Pod, ask: Result<Option<PodAsk>, Violations>) -> Self {
         let meta = &pod.metadata;
         let annotations = meta.annotations.as_ref();
         let annotation = |name: &str| annotations.and_then(|all| all.get(name)).cloned();
@@ -71,7 +88,7 @@ impl PodFacts {
             gated: !pod.spec.scheduling_gates.is_empty(),
             rank: rank(pod),
             created: meta.creation_timestamp.as_ref().map_or(0, seconds),
-            ask: validate(dialects, &view(pod)),
+            ask,
             host: host(&pod.spec),
             standing: Standing::of(pod),
             record: annotation(names::ALLOCATION),

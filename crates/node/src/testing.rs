@@ -92,6 +92,11 @@ impl PodMaker {
         self
     }
 
+    pub(crate) fn annotated(mut self, name: &str, value: &str) -> Self {
+        self.object["metadata"]["annotations"][name] = json!(value);
+        self
+    }
+
     /// Carries a correct record with everything on this card.
     pub(crate) fn on(self, card: &str) -> Self {
         let placement = Placement::on_one_card(&self.ask(), &card.into());

@@ -227,7 +227,7 @@ impl Extender {
         if pod.spec.containers.is_empty() {
             return Err(BodyError::Missing("spec.containers"));
         }
-        let facts = PodFacts::new(&pod, &self.0.dialects);
+        let facts = PodFacts::proposed(&pod, &self.0.dialects);
         let nodes = match nodes {
             Some(names) => names.iter().map(NodeName::new).collect(),
             None => self.0.state.read().nodes_in(None),

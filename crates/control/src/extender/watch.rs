@@ -14,9 +14,8 @@ use kube::Api;
 use kube::runtime::watcher;
 
 use super::Extender;
-use super::state::{Followup, NodeFacts, PodRef, Verdict};
+use super::state::{Followup, NodeFacts, PodRef, State, Verdict};
 
-/// The reason of the event on a pod with an invalid request.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
 /// A pod as a watch shows it. Most pods of a cluster are not ours; of those only the uid is kept, and
@@ -28,6 +27,67 @@ pub(crate) enum Seen {
     Invalid(Notice),
     /// With what it takes of its node, if it runs on one.
     Other(PodUid, Option<(NodeName, Host)>),
+}
+
+impl Seen {
+    pub(crate) fn of(facts: PodFacts) -> Self {
+        match &facts.ask {
+            Ok(Some(_)) if !facts.ended => Self::Ours(facts),
+            Err(violations) if !facts.ended && facts.node.is_none() => Self::Invalid(Notice {
+                message: violations.to_string(),
+                pod: facts.uid,
+                namespace: facts.namespace,
+                name: facts.name,
+                reason: event::INVALID_REQUEST,
+                severity: Severity::Warning,
+            }),
+            _ => {
+                let node = facts.node.filter(|_| !facts.ended);
+                Self::Other(facts.uid, node.map(|node| (node, facts.host)))
+            }
+        }
+    }
+
+    /// Takes it over. Returns what its owner is to be told.
+    pub(crate) fn apply(self, state: &mut State) -> Option<Notice> {
+        match self {
+            Self::Ours(facts) => state.apply_pod(facts),
+            Self::Invalid(notice) => {
+                state.apply_invalid(&notice.pod);
+                return Some(notice);
+            }
+            Self::Other(uid, takes) => state.apply_other(&uid, takes),
+        }
+        None
+    }
+
+    /// Takes over a complete list. Returns the pods to be read one by one, and what owners are to be told.
+    pub(crate) fn replace(pods: Vec<Self>, state: &mut State) -> (Vec<PodRef>, Vec<Notice>) {
+        let (mut ours, mut others, mut invalid) = (Vec::new(), Vec::new(), Vec::new());
+        for pod in pods {
+            match pod {
+                Self::Ours(facts) => ours.push(facts),
+                Self::Invalid(notice) => invalid.push(notice),
+                Self::Other(uid, takes) => {
+                    others.extend(takes.map(|(node, host)| (uid, node, host)));
+                }
+            }
+        }
+        tracing::info!(pods = ours.len(), "listed the pods that ask for cards");
+        let to_read = state.replace_pods(ours, others);
+        for notice in &invalid {
+            state.apply_invalid(&notice.pod);
+        }
+        (to_read, invalid)
+    }
+
+    pub(crate) fn uid(&self) -> &PodUid {
+        match self {
+            Self::Ours(PodFacts { uid, .. })
+            | Self::Invalid(Notice { pod: uid, .. })
+            | Self::Other(uid, _) => uid,
+        }
+    }
 }
 
 /// The watch of pods leads here.
@@ -44,55 +104,25 @@ impl Index<slim::Pod> for Pods<'_> {
         if let Ok(Some(ask)) = &mut facts.ask {
             *ask = self.0.0.asks.lock().shared(ask.clone());
         }
-        match &facts.ask {
-            Ok(Some(_)) if !facts.ended => Seen::Ours(facts),
-            Err(violations) if !facts.ended && facts.node.is_none() => Seen::Invalid(Notice {
-                message: violations.to_string(),
-                pod: facts.uid,
-                namespace: facts.namespace,
-                name: facts.name,
-                reason: event::INVALID_REQUEST,
-                severity: Severity::Warning,
-            }),
-            _ => {
-                let node = facts.node.filter(|_| !facts.ended);
-                Seen::Other(facts.uid, node.map(|node| (node, facts.host)))
-            }
-        }
+        Seen::of(facts)
     }
 
     fn apply(&self, pod: Seen) {
-        let mut state = self.0.0.state.write();
-        match pod {
-            Seen::Ours(facts) => state.apply_pod(facts),
-            Seen::Invalid(notice) => {
-                state.end_pod(&notice.pod);
-                self.0.notify(notice);
-            }
-            Seen::Other(uid, takes) => state.apply_other(&uid, takes),
+        let notice = pod.apply(&mut self.0.0.state.write());
+        if let Some(notice) = notice {
+            self.0.notify(notice);
         }
     }
 
     fn delete(&self, pod: Seen) {
-        let (Seen::Ours(PodFacts { uid, .. })
-        | Seen::Invalid(Notice { pod: uid, .. })
-        | Seen::Other(uid, _)) = pod;
-        self.0.0.state.write().end_pod(&uid);
+        self.0.0.state.write().end_pod(pod.uid());
     }
 
     fn replace(&self, pods: Vec<Seen>) {
-        let (mut ours, mut others) = (Vec::new(), Vec::new());
-        for pod in pods {
-            match pod {
-                Seen::Ours(facts) => ours.push(facts),
-                Seen::Invalid(notice) => self.0.notify(notice),
-                Seen::Other(uid, takes) => {
-                    others.extend(takes.map(|(node, host)| (uid, node, host)));
-                }
-            }
+        let (to_read, notices) = Seen::replace(pods, &mut self.0.0.state.write());
+        for notice in notices {
+            self.0.notify(notice);
         }
-        tracing::info!(pods = ours.len(), "listed the pods that ask for cards");
-        let to_read = self.0.0.state.write().replace_pods(ours, others);
         for pod in to_read {
             self.0.follow_up(pod, Followup::ReadNow);
         }

@@ -86,9 +86,21 @@ impl Following {
     }
 
     pub(crate) fn restarted_with(self, mut config: Config) -> Self {
+        config.bind_timeout = BIND_TIMEOUT;
+        self.replaced(config)
+    }
+
+    /// As [`Self::restarted`], for tests in which a bind must not be given up.
+    pub(crate) fn with_bind_timeout(self, bind_timeout: Duration) -> Self {
+        self.replaced(Config {
+            bind_timeout,
+            ..config()
+        })
+    }
+
+    fn replaced(self, config: Config) -> Self {
         self.tasks.shutdown().cancel();
         let tasks = Tasks::new();
-        config.bind_timeout = BIND_TIMEOUT;
         let extender = Extender::new(config, self.client.clone(), tasks.clone());
         Self {
             extender,

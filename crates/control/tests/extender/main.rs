@@ -14,6 +14,7 @@ mod chaos;
 mod cluster;
 mod devices;
 mod doubts;
+mod edits;
 mod explain;
 mod kubernetes;
 mod leaders;

@@ -31,6 +31,38 @@ async fn a_pods_whole_life_is_charged_to_the_second_and_then_its_object_may_go()
 }
 
 #[tokio::test]
+async fn a_running_pod_is_charged_whatever_its_tenant_annotates() {
+    let world = World::new().await;
+    world.budget_of_a(36_000).await;
+    world.running("p", WHOLE, 0).await;
+    world.at(400);
+    let running = world.start();
+    world.until_used("a", 300, 100).await;
+    // Each would make no sense on a pod that waits for a node.
+    let senseless = json!({
+        names::POLICY: "x", names::CARD_MODELS: ",", names::CARD_IDS: "",
+        names::EXCLUDE_CARD_IDS: ",", names::EXCLUDE_CARD_MODELS: "--",
+    });
+    let patch = Patch::Merge(json!({"metadata": {"annotations": senseless}}));
+    let params = PatchParams::default();
+    world.pods("a").patch("p", &params, &patch).await.unwrap();
+    world.at(7_300);
+    world.until_used("a", 7_200, 100).await;
+    let pod = world.pods("a").get("p").await.unwrap();
+    assert_eq!(pod.finalizers(), [names::METERING]);
+
+    // The next leader has nothing but the pod and the ledger.
+    running.stop().await;
+    let running = world.start();
+    world.finish("p", 8_000).await;
+    world.delete("p").await;
+    world.at(8_100);
+    world.until_gone("p").await;
+    world.until_statement(&[("p", 8_000, 8_000_000)]).await;
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn a_pod_that_has_ended_keeps_its_object_and_loses_its_finalizer() {
     let world = World::new().await;
     world.budget_of_a(3_600).await;

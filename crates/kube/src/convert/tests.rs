@@ -48,6 +48,10 @@ fn a_pod_without_our_resources_asks_nothing() {
 }
 
 fn recorded(record_uid: &str, record_node: &str, card_memory: u64) -> PodFacts {
+    facts(recorded_pod(record_uid, record_node, card_memory))
+}
+
+fn recorded_pod(record_uid: &str, record_node: &str, card_memory: u64) -> Value {
     let mut value = pod(&json!({"aliyun.com/gpu-mem": "3"}));
     let mut asking = facts(value.clone())
         .ask
@@ -68,7 +72,7 @@ fn recorded(record_uid: &str, record_node: &str, card_memory: u64) -> PodFacts {
     );
     value["metadata"]["annotations"][names::ALLOCATION] = json!(record.encode());
     value["spec"]["nodeName"] = json!("n1");
-    facts(value)
+    value
 }
 
 #[test]
@@ -81,6 +85,42 @@ fn a_record_that_agrees_with_its_pod_is_a_booking() {
         bound.placement.containers[0].shares[0].card,
         CardId::new("GPU-1")
     );
+}
+
+/// Each makes the request of a pod that waits for a node an error.
+const SENSELESS_CHOICES: [(&str, &str); 5] = [
+    (names::POLICY, "x"),
+    (names::CARD_MODELS, ","),
+    (names::CARD_IDS, ""),
+    (names::EXCLUDE_CARD_IDS, ","),
+    (names::EXCLUDE_CARD_MODELS, "--"),
+];
+
+#[test]
+fn what_a_bound_pod_holds_does_not_depend_on_annotations_that_choose() {
+    let untouched = booking(&recorded_pod("u-1", "n1", 3072));
+    for (name, value) in SENSELESS_CHOICES {
+        let mut annotated = recorded_pod("u-1", "n1", 3072);
+        annotated["metadata"]["annotations"][name] = json!(value);
+        assert_eq!(booking(&annotated), untouched, "{name}={value}");
+    }
+}
+
+#[test]
+fn a_choice_that_makes_no_sense_is_an_error_until_the_pod_is_bound() {
+    for (name, value) in SENSELESS_CHOICES {
+        let mut waiting = pod(&json!({"aliyun.com/gpu-mem": "3"}));
+        waiting["metadata"]["annotations"][name] = json!(value);
+        let violations = facts(waiting).ask.unwrap_err();
+        assert!(violations.to_string().contains(name), "{violations}");
+    }
+}
+
+fn booking(pod: &Value) -> (PodAsk, Placement) {
+    let bound = facts(pod.clone()).bound(&gpu::classes());
+    let bound = bound.expect("it asks for cards and has a record");
+    let bound = bound.expect("the record agrees with the pod");
+    (bound.ask, bound.placement)
 }
 
 #[test]

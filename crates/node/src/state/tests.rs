@@ -29,6 +29,16 @@ fn what_an_earlier_life_let_on_counts_in_the_next() {
 }
 
 #[test]
+fn a_pod_that_an_earlier_life_let_on_counts_whatever_its_tenant_annotates() {
+    let cards = [card(0, 8 * GIB)];
+    let annotated = pod("a", 6).annotated(names::POLICY, "x");
+    let state = next_life(&annotated.clone().facts());
+    state.reset(vec![annotated.clone().facts()]);
+    state.admit(&pod("b", 4).bound(), &cards).unwrap_err();
+    state.admit(&annotated.bound(), &cards).unwrap();
+}
+
+#[test]
 fn whole_cards_that_an_earlier_life_let_on_are_nobody_elses_in_the_next() {
     let cards = [card(0, 8 * GIB), card(1, 8 * GIB), card(2, 8 * GIB)];
     let whole = PodMaker::new("a").asking("app", &[(names::GPU, 2)]);

@@ -1,5 +1,6 @@
 //! Every order in which things can happen to an extender, explored at random: binds, lost answers, watches
-//! that lag, lists, pods that end, nodes that come and go, restarts and changes of the leader.
+//! that lag, lists, pods that end, tenants that edit them, nodes that come and go, restarts and changes of the
+//! leader.
 //!
 //! The [state](super::State) is the real one. What surrounds it in the product (tasks, the client, the
 //! API server, the scheduler, users) is modelled here in plain threads, between whose steps shuttle
@@ -37,6 +38,7 @@ const BUSY: Plan = Plan {
     pods: 3,
     succession: Succession::None,
     nodes_change: false,
+    tenants_edit: false,
     life: 100,
     network: Network::CALM,
     fault: None,
@@ -97,6 +99,23 @@ fn books_survive_nodes_that_come_and_go() {
 }
 
 #[test]
+fn books_survive_what_tenants_annotate() {
+    holds(Plan {
+        tenants_edit: true,
+        ..BUSY
+    });
+}
+
+#[test]
+fn books_survive_what_tenants_annotate_and_a_crash() {
+    holds(Plan {
+        tenants_edit: true,
+        succession: Succession::Crash,
+        ..BUSY
+    });
+}
+
+#[test]
 fn books_survive_a_crash() {
     holds(Plan {
         succession: Succession::Crash,
@@ -135,6 +154,7 @@ fn finds(fault: Fault) {
         nodes: if narrow { 1 } else { BUSY.nodes },
         pods: if narrow { 2 } else { BUSY.pods },
         succession,
+        tenants_edit: [Fault::ReadsChoicesOfBound, Fault::FreesOnInvalid].contains(&fault),
         life: if rough { 400 } else { BUSY.life },
         network: if rough { Network::ROUGH } else { Network::CALM },
         fault: Some(fault),
@@ -212,4 +232,14 @@ fn it_is_found_if_a_deposed_leader_binds() {
 #[test]
 fn it_is_found_if_a_bind_in_doubt_is_sent_again_in_a_later_term() {
     finds(Fault::RetriesInLaterTerm);
+}
+
+#[test]
+fn it_is_found_if_choices_of_a_bound_pod_are_read() {
+    finds(Fault::ReadsChoicesOfBound);
+}
+
+#[test]
+fn it_is_found_if_a_pod_that_becomes_invalid_loses_its_bind_under_way() {
+    finds(Fault::FreesOnInvalid);
 }

@@ -22,6 +22,10 @@ impl State {
             self.end_pod(&facts.uid);
             return;
         }
+        if facts.node.is_none() && facts.ask.is_err() {
+            self.apply_invalid(&facts.uid);
+            return;
+        }
         let before = self.booked_node(&facts.uid);
         if let Some(bound) = self.believed(&facts) {
             book(&mut self.ledger, bound);
@@ -41,7 +45,7 @@ impl State {
             self.stop_waiting_booked(&facts.uid, &node);
         }
         let shown = facts.claim(self.ledger.classes());
-        if let Some((uid, pod)) = known(facts) {
+        if let Some((uid, pod)) = self.known(facts) {
             if !pod.wants_node() {
                 self.stop_waiting(&uid);
             }
@@ -50,6 +54,26 @@ impl State {
             }
             self.keep(&uid, pod);
             self.note_claim(&uid, shown);
+        }
+        self.ring_for_preemptions();
+    }
+
+    /// A pod that waits for a node with a request that makes no sense: nothing is decided for it. It may have
+    /// made sense when a bind of it began, and that bind may take effect whatever is written on the pod
+    /// meanwhile, so what it has booked stays until its outcome is known.
+    pub(crate) fn apply_invalid(&mut self, pod: &PodUid) {
+        if self.booked(pod).is_none() {
+            self.end_pod(pod);
+            return;
+        }
+        self.stop_waiting(pod);
+        self.forget_preemption(pod);
+        if let Some(known) = self.pods.get(pod).filter(|known| !known.set_aside) {
+            let set_aside = KnownPod {
+                set_aside: true,
+                ..known.clone()
+            };
+            self.keep(pod, set_aside);
         }
         self.ring_for_preemptions();
     }
@@ -127,7 +151,7 @@ impl State {
                     .claim(self.ledger.classes())
                     .map(|claim| (facts.uid.clone(), claim)),
             );
-            pods.extend(known(facts));
+            pods.extend(self.known(facts));
         }
         let new = pods.iter().filter(|(uid, _)| self.teaches(uid));
         let new = new.map(|(_, pod)| (pod.ask.clone(), pod.host));
@@ -226,20 +250,23 @@ impl State {
         }
         None
     }
-}
 
-fn known(facts: PodFacts) -> Option<(PodUid, KnownPod)> {
-    let ask = facts.ask.ok()??;
-    let pod = KnownPod {
-        namespace: facts.namespace,
-        name: facts.name,
-        ask,
-        host: facts.host,
-        node: facts.node,
-        rank: facts.rank,
-        created: facts.created,
-        standing: facts.standing,
-        set_aside: facts.deleting || facts.gated,
-    };
-    Some((facts.uid, pod))
+    /// What is kept of a pod; nothing where its request makes no sense.
+    fn known(&self, facts: PodFacts) -> Option<(PodUid, KnownPod)> {
+        let ask = facts.ask.ok()??;
+        // What a bound pod chose when it waited is known only from then, and the policy learned from it.
+        let before = self.pods.get(&facts.uid).filter(|_| facts.node.is_some());
+        let pod = KnownPod {
+            namespace: facts.namespace,
+            name: facts.name,
+            ask: before.map_or(ask, |before| before.ask.clone()),
+            host: facts.host,
+            node: facts.node,
+            rank: facts.rank,
+            created: facts.created,
+            standing: facts.standing,
+            set_aside: facts.deleting || facts.gated,
+        };
+        Some((facts.uid, pod))
+    }
 }

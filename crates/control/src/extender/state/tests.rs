@@ -49,6 +49,20 @@ pub(super) fn node(name: &str, cards: &[(&str, u64)]) -> NodeFacts {
 /// A pod of `gib` GiB; bound if it has a node, with a record if it has one.
 fn pod(uid: &str, gib: u64, node: Option<&str>, record: Option<&str>, phase: &str) -> PodFacts {
     let annotations = record.map_or(Value::Null, |record| json!({names::ALLOCATION: record}));
+    facts(uid, gib, node, &annotations, phase)
+}
+
+/// A pod with these annotations.
+fn annotated(uid: &str, gib: u64, node: Option<&str>, annotations: &Value) -> PodFacts {
+    facts(uid, gib, node, annotations, "Pending")
+}
+
+/// A pod that waits with a choice that makes no sense.
+fn senseless(uid: &str, gib: u64) -> PodFacts {
+    annotated(uid, gib, None, &json!({names::POLICY: "x"}))
+}
+
+fn facts(uid: &str, gib: u64, node: Option<&str>, annotations: &Value, phase: &str) -> PodFacts {
     let pod = json!({
         "metadata": {"name": format!("pod-{uid}"), "namespace": "team", "uid": uid,
             "annotations": annotations},

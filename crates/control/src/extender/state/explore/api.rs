@@ -27,13 +27,22 @@ const TRANSIT: Duration = Duration::from_millis(500);
 pub(super) struct Seen {
     pub(super) facts: PodFacts,
     pub(super) deleting: bool,
+    /// Its tenant has annotated it with a choice that makes no sense.
+    pub(super) senseless: bool,
 }
 
 impl fmt::Debug for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { facts, deleting } = self;
+        let Self {
+            facts,
+            deleting,
+            senseless,
+        } = self;
         let (uid, node, ended) = (&facts.uid, &facts.node, facts.ended);
-        write!(f, "{uid} on {node:?}, ended {ended}, deleting {deleting}")
+        write!(
+            f,
+            "{uid} on {node:?}, ended {ended}, deleting {deleting}, senseless {senseless}"
+        )
     }
 }
 
@@ -59,6 +68,7 @@ struct Pod {
     record: Option<String>,
     phase: &'static str,
     deleting: bool,
+    senseless: bool,
 }
 
 pub(super) struct Api {
@@ -166,6 +176,7 @@ impl Api {
                 record: None,
                 phase: "Pending",
                 deleting: false,
+                senseless: false,
             };
             truth.pods.insert(name.to_owned(), pod);
             truth.record(name);
@@ -177,6 +188,16 @@ impl Api {
         self.change(|truth| {
             if let Some(pod) = truth.pods.get_mut(name).filter(|pod| pod.node.is_some()) {
                 pod.phase = phase;
+                truth.record(name);
+            }
+        });
+    }
+
+    /// The tenant annotates the pod with a choice that makes no sense, or takes it off again.
+    pub(super) fn annotate(&self, name: &str, senseless: bool) {
+        self.change(|truth| {
+            if let Some(pod) = truth.pods.get_mut(name) {
+                pod.senseless = senseless;
                 truth.record(name);
             }
         });
@@ -352,9 +373,11 @@ impl Truth {
         if let Some(pod) = self.pods.get(name) {
             let (node, phase) = (pod.node.as_deref().unwrap_or("no node"), pod.phase);
             let deleting = if pod.deleting { ", being deleted" } else { "" };
+            let senseless = if pod.senseless { ", senseless" } else { "" };
             let uid = &pod.uid;
-            self.story
-                .tell(format!("api: {uid} on {node}, {phase}{deleting}"));
+            self.story.tell(format!(
+                "api: {uid} on {node}, {phase}{deleting}{senseless}"
+            ));
         }
         self.history.extend(seen.map(Event::Apply));
     }
@@ -365,10 +388,11 @@ impl Truth {
         slim.metadata.name = Some(name.to_owned());
         slim.metadata.namespace = Some("team".to_owned());
         slim.metadata.uid = Some(pod.uid.clone());
-        slim.metadata.annotations = pod
-            .record
-            .clone()
-            .map(|record| BTreeMap::from([(names::ALLOCATION.to_owned(), record)]));
+        let record = pod.record.clone();
+        let record = record.map(|record| (names::ALLOCATION.to_owned(), record));
+        let choice = (names::POLICY.to_owned(), "no policy".to_owned());
+        let choice = pod.senseless.then_some(choice);
+        slim.metadata.annotations = Some(record.into_iter().chain(choice).collect());
         slim.spec.node_name.clone_from(&pod.node);
         slim.status.phase = Some(pod.phase.to_owned());
         let mut container = slim::Container {
@@ -382,6 +406,7 @@ impl Truth {
         Some(Seen {
             facts: PodFacts::new(&slim, &self.dialects),
             deleting: pod.deleting,
+            senseless: pod.senseless,
         })
     }
 }

@@ -28,6 +28,8 @@ pub(super) struct Plan {
     pub(super) pods: usize,
     pub(super) succession: Succession,
     pub(super) nodes_change: bool,
+    /// Tenants change the annotations of their pods at any time.
+    pub(super) tenants_edit: bool,
     /// How long pods run at most.
     pub(super) life: u32,
     pub(super) network: Network,
@@ -93,7 +95,7 @@ pub(super) fn live(plan: Plan) {
     for (number, gib) in PODS.into_iter().take(plan.pods).enumerate() {
         let (api, extenders) = (api.clone(), extenders.clone());
         work.push(thread::spawn(move || {
-            live_pod(&api, &extenders, &format!("p{number}"), gib, plan.life);
+            live_pod(&api, &extenders, &format!("p{number}"), gib, plan);
         }));
     }
     if plan.nodes_change {
@@ -155,7 +157,7 @@ fn succeed(api: &Api, plan: Plan, extender: usize, term: u64) {
 }
 
 /// A pod is created, scheduled, runs, and goes, in one of several ways; perhaps another one takes its name.
-fn live_pod(api: &Arc<Api>, extenders: &[Arc<Instance>], name: &str, gib: u64, life: u32) {
+fn live_pod(api: &Arc<Api>, extenders: &[Arc<Instance>], name: &str, gib: u64, plan: Plan) {
     for generation in 0..2 {
         let uid = format!("{name}-{generation}");
         api.create(name, &uid, gib);
@@ -168,16 +170,34 @@ fn live_pod(api: &Arc<Api>, extenders: &[Arc<Instance>], name: &str, gib: u64, l
             let (api, extenders) = (api.clone(), extenders.to_vec());
             thread::spawn(move || schedule(&api, &extenders, &pod))
         };
+        let tenant = plan.tenants_edit.then(|| {
+            let (api, name) = (api.clone(), name.to_owned());
+            thread::spawn(move || edit(&api, &name))
+        });
         if chance(2) {
             scheduler.join().unwrap();
-            delay(life);
+            delay(plan.life);
             end(api, name);
         } else {
             end(api, name);
             scheduler.join().unwrap();
         }
+        if let Some(tenant) = tenant {
+            tenant.join().unwrap();
+        }
         if chance(2) {
             break;
+        }
+    }
+}
+
+/// A tenant annotates its pod, waiting or running, and may or may not take that back.
+fn edit(api: &Api, name: &str) {
+    for senseless in [true, false, true] {
+        delay(60);
+        api.annotate(name, senseless);
+        if chance(3) {
+            return;
         }
     }
 }

@@ -42,6 +42,10 @@ pub(super) enum Fault {
     /// A list ends every booking that is not in it.
     ListEndsUnconfirmed,
     BindsWhenDeposed,
+    /// Of a bound pod annotations that choose are read too: where they make no sense, it asks for nothing.
+    ReadsChoicesOfBound,
+    /// A pod whose request makes no sense any more loses what a bind under way has booked for it.
+    FreesOnInvalid,
 }
 
 pub(super) struct Instance {

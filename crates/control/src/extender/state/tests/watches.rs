@@ -1,6 +1,7 @@
 //! What lists, watches and reads show beside binds, in any order.
 
 use super::*;
+use crate::extender::watch::Seen;
 
 #[test]
 fn what_the_watch_shows_first_outlives_the_answer_to_the_bind() {
@@ -179,6 +180,49 @@ fn a_record_changed_after_the_bind_moves_nothing() {
         state.replace_pods(vec![changed], Vec::new());
         assert_eq!((used(&state, CARD), used(&state, "GPU-big")), (3, 0));
     }
+}
+
+#[test]
+fn a_pod_that_becomes_invalid_keeps_what_its_bind_has_booked_until_the_outcome_is_known() {
+    for listed in [false, true] {
+        let mut state = state(&[(CARD, 8)]);
+        let uid = PodUid::new("u1");
+        reserve(&mut state, "u1", 8).unwrap();
+        let invalid = Seen::of(senseless("u1", 8));
+        if listed {
+            Seen::replace(vec![invalid], &mut state);
+        } else {
+            assert!(invalid.apply(&mut state).is_some(), "its owner is told");
+        }
+        assert_eq!(used(&state, CARD), 8);
+        let known = state.pod("u1").unwrap();
+        assert!(!known.wants_node(), "nothing is decided for it");
+        assert!(reserve(&mut state, "u2", 8).is_err());
+        state.not_bound(&uid);
+        assert_eq!(used(&state, CARD), 0);
+
+        // Without a bind under way nothing is kept of it, until it makes sense again.
+        Seen::of(senseless("u1", 8)).apply(&mut state);
+        assert!(state.pod("u1").is_none());
+        reserve(&mut state, "u1", 8).unwrap();
+    }
+}
+
+#[test]
+fn what_a_pod_chose_while_it_waited_is_remembered_of_a_bound_one() {
+    let mut state = state(&[(CARD, 8)]);
+    let chosen = annotated("u1", 8, None, &json!({names::POLICY: "spread"}));
+    let ask = chosen.ask.clone().unwrap().unwrap();
+    state.apply_pod(chosen);
+    let reserved = state.reserve(&named("u1"), &ask, &NODE.into(), TERM, AliyunUnit::GiB, 1);
+    let record = reserved.unwrap().record;
+    let edited = json!({names::ALLOCATION: record, names::POLICY: "x"});
+    let bound = annotated("u1", 8, Some(NODE), &edited);
+    state.apply_pod(bound.clone());
+    assert_eq!(state.pod("u1").unwrap().ask, ask);
+    state.replace_pods(vec![bound], Vec::new());
+    assert_eq!(state.pod("u1").unwrap().ask, ask);
+    assert_eq!(used(&state, CARD), 8);
 }
 
 #[test]

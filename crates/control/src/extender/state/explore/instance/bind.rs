@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use gpushare_core::gpu::AliyunUnit;
 use gpushare_core::{NodeName, PodUid, names};
 use gpushare_kube::bind::{Answer, Bind, Outcome, surely_over};
+use gpushare_kube::convert::PodFacts;
 use shuttle::sync::{Arc, mpsc};
 
 use super::super::super::PodRef;
-use super::super::api::TIMEOUT;
+use super::super::api::{Seen, TIMEOUT};
 use super::super::cluster::FIRST_TERM;
 use super::{Fault, Instance, chance, delay};
 
@@ -30,7 +31,13 @@ impl Instance {
         let ask = match known {
             Some(known) => known.ask,
             None => match self.read(pod) {
-                Ok(Some(seen)) => seen.facts.ask.unwrap().unwrap(),
+                Ok(Some(Seen {
+                    facts:
+                        PodFacts {
+                            ask: Ok(Some(ask)), ..
+                        },
+                    ..
+                })) => ask,
                 _ => return false,
             },
         };

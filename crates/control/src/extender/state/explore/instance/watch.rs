@@ -2,8 +2,11 @@
 
 use gpushare_core::PodUid;
 use gpushare_core::ledger::State as Booked;
+use gpushare_core::validate::Violations;
+use gpushare_kube::convert::PodFacts;
 use shuttle::sync::Arc;
 
+use super::super::super::super::watch;
 use super::super::super::{Followup, NodeFacts, PodRef, Verdict};
 use super::super::api::{Event, Next, Seen};
 use super::{Fault, Instance, chance, delay};
@@ -36,7 +39,8 @@ impl Instance {
     fn list(self: &Arc<Self>) -> usize {
         let (pods, at) = self.api.list();
         delay(self.plan.network.list_steps);
-        let facts = pods.into_iter().map(|seen| seen.facts).collect();
+        let pods = pods.into_iter().map(|seen| self.read_facts(seen));
+        let pods: Vec<watch::Seen> = pods.map(watch::Seen::of).collect();
         let to_read = self.change("takes in a list", |state| {
             if self.has(Fault::ListEndsUnconfirmed) {
                 let confirmed = |booking: Booked| booking == Booked::Confirmed;
@@ -51,7 +55,7 @@ impl Instance {
                     }
                 }
             }
-            state.replace_pods(facts, Vec::new())
+            watch::Seen::replace(pods, state).0
         });
         for pod in to_read {
             self.follow_up(pod, Followup::ReadNow);
@@ -65,9 +69,23 @@ impl Instance {
             Event::Apply(seen) if seen.deleting && self.has(Fault::FreesOnDeletion) => {
                 state.end_pod(&seen.facts.uid);
             }
-            Event::Apply(seen) => state.apply_pod(seen.facts),
+            Event::Apply(seen) => match watch::Seen::of(self.read_facts(seen)) {
+                watch::Seen::Invalid(notice) if self.has(Fault::FreesOnInvalid) => {
+                    state.end_pod(&notice.pod);
+                }
+                seen => drop(seen.apply(state)),
+            },
             Event::Delete(seen) => state.end_pod(&seen.facts.uid),
         });
+    }
+
+    /// What the extender reads on a pod.
+    fn read_facts(&self, seen: Seen) -> PodFacts {
+        let mut facts = seen.facts;
+        if seen.senseless && self.has(Fault::ReadsChoicesOfBound) {
+            facts.ask = Err(Violations(Vec::new()));
+        }
+        facts
     }
 
     pub(in super::super) fn set_node(&self, facts: NodeFacts) {
@@ -131,7 +149,7 @@ impl Instance {
                 });
                 return Err(());
             }
-            let facts = answer.clone().map(|seen| seen.facts);
+            let facts = answer.clone().map(|seen| self.read_facts(seen));
             let verdict = self.change(format_args!("has read {answer:?}"), |state| {
                 let verdict = state.finish_read(&pod.uid, read, facts);
                 match &verdict {

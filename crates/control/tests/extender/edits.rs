@@ -1,0 +1,93 @@
+//! What tenants write on pods that exist already: it moves no booking.
+
+use std::time::Duration;
+
+use gpushare_core::names;
+use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
+use serde_json::json;
+
+use crate::api::{Following, bind, binds, until};
+use crate::cluster::node;
+
+/// Each makes the request of a pod that waits for a node an error.
+const SENSELESS_CHOICES: [(&str, &str); 5] = [
+    (names::POLICY, "x"),
+    (names::CARD_MODELS, ","),
+    (names::CARD_IDS, ""),
+    (names::EXCLUDE_CARD_IDS, ","),
+    (names::EXCLUDE_CARD_MODELS, "--"),
+];
+
+impl Following {
+    async fn annotate(&self, pod: &str, name: &str, value: &str) {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {name: value}}}));
+        let params = PatchParams::default();
+        self.pods().patch(pod, &params, &patch).await.unwrap();
+    }
+
+    /// Waits until the extender has seen everything that was written before: events come in their order.
+    async fn catch_up(&self) {
+        let last = self.create("last", 1).await;
+        assert_eq!(self.bind(&last, "n1").await, "");
+        until("the last pod is confirmed", async || {
+            !self.bookings().await.contains_key("settled")
+        })
+        .await;
+    }
+
+    async fn refuses(&self, pod: &Pod) -> bool {
+        let answer = self.filter(pod, &["n1"]).await;
+        answer.refused().contains_key("n1")
+    }
+}
+
+#[tokio::test]
+async fn a_running_pod_keeps_its_card_whatever_its_tenant_annotates() {
+    for (name, value) in SENSELESS_CHOICES {
+        let cluster = Following::start(&[node("n1", &[16])]).await;
+        let victim = cluster.create("victim", 10).await;
+        assert_eq!(cluster.bind(&victim, "n1").await, "");
+        cluster.until_bookings(&[("confirmed", 1)]).await;
+        cluster.annotate("victim", name, value).await;
+        cluster.catch_up().await;
+        let heir = cluster.create("heir", 10).await;
+        assert!(cluster.refuses(&heir).await, "{name}={value}");
+
+        let cluster = cluster.restarted();
+        cluster.follow().await;
+        assert_eq!(cluster.bookings().await["confirmed"], 2, "{name}={value}");
+        assert!(cluster.refuses(&heir).await, "{name}={value} and a restart");
+    }
+}
+
+#[tokio::test]
+async fn a_bind_under_way_keeps_its_room_if_the_pod_becomes_invalid_meanwhile() {
+    let cluster = Following::prepare(&[node("n1", &[16])]).await;
+    // Far longer than what happens below; binds open only when it has passed once.
+    let cluster = cluster.with_bind_timeout(Duration::from_secs(10));
+    cluster.follow().await;
+    let pod = cluster.create("p", 10).await;
+    let gate = cluster.server.faults().hold_before(binds());
+    let call = {
+        let (extender, pod) = (cluster.extender.clone(), pod.clone());
+        tokio::spawn(async move { bind(&extender, &pod, "n1").await })
+    };
+    gate.reached(1).await;
+    cluster.annotate("p", names::POLICY, "x").await;
+    let events: Api<Event> = Api::namespaced(cluster.client.clone(), "default");
+    until("the extender complains of the annotation", async || {
+        let events = events.list(&ListParams::default()).await.unwrap();
+        let mut reasons = events.items.into_iter().filter_map(|event| event.reason);
+        reasons.any(|reason| reason == names::event::INVALID_REQUEST)
+    })
+    .await;
+    let heir = cluster.create("heir", 10).await;
+    assert!(cluster.refuses(&heir).await, "the bind may still succeed");
+
+    gate.release();
+    assert_eq!(call.await.unwrap(), "");
+    cluster.until_bookings(&[("confirmed", 1)]).await;
+    assert!(cluster.refuses(&heir).await);
+}
