@@ -210,9 +210,15 @@ impl Cluster {
 
 /// Whether the pod still asks as it was written: a tenant may have made it impossible to place.
 fn plain(pod: &Value) -> bool {
-    let annotations = pod["metadata"]["annotations"].as_object();
-    let mut names = annotations.into_iter().flatten().map(|(name, _)| name);
-    !names.any(|name| name.starts_with("gpushare.io/") && name != names::WOKEN)
+    let choosing = [
+        names::POLICY,
+        names::CARD_MODELS,
+        names::EXCLUDE_CARD_MODELS,
+        names::CARD_IDS,
+        names::EXCLUDE_CARD_IDS,
+    ];
+    let annotations = &pod["metadata"]["annotations"];
+    choosing.iter().all(|name| annotations[*name].is_null())
 }
 
 fn free(sizes: &BTreeMap<CardId, u64>, books: &BTreeMap<String, Shares>) -> Vec<u64> {

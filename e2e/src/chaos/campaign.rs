@@ -51,24 +51,21 @@ fn one(seed: u64, minutes: u64, sum: &mut Tally) -> Vec<String> {
             began.elapsed().as_secs_f64(),
             verdict(&calm)
         );
-        let broken = !calm.is_empty();
         wrong.extend(
             calm.into_iter()
                 .map(|what| format!("round {number}: {what}")),
         );
-        wrong.extend(moments(&cluster));
-        if broken {
+        if !wrong.is_empty() {
             // What follows would only repeat it.
             break;
         }
     }
     if wrong.is_empty() {
         wrong.extend(cluster.clean());
-        wrong.extend(moments(&cluster));
         wrong.extend(paid(&mut cluster).unwrap_or_else(|error| vec![format!("{error:#}")]));
     }
+    wrong.extend(moments(&cluster));
     wrong.extend(cluster.parts.ended());
-    wrong.dedup();
     count(&mut cluster, minutes);
     sum.add(&cluster.tally);
     fs::write(logs.join("seen.txt"), seen(&cluster)).expect("what was seen is written");
