@@ -7,7 +7,7 @@ use gpushare_core::names;
 use crate::documents::{Document, documents, mentions, root};
 
 /// Flags of other programs that the documents tell people to use.
-const OF_OTHERS: [&str; 20] = [
+const OF_OTHERS: [&str; 22] = [
     "--dry-run",
     "--admission-control-config-file",
     "--all-namespaces",
@@ -23,8 +23,10 @@ const OF_OTHERS: [&str; 20] = [
     "--key",
     "--list",
     "--memory-unit",
+    "--minutes",
     "--release",
     "--screenshots",
+    "--seeds",
     "--serviceaccount",
     "--subresource",
     "--trace",
