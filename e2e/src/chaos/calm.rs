@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::drive::Cluster;
 use super::judge::{Calm, disagreements, leaks};
+use super::plan::TENANTS;
 use super::{Shares, interrupt, ledger, parts};
 use crate::setup::Setup;
 use crate::world::NODE;
@@ -66,10 +67,7 @@ impl Cluster {
     fn restored(&self) -> Result<()> {
         let rig = self.rig();
         let kept = self.proxy.under_way();
-        let node = self.world.object(&["get", "node", NODE])?;
-        if node["metadata"]["annotations"][names::CARDS].is_null() {
-            parts::renew_node_token(&rig, &self.proxy)?;
-        }
+        parts::keep_agents_pod(&self.world, &self.proxy)?;
         parts::ready(&rig)?;
         ensure!(kept == 0, "{kept} requests are still under way");
         Ok(())
@@ -87,7 +85,12 @@ impl Cluster {
         };
         let mut names_by_uid = BTreeMap::new();
         let mut waiting = Vec::new();
-        for pod in pods {
+        let tenants = |pod: &&Value| {
+            TENANTS
+                .map(Value::from)
+                .contains(&pod["metadata"]["namespace"])
+        };
+        for pod in pods.iter().filter(tenants) {
             let facts = PodFacts::new(&serde_json::from_value(pod.clone())?, &dialects);
             let name = format!("{}/{}", facts.namespace, facts.name);
             names_by_uid.insert(facts.uid.clone(), name.clone());
@@ -183,7 +186,7 @@ impl Cluster {
     /// Deletes all pods; finalizers that tenants put on theirs go too.
     fn release_tenants_finalizers(&self) -> Result<()> {
         let rig = self.rig();
-        for namespace in [super::plan::METERED, super::plan::PLAIN] {
+        for namespace in TENANTS {
             let within = ["--namespace", namespace];
             let delete = ["delete", "pods", "--all", "--wait=false"];
             rig.kubectl(&[&delete[..], &within].concat())?;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Result;
 use gpushare_rig::Rig;
@@ -122,16 +122,8 @@ impl Cluster {
             "--request-timeout=5s",
             "--wait=false",
         ])?;
-        rig.restart("kubelet")?;
-        // The agent's new token is for the new object. If it is not there yet, the calm makes up for it.
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while let Err(error) = parts::renew_node_token(&rig, &self.proxy) {
-            if Instant::now() > deadline {
-                return Err(error);
-            }
-            thread::sleep(Duration::from_millis(200));
-        }
-        Ok(())
+        // Only at its start does it register the Node.
+        rig.restart("kubelet")
     }
 
     fn set_clock(&self, ahead: i64) {

@@ -20,9 +20,11 @@ const SYSTEM: &str = "--namespace=gpushare-system";
 pub const EXTENDERS: [&str; 2] = ["127.0.0.1:12361", "127.0.0.1:12362"];
 const TIMEKEEPER: &str = "127.0.0.1:12353";
 const WEBHOOK: &str = "127.0.0.1:12349";
+/// The agent's account, and its pod.
+const AGENT: &str = "gpushare-node";
 const ACCOUNTS: [&str; 4] = [
     "gpushare-extender",
-    "gpushare-node",
+    AGENT,
     "gpushare-timekeeper",
     "gpushare-webhook",
 ];
@@ -54,10 +56,7 @@ impl Parts {
         hook::lead_the_service_to_processes(&rig);
         kubeconfigs(&rig, world.directory(), &ACCOUNTS).expect("kubeconfigs");
         for account in ACCOUNTS {
-            let direct = fs::read_to_string(world.kubeconfig(account)).expect("readable");
-            let direct: Value = serde_json::from_str(&direct).expect("a kubeconfig");
-            let token = direct["users"][0]["user"]["token"].as_str();
-            proxy.set_token(account, token.expect("a token"));
+            introduce(world, proxy, account);
             let through = proxy.kubeconfig(account).to_string();
             fs::write(kubeconfig(world, account), through).expect("written");
         }
@@ -141,13 +140,30 @@ pub fn ready(rig: &Rig) -> Result<()> {
     Ok(())
 }
 
-/// A new token for the agent, as the kubelet gets one for a pod when its Node was registered again.
-pub fn renew_node_token(rig: &Rig, proxy: &Proxy) -> Result<()> {
-    let create = ["create", "token", "gpushare-node", "--duration=24h", SYSTEM];
-    let bound = ["--bound-object-kind=Node", "--bound-object-name=node"];
-    let token = rig.kubectl(&[&create[..], &bound].concat())?;
-    proxy.set_token("gpushare-node", token.trim());
+/// Gives the agent a new pod and its token, if the loss of the Node took the one before along.
+pub fn keep_agents_pod(world: &World, proxy: &Proxy) -> Result<()> {
+    let rig = world.rig();
+    let pod = [
+        "get",
+        "pod",
+        AGENT,
+        SYSTEM,
+        "--ignore-not-found",
+        "--output=name",
+    ];
+    if rig.kubectl(&pod)?.trim().is_empty() {
+        kubeconfigs(rig, world.directory(), &[AGENT])?;
+        introduce(world, proxy, AGENT);
+    }
     Ok(())
+}
+
+/// Tells the proxy the token that stands in the account's direct kubeconfig.
+fn introduce(world: &World, proxy: &Proxy, account: &str) {
+    let direct = fs::read_to_string(world.kubeconfig(account)).expect("readable");
+    let direct: Value = serde_json::from_str(&direct).expect("a kubeconfig");
+    let token = direct["users"][0]["user"]["token"].as_str();
+    proxy.set_token(account, token.expect("a token"));
 }
 
 /// The file by which the timekeeper's clock is set.
@@ -173,7 +189,7 @@ fn start(world: &World, part: Part) -> Process {
     };
     let account = match part {
         Part::ExtenderOne | Part::ExtenderTwo => "gpushare-extender",
-        Part::Agent => "gpushare-node",
+        Part::Agent => AGENT,
         Part::Timekeeper => "gpushare-timekeeper",
         Part::Webhook => "gpushare-webhook",
     };

@@ -185,6 +185,7 @@ impl Slot {
 pub const METERED: &str = "metered";
 /// The namespace without one.
 pub const PLAIN: &str = "plain";
+pub const TENANTS: [&str; 2] = [METERED, PLAIN];
 
 impl fmt::Display for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

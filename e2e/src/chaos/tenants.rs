@@ -5,7 +5,7 @@ use gpushare_core::names;
 use gpushare_rig::Rig;
 use serde_json::{Value, json};
 
-use super::plan::{Behaviour, Deletion, METERED, PLAIN, Shape, Slot};
+use super::plan::{Behaviour, Deletion, METERED, Shape, Slot, TENANTS};
 use crate::manifest::IMAGE;
 use crate::wait;
 
@@ -33,7 +33,7 @@ pub const EDITS: [&str; 17] = [
 
 /// Namespaces and accounts for them, and a budget for one.
 pub fn settle(rig: &Rig) {
-    for namespace in [METERED, PLAIN] {
+    for namespace in TENANTS {
         let within = format!("--namespace={namespace}");
         let account = format!("--serviceaccount={namespace}:tenant");
         let bind = ["create", "rolebinding", "tenant", "--clusterrole=edit"];
