@@ -12,6 +12,7 @@ mod budget_rules;
 mod card_not_node;
 mod crash;
 mod dialects;
+mod edits;
 mod end;
 mod failover;
 mod manifests;
