@@ -259,7 +259,8 @@ pub struct GpuBudgetStatus {
     /// Nothing remains, here or in a budget that this one is a part of.
     #[serde(default)]
     pub exhausted: bool,
-    /// When nothing will remain if everything goes on as now; not set if the period ends before.
+    /// When nothing will remain if everything goes on as now; not set if the period ends before, or if nothing remains
+    /// already: since when is the transition time of the condition `Exhausted`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub exhausts_at: Option<Time>,

@@ -20,7 +20,8 @@ pub struct Sums {
 pub struct Standing {
     pub remaining: Amount,
     pub exhausted: bool,
-    /// Not set when the period ends before.
+    /// Not set when the period ends before, or when nothing remains already: then there is nothing to foresee, and
+    /// "now" would be another answer each time.
     pub exhausts_at: Option<Seconds>,
 }
 
@@ -29,8 +30,7 @@ pub fn standing(sums: &Sums, now: Seconds, until: Option<Seconds>) -> Result<Sta
     let remaining = sums.supplied.minus(sums.used)?.minus(sums.held)?;
     let left = remaining.micros();
     let exhausts_at = match sums.rate.micros() {
-        _ if left <= 0 => Some(now),
-        rate if rate <= 0 => None,
+        rate if left <= 0 || rate <= 0 => None,
         // Rounded up: at this second nothing remains.
         rate => now.checked_add(left / rate + i64::from(left % rate > 0)),
     };
@@ -44,14 +44,18 @@ pub fn standing(sums: &Sums, now: Seconds, until: Option<Seconds>) -> Result<Sta
 
 /// How a budget stands with all its ancestors: it is exhausted as soon as one of them is.
 pub fn with_ancestors(own: Standing, ancestors: impl IntoIterator<Item = Standing>) -> Standing {
-    ancestors.into_iter().fold(own, |all, ancestor| Standing {
+    let all = ancestors.into_iter().fold(own, |all, ancestor| Standing {
         remaining: all.remaining,
         exhausted: all.exhausted || ancestor.exhausted,
         exhausts_at: match (all.exhausts_at, ancestor.exhausts_at) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         },
-    })
+    });
+    Standing {
+        exhausts_at: all.exhausts_at.filter(|_| !all.exhausted),
+        ..all
+    }
 }
 
 #[cfg(test)]
@@ -96,7 +100,14 @@ mod tests {
     fn nothing_left_is_exhausted_and_what_is_held_counts() {
         let now = standing(&sums(100, 40, 60, 0), 1_000, None).unwrap();
         assert!(now.exhausted);
-        assert_eq!(now.exhausts_at, Some(1_000));
+        let later = standing(&sums(100, 40, 60, 0), 1_001, None).unwrap();
+        assert_eq!(now, later, "time alone changes nothing");
+    }
+
+    #[test]
+    fn what_is_exhausted_has_no_exhaustion_ahead() {
+        let over = standing(&sums(100, 40, 60, 1_000_000), 1_000, None).unwrap();
+        assert_eq!(over.exhausts_at, None);
     }
 
     #[test]
@@ -105,7 +116,8 @@ mod tests {
         let poor = standing(&sums(10, 10, 0, 0), 0, None).unwrap();
         let together = with_ancestors(rich, [poor]);
         assert!(together.exhausted);
-        assert_eq!(together.exhausts_at, Some(0));
+        assert!(rich.exhausts_at.is_some());
+        assert_eq!(together.exhausts_at, None);
         assert_eq!(together.remaining, rich.remaining);
     }
 }

@@ -55,6 +55,46 @@ async fn a_budget_is_exhausted_to_the_second_and_restored_with_its_next_period()
 }
 
 #[tokio::test]
+async fn the_status_of_an_exhausted_budget_is_written_once_however_long_that_lasts() {
+    let world = World::new().await;
+    world.budget("root", 100, json!({})).await;
+    let of_a = json!({"namespaces": {"names": ["a"]}, "parent": "root"});
+    world.budget("a", 1_000, of_a).await;
+    world.budget("witness", 1, json!({})).await;
+    world.running("p", WHOLE, 0).await;
+    world.finish("p", 100).await;
+    world.at(200);
+    let running = world.start();
+    for budget in ["root", "a"] {
+        let exhausted = world.until_status(budget, "it is exhausted", |status| {
+            status.exhausted && status.used_seconds == Some(100)
+        });
+        exhausted.await;
+    }
+    let versions = async || {
+        let version = async |name| world.budgets().get(name).await.unwrap().resource_version();
+        (version("root").await, version("a").await)
+    };
+    let written = versions().await;
+    for second in 201..240 {
+        world.at(second);
+        // Whoever knows the new amount of this budget has seen the new time too.
+        let patch = Patch::Merge(json!({"spec": {"amount": second}}));
+        let params = PatchParams::default();
+        let patched = world.budgets().patch("witness", &params, &patch).await;
+        patched.unwrap();
+        let seen = world.until_status("witness", "a round has passed", |status| {
+            status.remaining_seconds == Some(second)
+        });
+        seen.await;
+    }
+    assert_eq!(versions().await, written);
+    // It is a forecast, and there is nothing left to foresee.
+    assert_eq!(world.status("root").await.exhausts_at, None);
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn a_grant_restores_a_budget_at_once() {
     let world = World::new().await;
     world.budget_of_a(100).await;
