@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use gpushare_apiserver::Server;
+use gpushare_timekeeper::store::sqlite::Sqlite;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_gpushare-control");
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -43,13 +44,13 @@ fn refused(flags: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-fn status_of(address: &str, path: &str) -> Option<String> {
+fn answer_of(address: &str, path: &str) -> Option<String> {
     let mut connection = TcpStream::connect(address).ok()?;
     let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
     connection.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
     connection.read_to_string(&mut answer).ok()?;
-    answer.lines().next().map(str::to_owned)
+    Some(answer)
 }
 
 #[test]
@@ -101,8 +102,13 @@ impl Process {
     }
 
     fn is(&self, path: &str, code: u16) -> bool {
-        let status = status_of(&self.address, path);
-        status.is_some_and(|line| line.starts_with(&format!("HTTP/1.1 {code}")))
+        let answer = answer_of(&self.address, path);
+        answer.is_some_and(|answer| answer.starts_with(&format!("HTTP/1.1 {code}")))
+    }
+
+    fn says(&self, path: &str, text: &str) -> bool {
+        let answer = answer_of(&self.address, path);
+        answer.is_some_and(|answer| answer.contains(text))
     }
 
     /// Asks for the connection to be kept, and reads until it ends nevertheless.
@@ -120,11 +126,11 @@ impl Process {
     }
 
     fn until_ready(&self) {
-        let deadline = Instant::now() + PATIENCE;
-        while !self.is("/readyz", 200) {
-            assert!(Instant::now() < deadline, "not ready in time");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        self.until("it is ready", |process| process.is("/readyz", 200));
+    }
+
+    fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        until(what, || holds(self));
     }
 
     fn terminate(mut self) {
@@ -134,6 +140,14 @@ impl Process {
         let ended = self.running.0.wait().unwrap();
         self.logs.join().unwrap();
         assert!(ended.success(), "{ended}");
+    }
+}
+
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -303,6 +317,51 @@ async fn a_timekeeper_whose_database_cannot_be_opened_says_which_and_why() {
         assert!(!output.status.success());
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(error.contains("/nonexistent/ledger.db"), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_timekeeper_with_a_damaged_ledger_stays_and_is_not_ready_until_the_file_is_restored() {
+    on_an_api_server(|kubeconfig| {
+        let directory = tempfile::tempdir().unwrap();
+        let database = directory.path().join("ledger.db");
+        std::fs::write(&database, "this is no ledger\n".repeat(1_000)).unwrap();
+        let flags = [
+            ["--listen", "127.0.0.1:0"],
+            ["--admin-listen", "127.0.0.1:0"],
+            ["--kubeconfig", kubeconfig],
+            ["--log-format=json", "--leader-elect=false"],
+            ["--interval", "100ms"],
+            ["--database", database.to_str().unwrap()],
+        ];
+        let timekeeper = Process::of(role("timekeeper", &flags.concat()), "admin_listen");
+        timekeeper.until("it says what is wrong", |process| {
+            process.is("/readyz", 503) && process.says("/readyz", "damaged")
+        });
+        assert!(timekeeper.says("/readyz", "restore"));
+        assert!(timekeeper.is("/healthz", 200));
+        assert!(timekeeper.says("/metrics", "gpushare_timekeeper_ledger_healthy 0"));
+        // A missing file is not made, and an empty one not filled: somebody is about to put a copy there.
+        std::fs::remove_file(&database).unwrap();
+        timekeeper.until("it misses the file", |process| {
+            process.says("/readyz", "cannot open")
+        });
+        assert!(!database.exists());
+        std::fs::write(&database, "").unwrap();
+        timekeeper.until("it finds nothing in the file", |process| {
+            process.says("/readyz", "there is no ledger in it")
+        });
+        assert_eq!(std::fs::metadata(&database).unwrap().len(), 0);
+        let copy = directory.path().join("copy.db");
+        drop(Sqlite::open(&copy).unwrap());
+        until("the copy is closed", || {
+            !copy.with_extension("db-wal").exists()
+        });
+        std::fs::rename(copy, &database).unwrap();
+        timekeeper.until_ready();
+        assert!(timekeeper.says("/metrics", "gpushare_timekeeper_ledger_healthy 1"));
+        timekeeper.terminate();
     })
     .await;
 }

@@ -196,6 +196,10 @@ pub mod condition {
     pub const PARENT_CYCLE: &str = "ParentCycle";
     /// Reason of a condition: of `Ready`; the message says what in the spec cannot be used.
     pub const INVALID: &str = "InvalidSpec";
+    /// Reason of a condition: of `Ready`; the ledger is damaged, and nothing is charged until a backup was restored.
+    pub const LEDGER_CORRUPTED: &str = "LedgerCorrupted";
+    /// Reason of a condition: of `Ready`; the ledger could not be used several times, and nothing is charged meanwhile.
+    pub const LEDGER_UNAVAILABLE: &str = "LedgerUnavailable";
     /// Reason of a condition: of `Ready`; all is well.
     pub const CHARGED: &str = "Charged";
     /// Condition of a GpuBudget: nothing remains. Its transition is since when, by the timekeeper's clock.

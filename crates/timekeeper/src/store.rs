@@ -8,9 +8,11 @@ mod accounts;
 mod audit;
 mod cards;
 mod charges;
+mod check;
 pub mod database;
 mod error;
 mod inventories;
+mod kept;
 pub mod postgres;
 mod reads;
 mod retain;
@@ -27,7 +29,7 @@ use std::sync::Arc;
 
 use gpushare_core::PodUid;
 
-pub use self::error::{StoreError, with_causes};
+pub use self::error::{Fault, StoreError, with_causes};
 use crate::Seconds;
 use crate::journal::Leg;
 use crate::meter::{Charge, HeldCard};
@@ -159,6 +161,11 @@ pub enum Read {
     Retained,
     Inventories,
     Audit,
+    /// Whether the database can be trusted.
+    Check {
+        /// However long it takes.
+        thorough: bool,
+    },
 }
 
 /// Whose charges a statement lists.
@@ -181,6 +188,8 @@ pub enum Found {
     Postings(Vec<Posting>),
     Retained(Option<Seconds>),
     Audit(Vec<String>),
+    /// Nothing is wrong with the database.
+    Whole,
 }
 
 /// How far a pod is charged.
@@ -396,6 +405,14 @@ impl Ledger {
     pub async fn retained(&self) -> Result<Option<Seconds>, StoreError> {
         match self.0.read(Read::Retained).await? {
             Found::Retained(before) => Ok(before),
+            other => Err(StoreError::answer(&other)),
+        }
+    }
+
+    /// Fails if the database cannot be used or trusted. One that was closed because of that is opened again, if it can.
+    pub async fn check(&self) -> Result<(), StoreError> {
+        match self.0.read(Read::Check { thorough: false }).await? {
+            Found::Whole => Ok(()),
             other => Err(StoreError::answer(&other)),
         }
     }

@@ -4,17 +4,18 @@
 //! number, and from then on refuses everybody else: two leaders would do no harm, because only one can write.
 
 use std::convert::Infallible;
-use std::time::Duration;
+use std::time::Instant;
 
 use futures::StreamExt;
 use gpushare_daemon::Tasks;
 use gpushare_timekeeper::store::{StoreError, with_causes};
 
 use super::Timekeeper;
+use super::publishing::Publisher;
 use crate::leader::election::{Candidacy, Election};
 
-/// Until the next attempt, where the ledger cannot be reached or has another writer.
-const TRY_AGAIN: Duration = Duration::from_secs(5);
+/// The part of the time that may go into checks of a ledger that does not pass them.
+const CHECKS: u32 = 10;
 
 impl Timekeeper {
     /// Takes part in the election, if there is one, and does the leader's work while this replica leads.
@@ -49,29 +50,72 @@ impl Timekeeper {
                 never = self.work(term, holder) => match never {},
             }
             *self.0.term.write() = None;
+            // Another replica says it from now on.
             self.0.metrics.stands_no_more();
+            self.ledger_works();
         }
     }
 
-    /// Until the term ends. Whoever wrote before is refused from here on.
+    /// Until the term ends: checks the ledger, writes it, and begins again when it cannot be written any more. Nothing
+    /// that was known of it is kept then, because it may have become another one.
     async fn work(&self, term: u64, holder: &str) -> Infallible {
+        let mut publisher = Publisher::new(self.0.parts.pace.status);
+        let mut checked = false;
         loop {
-            match self.ledger().take_over(holder).await {
-                Ok(epoch) => {
-                    tracing::info!(term, ?epoch, "this replica writes the ledger");
-                    *self.0.term.write() = Some((term, epoch));
-                    let stopped = self.rounds().await;
-                    *self.0.term.write() = None;
-                    self.complain(&stopped, "another process writes the ledger");
+            let mut pause = self.0.parts.pace.interval;
+            if !checked {
+                let (began, check) = (Instant::now(), self.ledger().check().await);
+                let took = began.elapsed();
+                tracing::info!(?took, whole = check.is_ok(), "checked the ledger");
+                pause = pause.max(took * CHECKS);
+                checked = check.is_ok();
+                if let Err(error) = check {
+                    self.give_up(&error, &mut publisher).await;
+                    tokio::time::sleep(pause).await;
+                    continue;
                 }
-                Err(error) => self.complain(&error, "the ledger cannot be written"),
             }
-            tokio::time::sleep(TRY_AGAIN).await;
+            let stopped = self.write_in(term, holder, &mut publisher).await;
+            *self.0.term.write() = None;
+            checked = !stopped.needs_opening();
+            self.give_up(&stopped, &mut publisher).await;
+            tokio::time::sleep(pause).await;
         }
     }
 
-    fn complain(&self, error: &StoreError, what: &str) {
+    /// Whoever wrote before is refused from here on. Answers why it had to end.
+    async fn write_in(&self, term: u64, holder: &str, publisher: &mut Publisher) -> StoreError {
+        let epoch = match self.ledger().take_over(holder).await {
+            Ok(epoch) => epoch,
+            Err(error) => return error,
+        };
+        tracing::info!(term, ?epoch, "this replica writes the ledger");
+        *self.0.term.write() = Some((term, epoch));
+        self.rounds(publisher).await
+    }
+
+    /// Notes that nothing can be written, and tells the budgets if that lasts.
+    async fn give_up(&self, error: &StoreError, publisher: &mut Publisher) {
         self.0.metrics.ledger_failed();
-        tracing::error!(error = with_causes(error), "{what}; trying again");
+        let error_text = with_causes(error);
+        tracing::error!(
+            error = error_text,
+            "the ledger cannot be written; trying again"
+        );
+        self.ledger_failed(error);
+        if let Some(problem) = self.0.health.problem() {
+            self.publish_problem(publisher, &problem).await;
+        }
+    }
+
+    pub(super) fn ledger_works(&self) {
+        self.0.health.works();
+        self.0.metrics.ledger_is_healthy(true);
+    }
+
+    pub(super) fn ledger_failed(&self, error: &StoreError) {
+        self.0.health.failed(error);
+        let healthy = self.0.health.problem().is_none();
+        self.0.metrics.ledger_is_healthy(healthy);
     }
 }

@@ -15,6 +15,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::api;
@@ -39,6 +40,7 @@ pub(super) struct Metrics {
     late: Counter,
     vanished: Counter,
     failures: Family<Write, Counter>,
+    ledger_healthy: Gauge,
     interruptions: Family<Resource, Counter>,
     enforced: Family<Enforced, Counter>,
     standing: Arc<RwLock<Standing>>,
@@ -72,6 +74,11 @@ impl Metrics {
         let mut readings = vec![METERED_PODS];
         readings.extend(OF_EVERY_BUDGET.map(|(reading, _)| reading));
         catalogue.read(&readings, Box::new(Gauges(standing.clone())));
+        let ledger_healthy: Gauge = catalogue.add(
+            "ledger_healthy",
+            "0 if the ledger is damaged or could not be used several times, otherwise 1",
+        );
+        ledger_healthy.set(1);
         Self {
             charges: catalogue.add("charges", "Charges written to the ledger"),
             gpu_seconds: catalogue.add("charged_gpu_seconds", "GPU time charged, in GPU-seconds"),
@@ -84,6 +91,7 @@ impl Metrics {
                 "vanished_pods",
                 "Pods whose object went before their end was charged",
             ),
+            ledger_healthy,
             failures: catalogue.add("write_failures", "Writes that failed and are tried again"),
             interruptions: catalogue.add(
                 "watch_interruptions",
@@ -144,6 +152,10 @@ impl Metrics {
 
     pub(super) fn ledger_failed(&self) {
         self.failed("ledger");
+    }
+
+    pub(super) fn ledger_is_healthy(&self, healthy: bool) {
+        self.ledger_healthy.set(i64::from(healthy));
     }
 
     pub(super) fn status_failed(&self) {

@@ -19,6 +19,7 @@ pub mod clock;
 pub mod config;
 mod due;
 pub mod enforce;
+mod health;
 mod leading;
 mod metrics;
 mod payers;
@@ -43,6 +44,7 @@ use tokio::sync::{Notify, watch as watched};
 use crate::leader::{Leadership, NotLeading};
 use clock::Clock;
 use config::Pace;
+use health::Health;
 use metrics::Metrics;
 
 pub use metrics::metrics;
@@ -71,6 +73,7 @@ struct Shared {
     changes: watched::Sender<u64>,
     /// The term in which this replica may write, with the number that the ledger knows it by.
     term: RwLock<Option<(u64, Epoch)>>,
+    health: Health,
     /// Rung when something was written outside of the rounds.
     written: Notify,
     metrics: Metrics,
@@ -83,6 +86,8 @@ pub enum RecordError {
     NotLeading(NotLeading),
     #[error("this replica has only just begun to lead; try again in a moment")]
     TooEarly,
+    #[error("{0}")]
+    Unusable(String),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -105,6 +110,7 @@ impl Timekeeper {
             view: RwLock::default(),
             changes: watched::Sender::new(0),
             term: RwLock::default(),
+            health: Health::default(),
             written: Notify::new(),
         }))
     }
@@ -137,6 +143,9 @@ impl Timekeeper {
 
     /// Writes to the ledger in the present term, as the API does for grants. The budgets' status follows at once.
     pub async fn record(&self, changes: Vec<Change>) -> Result<Vec<Outcome>, RecordError> {
+        if let Some(problem) = self.0.health.problem() {
+            return Err(RecordError::Unusable(problem.message));
+        }
         let outcomes = self.write(changes).await?;
         self.0.written.notify_one();
         Ok(outcomes)
@@ -146,6 +155,11 @@ impl Timekeeper {
     /// everybody is told the newest figures.
     fn ready(&self) -> Result<(), String> {
         self.view().ready()?;
+        let leads = self.leadership().required();
+        leads.map_err(|error| error.to_string())?;
+        if let Some(problem) = self.0.health.problem() {
+            return Err(problem.message);
+        }
         let writes = self.epoch();
         writes.map(drop).map_err(|error| error.to_string())
     }

@@ -12,8 +12,8 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::Timekeeper;
-use super::payers::Payers;
-use super::status::{Figures, exhaustion, is_news, status};
+use super::payers::{Payers, Problem};
+use super::status::{Figures, exhaustion, is_news, status, without_ledger};
 
 /// Requests at the same time.
 const AT_ONCE: usize = 16;
@@ -124,6 +124,29 @@ impl Timekeeper {
         publisher
             .written
             .retain(|name, _| budgets.contains_key(name));
+        self.tell_all(publisher, tellings).await;
+    }
+
+    /// Tells every budget that the ledger cannot be used. Its numbers stay as they were.
+    pub(super) async fn publish_problem(&self, publisher: &mut Publisher, problem: &Problem) {
+        let budgets = self.view().budgets.clone().unwrap_or_default();
+        let now = self.clock().now();
+        let mut tellings = Vec::new();
+        for budget in budgets.into_values() {
+            let before = publisher.standing(&budget);
+            let status = without_ledger(&budget, before, problem, now);
+            if publisher.is_due(&budget, before, &status) {
+                tellings.push(Telling {
+                    budget,
+                    status: Some(status),
+                    news: Vec::new(),
+                });
+            }
+        }
+        self.tell_all(publisher, tellings).await;
+    }
+
+    async fn tell_all(&self, publisher: &mut Publisher, tellings: Vec<Telling>) {
         let told = stream::iter(tellings).map(|telling| self.tell(telling));
         let told: Vec<Option<(String, Written)>> = told.buffer_unordered(AT_ONCE).collect().await;
         publisher.written.extend(told.into_iter().flatten());

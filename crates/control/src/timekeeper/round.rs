@@ -22,6 +22,7 @@ use tokio::sync::watch;
 
 use super::books::Books;
 use super::cards::Cards;
+use super::health::TOLERATED;
 use super::payers::Payers;
 use super::publishing::Publisher;
 use super::view::SeenPod;
@@ -39,22 +40,37 @@ struct Snapshot {
 }
 
 impl Timekeeper {
-    /// Rounds until another process has become the ledger's writer.
-    pub(super) async fn rounds(&self) -> StoreError {
+    /// Rounds until another process has become the ledger's writer, or until the ledger cannot be used as it is.
+    pub(super) async fn rounds(&self, publisher: &mut Publisher) -> StoreError {
         let classes = &self.0.parts.dialects.classes;
         let mut books = match Books::read(self.ledger(), classes).await {
             Ok(books) => books,
             Err(error) => return error,
         };
-        let mut publisher = Publisher::new(self.0.parts.pace.status);
+        let stopped = self.rounds_with(&mut books, publisher).await;
+        // Nobody else can tell when they went.
+        self.0.view.write().gone.extend(books.gone);
+        stopped
+    }
+
+    async fn rounds_with(&self, books: &mut Books, publisher: &mut Publisher) -> StoreError {
         let mut changes = self.changes();
+        let mut failures = 0;
         loop {
             changes.mark_unchanged();
-            match self.round(&mut books, &mut publisher).await {
-                Ok(()) => {}
-                Err(RecordError::Store(error @ StoreError::Fenced { .. })) => return error,
+            match self.round(books, publisher).await {
+                Ok(()) => {
+                    failures = 0;
+                    self.ledger_works();
+                }
                 Err(RecordError::Store(error)) => {
+                    failures += 1;
+                    let fenced = matches!(error, StoreError::Fenced { .. });
+                    if fenced || error.needs_opening() || failures >= TOLERATED {
+                        return error;
+                    }
                     tracing::error!(error = with_causes(&error), "a round failed; trying again");
+                    self.ledger_failed(&error);
                 }
                 Err(error) => tracing::info!(%error, "a round was given up"),
             }

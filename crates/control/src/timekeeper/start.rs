@@ -17,7 +17,7 @@ pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {
     let tls = config.tls.map(Tls::load).transpose()?;
     let listener = serve::listen(config.listen)?;
     let admin = config.admin_listen.map(serve::listen).transpose()?;
-    let ledger = config.database.open().await?;
+    let ledger = config.database.open_or_wait().await?;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"), listen = %listener.local_addr()?, tls = tls.is_some(),
         database = ?config.database, pace = ?config.pace, clock = ?config.clock, "the timekeeper starts"

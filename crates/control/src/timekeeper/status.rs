@@ -41,25 +41,7 @@ pub(super) fn status(
     now: Seconds,
 ) -> GpuBudgetStatus {
     let generation = budget.metadata.generation;
-    let old = |kind: &str| {
-        let conditions = before.map(|before| before.conditions.as_slice());
-        let mut conditions = conditions.unwrap_or_default().iter();
-        conditions.find(|condition| condition.type_ == kind)
-    };
-    let condition = |kind: &str, holds: bool, reason: &str, message: String| {
-        let status = if holds { "True" } else { "False" };
-        let since = old(kind)
-            .filter(|old| old.status == status)
-            .map(|old| old.last_transition_time.clone());
-        Condition {
-            type_: kind.to_owned(),
-            status: status.to_owned(),
-            reason: reason.to_owned(),
-            message,
-            last_transition_time: since.unwrap_or_else(|| time(now)),
-            observed_generation: generation,
-        }
-    };
+    let condition = conditions(budget, before, now);
     let ready = match problem {
         Some(Problem { reason, message }) => {
             condition(condition::READY, false, reason, message.clone())
@@ -94,6 +76,46 @@ pub(super) fn status(
             ready,
             condition(condition::EXHAUSTED, exhausted, reason, message),
         ],
+    }
+}
+
+/// The status while the ledger cannot be used: what was known last still stands, and is not kept up to date.
+pub(super) fn without_ledger(
+    budget: &GpuBudget,
+    before: Option<&GpuBudgetStatus>,
+    problem: &Problem,
+    now: Seconds,
+) -> GpuBudgetStatus {
+    let Problem { reason, message } = problem;
+    let condition = conditions(budget, before, now);
+    let ready = condition(condition::READY, false, reason, message.clone());
+    let mut status = before.cloned().unwrap_or_default();
+    let others = status.conditions.into_iter();
+    let others = others.filter(|other| other.type_ != condition::READY);
+    status.conditions = std::iter::once(ready).chain(others).collect();
+    status
+}
+
+/// Makes conditions; one whose status has not changed keeps its time.
+fn conditions(
+    budget: &GpuBudget,
+    before: Option<&GpuBudgetStatus>,
+    now: Seconds,
+) -> impl Fn(&str, bool, &str, String) -> Condition {
+    let generation = budget.metadata.generation;
+    move |kind, holds, reason, message| {
+        let status = if holds { "True" } else { "False" };
+        let mut old = before.into_iter().flat_map(|before| &before.conditions);
+        let same = old.find(|old| old.type_ == kind && old.status == status);
+        let since = same.map(|same| same.last_transition_time.clone());
+        Condition {
+            type_: kind.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message,
+            last_transition_time: since.unwrap_or_else(|| time(now)),
+            observed_generation: generation,
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 mod api;
 mod budgets;
 mod clocks;
+mod damage;
 mod enforcement;
 mod life;
 mod nodes;

@@ -1,5 +1,6 @@
 //! A cluster of objects alone, a clock that the test moves, and a ledger that outlives its timekeepers.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -19,6 +20,7 @@ use gpushare_kube::slim;
 use gpushare_timekeeper::Seconds;
 use gpushare_timekeeper::period::Span;
 use gpushare_timekeeper::store::Ledger;
+use gpushare_timekeeper::store::database::{Database, Files};
 use gpushare_timekeeper::store::sqlite::Sqlite;
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -144,7 +146,19 @@ impl World {
     }
 
     pub(crate) fn ledger(&self) -> Ledger {
-        Ledger::new(Sqlite::open(&self.directory.path().join("ledger.db")).unwrap())
+        Ledger::new(Sqlite::open(&self.file()).unwrap())
+    }
+
+    /// Where the ledger is.
+    pub(crate) fn file(&self) -> PathBuf {
+        self.directory.path().join("ledger.db")
+    }
+
+    /// The ledger as the program opens it.
+    pub(crate) async fn kept_ledger(&self) -> Ledger {
+        let file = self.file();
+        let database = Database::parse(file.to_str().unwrap(), Files::default());
+        database.unwrap().open().await.unwrap()
     }
 
     pub(crate) fn start(&self) -> Running {
@@ -246,16 +260,19 @@ impl World {
         what: &str,
         holds: impl Fn(&GpuBudgetStatus) -> bool,
     ) -> GpuBudgetStatus {
-        let last = parking_lot::Mutex::new(GpuBudgetStatus::default());
-        let wait = until(what, async || {
-            let status = self.status(budget).await;
-            let done = holds(&status);
-            *last.lock() = status;
-            done
-        });
+        let mut last = GpuBudgetStatus::default();
+        let wait = async {
+            loop {
+                last = self.status(budget).await;
+                if holds(&last) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
         let waited = tokio::time::timeout(PATIENCE, wait).await;
-        assert!(waited.is_ok(), "{what}: {:?}", last.lock());
-        last.into_inner()
+        assert!(waited.is_ok(), "waited in vain until {what}: {last:?}");
+        last
     }
 
     /// Waits until a budget shows so many seconds as used and as held.

@@ -3,6 +3,13 @@
 use super::StoreError;
 use super::sql::{Row, Transaction, Value};
 
+/// The rule that is cheap to ask for however long the ledger is: there are few accounts.
+const BALANCED: (&str, &str) = (
+    "the postings do not sum to zero (in, out)",
+    "SELECT CAST(SUM(paid_in) AS BIGINT), CAST(SUM(paid_out) AS BIGINT) FROM accounts \
+     HAVING SUM(paid_in) <> SUM(paid_out)",
+);
+
 /// What must not be found, with how it is told. A reversed charge is not live.
 const RULES: [(&str, &str); 6] = [
     (
@@ -11,11 +18,7 @@ const RULES: [(&str, &str); 6] = [
          (SELECT COALESCE(SUM(t.amount), 0) FROM transfers t WHERE t.to_account = a.id) OR a.paid_out <> \
          (SELECT COALESCE(SUM(t.amount), 0) FROM transfers t WHERE t.from_account = a.id)",
     ),
-    (
-        "the postings do not sum to zero (in, out)",
-        "SELECT CAST(SUM(paid_in) AS BIGINT), CAST(SUM(paid_out) AS BIGINT) FROM accounts \
-         HAVING SUM(paid_in) <> SUM(paid_out)",
-    ),
+    BALANCED,
     (
         "a charge does not cost its rate times its seconds (entry, amount)",
         "SELECT c.entry, t.amount FROM charges c JOIN transfers t ON t.entry = c.entry \
@@ -50,6 +53,15 @@ pub(super) async fn audit<T: Transaction>(tx: &mut T) -> Result<Vec<String>, Sto
         }
     }
     Ok(problems)
+}
+
+/// What shows that the accounts are not those of a double-entry ledger.
+pub(super) async fn out_of_balance<T: Transaction>(
+    tx: &mut T,
+) -> Result<Option<String>, StoreError> {
+    let (what, sql) = BALANCED;
+    let rows = tx.query(sql, &[]).await?;
+    Ok(rows.first().map(|row| format!("{what}: {}", values(row))))
 }
 
 fn values(row: &Row) -> String {

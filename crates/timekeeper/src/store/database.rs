@@ -10,15 +10,23 @@ use thiserror::Error;
 use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
 
+use super::kept::Kept;
 use super::postgres::{Postgres, Server};
 use super::sqlite::Sqlite;
-use super::{Ledger, StoreError, with_causes};
+use super::{Ledger, Store, StoreError, with_causes};
 
 #[derive(Clone, Debug)]
 pub enum Database {
     Sqlite(PathBuf),
     /// Its password is not shown.
     Postgres(Box<Server>),
+}
+
+/// What becomes of a ledger that is not there: of an SQLite file that is missing or empty, or of a database without tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    Make,
+    Refuse,
 }
 
 /// What belongs to a PostgreSQL URL and stands in files.
@@ -81,12 +89,22 @@ impl Database {
 
     /// Opens it, and brings its schema up to date.
     pub async fn open(&self) -> Result<Ledger, StoreError> {
+        Kept::open(self).await.map(Ledger::new)
+    }
+
+    /// As [`open`](Self::open), but a database that is damaged or of a newer version is waited for: the ledger refuses
+    /// everything with the reason, and each [`check`](Ledger::check) tries to open it.
+    pub async fn open_or_wait(&self) -> Result<Ledger, StoreError> {
+        Kept::open_or_wait(self).await.map(Ledger::new)
+    }
+
+    pub(super) async fn store(&self, missing: Missing) -> Result<Arc<dyn Store>, StoreError> {
         match self {
-            Self::Sqlite(path) => Sqlite::open(path).map(Ledger::new),
+            Self::Sqlite(path) => Ok(Arc::new(Sqlite::open_with(path, missing)?)),
             Self::Postgres(server) => {
                 // On the heap: the handshakes make it large, and everybody who opens a ledger would carry that.
-                let opening = Box::pin(Postgres::open((**server).clone()));
-                opening.await.map(Ledger::new)
+                let opening = Box::pin(Postgres::open_with((**server).clone(), missing));
+                Ok(Arc::new(opening.await?))
             }
         }
     }

@@ -9,6 +9,16 @@ use thiserror::Error;
 use crate::Seconds;
 use crate::money::MoneyError;
 
+/// Of which kind an error of the database is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The same may succeed if it is tried again.
+    Passing,
+    /// What the database holds cannot be read, or a part of it is missing.
+    Damage,
+    Other,
+}
+
 #[derive(Debug, Error)]
 pub enum StoreError {
     #[error(
@@ -37,12 +47,17 @@ pub enum StoreError {
     #[error("cannot {doing} the ledger's database")]
     Database {
         doing: &'static str,
-        /// The same may succeed if it is tried again.
-        passing: bool,
+        fault: Fault,
         source: Box<dyn Error + Send + Sync>,
     },
     #[error("the ledger's database holds {0}, which no gpushare writes")]
     Strange(String),
+    #[error("the check of the ledger's database found: {0}")]
+    Damaged(String),
+    #[error("the ledger's database is closed since this: {0}")]
+    Closed(String),
+    #[error("the ledger's database has not answered for {0} s")]
+    Silent(u64),
     #[error("the ledger's writer has stopped after an earlier error; see the log")]
     Stopped,
 }
@@ -58,9 +73,27 @@ impl StoreError {
     ) -> Self {
         Self::Database {
             doing,
-            passing: false,
+            fault: Fault::Other,
             source: source.into(),
         }
+    }
+
+    /// What the database holds cannot be trusted: somebody has to repair it.
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Self::Damaged(_)
+                | Self::Strange(_)
+                | Self::Database {
+                    fault: Fault::Damage,
+                    ..
+                }
+        )
+    }
+
+    /// The database cannot be used before it was opened again.
+    pub fn needs_opening(&self) -> bool {
+        self.is_damage() || matches!(self, Self::Closed(_) | Self::Silent(_) | Self::Stopped)
     }
 }
 

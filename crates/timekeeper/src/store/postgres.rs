@@ -3,6 +3,8 @@
 //! Every write is one serializable transaction. Where the database sees that two did not go one after the other, or
 //! where the connection breaks, the whole is tried again: what had been written before is found there again.
 
+mod fault;
+
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::time::Duration;
@@ -10,16 +12,17 @@ use std::time::Duration;
 use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Mutex;
-use tokio_postgres::error::SqlState;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Config, IsolationLevel, NoTls, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tracing::{debug, warn};
 
+use self::fault::failed;
+use super::database::Missing;
 use super::schema::{self, Files};
-use super::sql::{Each, Kind, Row, Transaction, Value};
-use super::{Answer, Found, Read, Store, StoreError, Write, Written, run};
+use super::sql::{Each, Kind, Row, Transaction, Value, number};
+use super::{Answer, Fault, Found, Read, Store, StoreError, Write, Written, run};
 
 const FILES: Files = &[
     include_str!("postgres/001.sql"),
@@ -31,6 +34,10 @@ const MIGRATION_LOCK: i64 = 0x6770_7573_6861_7265;
 /// So often is a transaction tried that others got in the way of.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(20);
+/// A server that cannot be reached is given up after this time, unless the URL says another.
+const REACHED_WITHIN: Duration = Duration::from_secs(10);
+const SILENT_FOR: Duration = Duration::from_secs(30);
+const VERSION: &str = "SELECT COALESCE(MAX(version), 0) FROM ledger_schema";
 
 #[derive(Debug)]
 pub struct Postgres {
@@ -66,14 +73,31 @@ struct Link {
 impl Postgres {
     /// Connects, and brings the schema up to date.
     pub async fn open(server: impl Into<Server>) -> Result<Self, StoreError> {
-        let server = server.into();
+        Self::open_with(server.into(), Missing::Make).await
+    }
+
+    pub(super) async fn open_with(
+        mut server: Server,
+        missing: Missing,
+    ) -> Result<Self, StoreError> {
+        impatient(&mut server.config);
         let mut link = connect(&server).await?;
-        migrate(&mut link.client).await?;
+        migrate(&mut link.client, missing).await?;
         Ok(Self {
             server,
             writer: Mutex::new(Some(link)),
             reader: Mutex::new(None),
         })
+    }
+}
+
+/// Without limits a connection that broke unseen is waited for until the kernel gives up, for hours.
+fn impatient(config: &mut Config) {
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(REACHED_WITHIN);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(SILENT_FOR);
     }
 }
 
@@ -116,7 +140,12 @@ impl Store for Postgres {
 /// The outcome, if it is to stand. Nothing, after a while, if what went wrong may pass.
 async fn settled<T>(outcome: Result<T, StoreError>, tries: u32) -> Option<Result<T, StoreError>> {
     match outcome {
-        Err(problem @ StoreError::Database { passing: true, .. }) if tries < TRIES => {
+        Err(
+            problem @ StoreError::Database {
+                fault: Fault::Passing,
+                ..
+            },
+        ) if tries < TRIES => {
             debug!(error = %problem, tries, "trying the ledger's transaction again");
             tokio::time::sleep(PAUSE * tries).await;
             None
@@ -139,6 +168,9 @@ async fn read_once(link: &mut Link, read: &Read) -> Result<Found, StoreError> {
         statements: &mut link.statements,
         doing: "read",
     };
+    if let Read::Check { .. } = read {
+        schema::expect_current(FILES, number(&mut session, VERSION, &[]).await?)?;
+    }
     let found = run::read(&mut session, read).await?;
     let ended = session.transaction.commit().await;
     ended.map_err(|source| failed("read", source))?;
@@ -206,19 +238,19 @@ where
     })
 }
 
-async fn migrate(client: &mut Client) -> Result<(), StoreError> {
+async fn migrate(client: &mut Client, missing: Missing) -> Result<(), StoreError> {
     let failed = |source| failed("bring up to date the schema of", source);
     let transaction = client.transaction().await.map_err(failed)?;
     let lock = format!("SELECT pg_advisory_xact_lock({MIGRATION_LOCK})");
     transaction.batch_execute(&lock).await.map_err(failed)?;
     let version = "CREATE TABLE IF NOT EXISTS ledger_schema (version BIGINT NOT NULL)";
     transaction.batch_execute(version).await.map_err(failed)?;
-    let version = "SELECT COALESCE(MAX(version), 0) FROM ledger_schema";
     let found: i64 = transaction
-        .query_one(version, &[])
+        .query_one(VERSION, &[])
         .await
         .map_err(failed)?
         .get(0);
+    schema::expect_ledger(found, missing)?;
     for (version, sql) in schema::missing(FILES, found)? {
         transaction.batch_execute(sql).await.map_err(failed)?;
         let note = "INSERT INTO ledger_schema (version) VALUES ($1)";
@@ -360,32 +392,4 @@ impl ToSql for Value {
     }
 
     to_sql_checked!();
-}
-
-fn failed(doing: &'static str, source: tokio_postgres::Error) -> StoreError {
-    let passing = match source.code() {
-        Some(code) => is_passing(code),
-        // No answer of the database: the connection.
-        None => {
-            source.is_closed()
-                || source
-                    .source()
-                    .is_some_and(<dyn Error>::is::<std::io::Error>)
-        }
-    };
-    StoreError::Database {
-        doing,
-        passing,
-        source: Box::new(source),
-    }
-}
-
-/// Others got in the way, or the server is restarting.
-fn is_passing(code: &SqlState) -> bool {
-    let conflicts = [
-        SqlState::T_R_SERIALIZATION_FAILURE,
-        SqlState::T_R_DEADLOCK_DETECTED,
-    ];
-    let connection = |code: &str| code.starts_with("08") || code.starts_with("57P");
-    conflicts.contains(code) || connection(code.code())
 }

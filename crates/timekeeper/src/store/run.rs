@@ -4,8 +4,8 @@
 use super::charges::Sheet;
 use super::sql::{Transaction, number};
 use super::{
-    Batch, Change, Epoch, Found, Outcome, Read, StoreError, Write, Written, audit, inventories,
-    reads, retain, statements, supply,
+    Batch, Change, Epoch, Found, Outcome, Read, StoreError, Write, Written, audit, check,
+    inventories, reads, retain, statements, supply,
 };
 
 pub(super) async fn write<T: Transaction>(
@@ -99,5 +99,6 @@ pub(super) async fn read<T: Transaction>(tx: &mut T, read: &Read) -> Result<Foun
             .map(Found::Postings),
         Read::Retained => retain::retained(tx).await.map(Found::Retained),
         Read::Audit => audit::audit(tx).await.map(Found::Audit),
+        Read::Check { .. } => check::check(tx).await.map(|()| Found::Whole),
     }
 }

@@ -1,6 +1,7 @@
 //! The versions of the database's schema, one numbered file each. A file that was released is never changed.
 
 use super::StoreError;
+use super::database::Missing;
 
 /// The files of a database, from version 1 on.
 pub(super) type Files = &'static [&'static str];
@@ -16,6 +17,25 @@ pub(super) fn missing(
     }
     let numbered = (1..).zip(files.iter().copied());
     Ok(numbered.filter(move |(version, _)| *version > found))
+}
+
+/// Refuses a database without a ledger where none is to be made: somebody may be about to put a copy there.
+pub(super) fn expect_ledger(found: i64, missing: Missing) -> Result<(), StoreError> {
+    if found == 0 && missing == Missing::Refuse {
+        let nothing = "there is no ledger in it: put a copy there, or restart the timekeeper to begin with an empty one";
+        return Err(StoreError::Damaged(nothing.to_owned()));
+    }
+    Ok(())
+}
+
+/// Refuses a database that is not of the version to which it was brought when it was opened.
+pub(super) fn expect_current(files: Files, found: i64) -> Result<(), StoreError> {
+    match missing(files, found)?.next() {
+        None => Ok(()),
+        Some((version, _)) => Err(StoreError::Damaged(format!(
+            "its schema has version {found}, and the changes of version {version} are missing"
+        ))),
+    }
 }
 
 #[cfg(test)]
@@ -35,5 +55,13 @@ mod tests {
             refusal.contains("version 3") && refusal.contains("understands 2"),
             "{refusal}"
         );
+    }
+
+    #[test]
+    fn a_database_that_fell_behind_is_damaged_and_one_that_went_ahead_is_newer() {
+        assert!(expect_current(FILES, 2).is_ok());
+        assert!(expect_current(FILES, 1).unwrap_err().is_damage());
+        let newer = expect_current(FILES, 3).unwrap_err();
+        assert!(matches!(newer, StoreError::Newer { .. }), "{newer}");
     }
 }

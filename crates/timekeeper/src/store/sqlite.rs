@@ -4,19 +4,20 @@
 //! many requests share one wait for the disk; nobody gets an answer before the disk has it. Reads have a connection
 //! of their own and never wait for the writer.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
 use futures::executor::block_on;
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{CachedStatement, Connection, OpenFlags, ToSql};
+use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, ToSql};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tracing::error;
 
+use super::database::Missing;
 use super::schema::{self, Files};
 use super::sql::{Each, Row, Transaction, Value};
-use super::{Answer, Found, Read, Store, StoreError, Write, Written, run};
+use super::{Answer, Fault, Found, Read, Store, StoreError, Write, Written, run, with_causes};
 
 const FILES: Files = &[
     include_str!("sqlite/001.sql"),
@@ -27,11 +28,14 @@ const FILES: Files = &[
 const QUEUE: usize = 1024;
 /// Requests that share one wait for the disk.
 const TOGETHER: usize = 256;
+/// Faults that a check tells; there may be thousands.
+const MOST_TOLD: usize = 5;
 
 type Reply = oneshot::Sender<Result<Written, StoreError>>;
 
 #[derive(Debug)]
 pub struct Sqlite {
+    path: PathBuf,
     queue: mpsc::Sender<(Write, Reply)>,
     reader: Arc<Mutex<Connection>>,
 }
@@ -39,18 +43,24 @@ pub struct Sqlite {
 impl Sqlite {
     /// Opens the file, makes it if it is not there, and brings its schema up to date.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let mut writer = connect(path)?;
-        migrate(&mut writer)?;
-        let reader = connect(path)?;
-        reader
-            .pragma_update(None, "query_only", true)
-            .map_err(opening)?;
+        Self::open_with(path, Missing::Make)
+    }
+
+    pub(super) fn open_with(path: &Path, missing: Missing) -> Result<Self, StoreError> {
+        // Before it is opened: that alone would write to an empty one.
+        if std::fs::metadata(path).is_ok_and(|file| file.len() == 0) {
+            schema::expect_ledger(0, missing)?;
+        }
+        let mut writer = connect(path, missing)?;
+        migrate(&mut writer, missing)?;
+        let reader = connect_to_read(path)?;
         let (queue, requests) = mpsc::channel(QUEUE);
         thread::Builder::new()
             .name("ledger".to_owned())
             .spawn(move || serve(writer, requests))
             .map_err(|source| StoreError::database("start the writer of", source))?;
         Ok(Self {
+            path: path.to_owned(),
             queue,
             reader: Arc::new(Mutex::new(reader)),
         })
@@ -69,8 +79,19 @@ impl Store for Sqlite {
 
     fn read(&self, read: Read) -> Answer<'_, Found> {
         Box::pin(async move {
+            if let Read::Check { thorough } = read {
+                let path = self.path.clone();
+                let checked = tokio::task::spawn_blocking(move || check(&path, thorough));
+                return checked
+                    .await
+                    .map_err(|source| StoreError::database("check", source))?;
+            }
             let mut reader = self.reader.clone().lock_owned().await;
             let found = tokio::task::spawn_blocking(move || {
+                // One that could not be ended would be in the way of all that follow.
+                if !reader.is_autocommit() {
+                    reader.execute_batch("ROLLBACK").map_err(reading)?;
+                }
                 // One view of the data for all statements of an answer.
                 reader.execute_batch("BEGIN").map_err(reading)?;
                 let found = block_on(run::read(&mut Session(&mut reader), &read));
@@ -84,8 +105,56 @@ impl Store for Sqlite {
     }
 }
 
-fn connect(path: &Path) -> Result<Connection, StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+/// On a connection of its own, so that requests need not wait for it.
+fn check(path: &Path, thorough: bool) -> Result<Found, StoreError> {
+    let mut connection = connect_to_read(path)?;
+    // The thorough one also holds indexes against their tables.
+    let pragma = if thorough {
+        "integrity_check"
+    } else {
+        "quick_check"
+    };
+    let sql = format!("PRAGMA {pragma}({MOST_TOLD})");
+    let found = texts(&connection, &sql).map_err(checking)?;
+    if found != ["ok"] {
+        return Err(StoreError::Damaged(found.join("; ")));
+    }
+    if thorough {
+        let orphans = texts(&connection, "PRAGMA foreign_key_check").map_err(checking)?;
+        if let Some(table) = orphans.first() {
+            let missing = format!("a row of {table} refers to one that is missing");
+            return Err(StoreError::Damaged(missing));
+        }
+    }
+    schema::expect_current(FILES, version(&connection).map_err(checking)?)?;
+    let read = Read::Check { thorough };
+    block_on(run::read(&mut Session(&mut connection), &read))
+}
+
+/// The first column of every row.
+fn texts(connection: &Connection, sql: &str) -> rusqlite::Result<Vec<String>> {
+    let mut statement = connection.prepare(sql)?;
+    let rows = statement.query_map([], |row| row.get(0))?;
+    rows.collect()
+}
+
+fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+fn connect_to_read(path: &Path) -> Result<Connection, StoreError> {
+    let connection = connect(path, Missing::Refuse)?;
+    connection
+        .pragma_update(None, "query_only", true)
+        .map_err(opening)?;
+    Ok(connection)
+}
+
+fn connect(path: &Path, missing: Missing) -> Result<Connection, StoreError> {
+    let flags = match missing {
+        Missing::Make => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+        Missing::Refuse => OpenFlags::SQLITE_OPEN_READ_WRITE,
+    };
     let connection = Connection::open_with_flags(path, flags).map_err(opening)?;
     // Another process may be writing; it is fenced soon.
     connection
@@ -104,13 +173,12 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
+fn migrate(connection: &mut Connection, missing: Missing) -> Result<(), StoreError> {
     let transaction = connection
         .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
         .map_err(opening)?;
-    let found: i64 = transaction
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(opening)?;
+    let found = version(&transaction).map_err(opening)?;
+    schema::expect_ledger(found, missing)?;
     for (version, sql) in schema::missing(FILES, found)? {
         transaction.execute_batch(sql).map_err(opening)?;
         transaction
@@ -138,13 +206,25 @@ fn serve(mut connection: Connection, mut requests: mpsc::Receiver<(Write, Reply)
                 }
             }
             Err(problem) => {
-                error!(error = %problem, "the ledger's changes were not written");
+                error!(
+                    error = with_causes(&problem),
+                    "the ledger's changes were not written"
+                );
                 if !connection.is_autocommit() && connection.execute_batch("ROLLBACK").is_err() {
                     return;
                 }
+                let (fault, cause) = match &problem {
+                    StoreError::Database { fault, source, .. } => {
+                        (*fault, with_causes(source.as_ref()))
+                    }
+                    other => (Fault::Other, with_causes(other)),
+                };
                 for reply in replies {
-                    let _gone =
-                        reply.send(Err(StoreError::database("write to", problem.to_string())));
+                    let _gone = reply.send(Err(StoreError::Database {
+                        doing: "write to",
+                        fault,
+                        source: cause.clone().into(),
+                    }));
                 }
             }
         }
@@ -155,19 +235,25 @@ fn serve(mut connection: Connection, mut requests: mpsc::Receiver<(Write, Reply)
 fn commit(
     connection: &mut Connection,
     writes: &[Write],
-) -> Result<Vec<Result<Written, StoreError>>, rusqlite::Error> {
-    connection.execute_batch("BEGIN IMMEDIATE")?;
+) -> Result<Vec<Result<Written, StoreError>>, StoreError> {
+    let execute =
+        |connection: &Connection, sql: &str| connection.execute_batch(sql).map_err(writing);
+    execute(connection, "BEGIN IMMEDIATE")?;
     let mut answers = Vec::with_capacity(writes.len());
     for write in writes {
-        connection.execute_batch("SAVEPOINT request")?;
+        execute(connection, "SAVEPOINT request")?;
         let answer = block_on(run::write(&mut Session(connection), write));
         if answer.is_err() {
-            connection.execute_batch("ROLLBACK TO request")?;
+            // SQLite may have undone the whole transaction by itself, as when the disk is full.
+            if connection.is_autocommit() {
+                return answer.map(|_| Vec::new());
+            }
+            execute(connection, "ROLLBACK TO request")?;
         }
-        connection.execute_batch("RELEASE request")?;
+        execute(connection, "RELEASE request")?;
         answers.push(answer);
     }
-    connection.execute_batch("COMMIT")?;
+    execute(connection, "COMMIT")?;
     Ok(answers)
 }
 
@@ -229,7 +315,7 @@ impl Transaction for Session<'_> {
             bind(&mut statement, parameters)?;
             statement.raw_execute()
         });
-        let changed = changed.map_err(|source| StoreError::database("write to", source))?;
+        let changed = changed.map_err(writing)?;
         Ok(u64::try_from(changed).unwrap_or(u64::MAX))
     }
 
@@ -238,8 +324,7 @@ impl Transaction for Session<'_> {
         statement: &'static Each,
         rows: &[Row],
     ) -> Result<Vec<Row>, StoreError> {
-        let read = self.each_row(statement, rows);
-        read.map_err(|source| StoreError::database("write to", source))
+        self.each_row(statement, rows).map_err(writing)
     }
 }
 
@@ -265,9 +350,39 @@ impl ToSql for Value {
 }
 
 fn opening(source: rusqlite::Error) -> StoreError {
-    StoreError::database("open", source)
+    failed("open", source)
+}
+
+fn checking(source: rusqlite::Error) -> StoreError {
+    failed("check", source)
 }
 
 fn reading(source: rusqlite::Error) -> StoreError {
-    StoreError::database("read", source)
+    failed("read", source)
 }
+
+fn writing(source: rusqlite::Error) -> StoreError {
+    failed("write to", source)
+}
+
+fn failed(doing: &'static str, source: rusqlite::Error) -> StoreError {
+    StoreError::Database {
+        doing,
+        fault: fault(&source),
+        source: Box::new(source),
+    }
+}
+
+fn fault(error: &rusqlite::Error) -> Fault {
+    let damage = match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => true,
+        // What our statements name was there when they were written.
+        _ => ["no such table", "no such column"]
+            .iter()
+            .any(|missing| error.to_string().starts_with(missing)),
+    };
+    if damage { Fault::Damage } else { Fault::Other }
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use gpushare_rig::postgres::{self, Postgres};
+use gpushare_timekeeper::store::database::{self, Files};
 use gpushare_timekeeper::store::postgres::Postgres as PostgresStore;
 use gpushare_timekeeper::store::sqlite::Sqlite;
 use gpushare_timekeeper::store::{Ledger, StoreError};
@@ -53,6 +54,18 @@ impl Database {
         }
     }
 
+    /// As the program opens it.
+    pub(crate) fn kept(&self) -> database::Database {
+        let address = match self {
+            Self::Sqlite(_) => self.file().display().to_string(),
+            Self::Postgres { server, name } => {
+                let socket = server.socket().display().to_string().replace('/', "%2F");
+                format!("postgresql://{}@{socket}/{name}", postgres::USER)
+            }
+        };
+        database::Database::parse(&address, Files::default()).unwrap()
+    }
+
     /// How another process opens it: the kind and where it is.
     pub(crate) fn address(&self) -> (String, String) {
         match self {
@@ -78,7 +91,7 @@ impl Database {
         }
     }
 
-    fn file(&self) -> PathBuf {
+    pub(crate) fn file(&self) -> PathBuf {
         match self {
             Self::Sqlite(directory) => directory.path().join("ledger.db"),
             Self::Postgres { .. } => unreachable!("PostgreSQL has no file"),

@@ -8,6 +8,7 @@
 
 mod append_only;
 mod conformance;
+mod damage;
 mod database;
 mod encrypted;
 mod killed;

@@ -97,7 +97,9 @@ impl Books for Timekeeper {
                 RecordError::NotLeading(error) => {
                     NotRecorded::NotTheWriter(format!("{error}: try again"))
                 }
-                RecordError::TooEarly => NotRecorded::NotTheWriter(error.to_string()),
+                RecordError::TooEarly | RecordError::Unusable(_) => {
+                    NotRecorded::NotTheWriter(error.to_string())
+                }
             })?;
             let outcome = outcomes.first().copied();
             outcome.ok_or_else(|| NotRecorded::NotTheWriter("nothing was written".to_owned()))

@@ -28,7 +28,7 @@ use parking_lot::Mutex;
 
 use super::{Timekeeper, View};
 use act::Attempt;
-use plan::{Cluster, Plan, plan};
+use plan::{Cluster, Plan, What, plan};
 
 /// Between two rounds, however much happens.
 const PACE: Duration = Duration::from_millis(500);
@@ -111,6 +111,11 @@ impl Enforcer {
                 .filter_map(|seen| Subject::of(&seen.pod, &seen.facts))
                 .collect(),
         };
-        Some(plan(&cluster, now))
+        let mut plan = plan(&cluster, now);
+        // Budgets cannot get something again while the ledger cannot be used, so nobody goes because of them.
+        if self.timekeeper.0.health.problem().is_some() {
+            plan.actions.retain(|action| action.what != What::Evict);
+        }
+        Some(plan)
     }
 }

@@ -1,0 +1,154 @@
+//! A database that is closed as soon as it is found damaged, and opened again when it is whole.
+//!
+//! Nothing is written to a damaged database, and while it is closed somebody can replace it. A database that has stopped
+//! to answer is closed too, because only a new connection helps.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use super::database::{Database, Missing};
+use super::{Answer, Found, Read, Store, StoreError, Write, Written, with_causes};
+
+/// What a round asks for is answered within this time, also by a busy database.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+#[derive(Debug)]
+pub(super) struct Kept {
+    database: Database,
+    state: RwLock<State>,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Open(Arc<dyn Store>),
+    Closed { why: String, damaged: bool },
+}
+
+impl Kept {
+    pub(super) async fn open(database: &Database) -> Result<Self, StoreError> {
+        let store = database.store(Missing::Make).await?;
+        Ok(Self::new(database, State::Open(store)))
+    }
+
+    /// As [`open`](Self::open), but what an administrator has to repair is waited for.
+    pub(super) async fn open_or_wait(database: &Database) -> Result<Self, StoreError> {
+        match Self::open(database).await {
+            Err(error) if error.is_damage() || matches!(error, StoreError::Newer { .. }) => {
+                warn!(
+                    error = with_causes(&error),
+                    "the ledger's database stays closed"
+                );
+                Ok(Self::new(database, State::closed(&error)))
+            }
+            opened => opened,
+        }
+    }
+
+    fn new(database: &Database, state: State) -> Self {
+        Self {
+            database: database.clone(),
+            state: RwLock::new(state),
+        }
+    }
+
+    fn state(&self) -> State {
+        let state = self.state.read();
+        state.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, state: State) {
+        *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+
+    fn store(&self) -> Result<Arc<dyn Store>, StoreError> {
+        match self.state() {
+            State::Open(store) => Ok(store),
+            State::Closed { why, .. } => Err(StoreError::Closed(why)),
+        }
+    }
+
+    /// Closes the database after an answer that shows that it cannot be used as it is.
+    fn judge<T>(
+        &self,
+        store: &Arc<dyn Store>,
+        answer: Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        if let Err(error) = &answer
+            && error.needs_opening()
+        {
+            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            // Somebody else may have opened it again meanwhile.
+            if matches!(&*state, State::Open(open) if Arc::ptr_eq(open, store)) {
+                warn!(error = with_causes(error), "closing the ledger's database");
+                *state = State::closed(error);
+            }
+        }
+        answer
+    }
+
+    /// Whether the database can be used. A closed one is opened if it can, and used by nobody before it was checked.
+    async fn check(&self) -> Result<Found, StoreError> {
+        match self.state() {
+            State::Open(store) => {
+                let checked = store.read(Read::Check { thorough: false }).await;
+                self.judge(&store, checked)
+            }
+            State::Closed { damaged, .. } => {
+                // A missing file is not made: somebody is about to put a copy there.
+                let store = self.database.store(Missing::Refuse).await?;
+                let read = Read::Check { thorough: damaged };
+                let found = store.read(read).await?;
+                info!("the ledger's database is open again");
+                self.set(State::Open(store));
+                Ok(found)
+            }
+        }
+    }
+}
+
+impl State {
+    fn closed(error: &StoreError) -> Self {
+        Self::Closed {
+            why: with_causes(error),
+            damaged: error.is_damage(),
+        }
+    }
+}
+
+impl Store for Kept {
+    fn write(&self, write: Write) -> Answer<'_, Written> {
+        Box::pin(async move {
+            let store = self.store()?;
+            // Old charges may be many.
+            let limited = !matches!(write, Write::Retain { .. });
+            let written = in_time(limited, store.write(write)).await;
+            self.judge(&store, written)
+        })
+    }
+
+    fn read(&self, read: Read) -> Answer<'_, Found> {
+        Box::pin(async move {
+            if let Read::Check { .. } = read {
+                return self.check().await;
+            }
+            let store = self.store()?;
+            // Those that people ask for may be long.
+            let long = matches!(
+                read,
+                Read::Statement { .. } | Read::Postings { .. } | Read::Audit
+            );
+            let found = in_time(!long, store.read(read)).await;
+            self.judge(&store, found)
+        })
+    }
+}
+
+async fn in_time<T>(limited: bool, answer: Answer<'_, T>) -> Result<T, StoreError> {
+    if !limited {
+        return answer.await;
+    }
+    let answered = tokio::time::timeout(PATIENCE, answer).await;
+    answered.unwrap_or(Err(StoreError::Silent(PATIENCE.as_secs())))
+}
