@@ -1,28 +1,44 @@
 //! Request bodies: read whole, within a limit each and a limit in all.
 //!
 //! With `nodeCacheCapable: false` a body can hold thousands of nodes; several at once must not exhaust
-//! memory, so bodies wait for room.
+//! memory. How long a body may take is the server's business ([`gpushare_daemon::serve`]).
+
+mod limit;
+mod room;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use gpushare_daemon::serve::LateBody;
+use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinError;
 
+use room::{Claim, GivenUp, Room};
+
+pub(crate) use limit::Limit;
+
+const MIB: usize = 1024 * 1024;
 /// How many of the largest bodies may be in memory at once.
-const LARGEST_AT_ONCE: usize = 4;
-const UNIT: usize = 1024;
+const LARGEST_AT_ONCE: usize = 2;
+const LEAST_ROOM: usize = 64 * MIB;
+/// Larger bodies are worked on beside the async threads.
+const SMALL: usize = 256 * 1024;
+/// glibc's malloc maps whatever is larger than 32 MiB, and gives it back when it is freed; smaller pieces it may keep.
+/// Pages that are not written cost nothing.
+const ALWAYS_GIVEN_BACK: usize = 33 * MIB;
 
 #[derive(Debug)]
 pub(crate) struct BodyRoom {
-    limit: usize,
-    /// How long a body may take to arrive.
-    timeout: Duration,
-    units: Arc<Semaphore>,
+    limit: Limit,
+    /// What is always there for bodies, in all.
+    least: usize,
+    room: Room,
+    /// So many large bodies are worked on at once: each keeps a processor busy, and small ones want some, too.
+    turns: Arc<Semaphore>,
     /// What to do when a body is too large.
     hint: &'static str,
     /// How a refusal is told to the client.
@@ -33,21 +49,40 @@ pub(crate) struct BodyRoom {
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) bytes: Bytes,
-    _room: OwnedSemaphorePermit,
+    _room: Claim,
+    _turn: Option<OwnedSemaphorePermit>,
+}
+
+impl Held {
+    /// Works on the body, beside the async threads if it is large. Its memory is free then.
+    pub(crate) async fn work<T: Send + 'static>(
+        self,
+        work: impl FnOnce(&[u8]) -> T + Send + 'static,
+    ) -> Result<T, JoinError> {
+        if self.bytes.len() <= SMALL {
+            return Ok(work(&self.bytes));
+        }
+        let work = move || {
+            // As a whole: also when nobody waits for the answer any more, the room is taken until the end.
+            let held = self;
+            work(&held.bytes)
+        };
+        tokio::task::spawn_blocking(work).await
+    }
 }
 
 impl BodyRoom {
     pub(crate) fn new(
-        limit: usize,
-        timeout: Duration,
+        limit: Limit,
         hint: &'static str,
         refuse: fn(StatusCode, String) -> Response,
     ) -> Self {
-        let units = LARGEST_AT_ONCE * limit.div_ceil(UNIT);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             limit,
-            timeout,
-            units: Arc::new(Semaphore::new(units)),
+            least: LEAST_ROOM,
+            room: Room::default(),
+            turns: Arc::new(Semaphore::new(processors)),
             hint,
             refuse,
         }
@@ -55,50 +90,80 @@ impl BodyRoom {
 
     /// Reads the body, or answers for it.
     pub(crate) async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Held, Response> {
-        match tokio::time::timeout(self.timeout, self.read_within_limit(headers, body)).await {
-            Ok(read) => read,
-            Err(_elapsed) => Err((self.refuse)(
-                StatusCode::REQUEST_TIMEOUT,
-                format!("the request body did not arrive within {:?}", self.timeout),
-            )),
-        }
-    }
-
-    async fn read_within_limit(&self, headers: &HeaderMap, body: Body) -> Result<Held, Response> {
-        let limit = self.limit;
         let announced = headers
             .get(header::CONTENT_LENGTH)
             .and_then(|value| value.to_str().ok())
             .and_then(|text| text.parse::<usize>().ok());
-        if announced.is_some_and(|length| length > limit) {
-            return Err(self.too_large());
+        if let Some(announced) = announced {
+            self.room_for(announced)?;
         }
-        let units = announced.unwrap_or(limit).div_ceil(UNIT);
-        let units = u32::try_from(units).unwrap_or(u32::MAX);
-        let room = self.units.clone().acquire_many_owned(units).await;
-        let room = room.map_err(|_closed| {
-            let message = "not accepting requests".to_owned();
-            (self.refuse)(StatusCode::SERVICE_UNAVAILABLE, message)
-        })?;
-        match Limited::new(body, limit).collect().await {
-            Ok(collected) => Ok(Held {
-                bytes: collected.to_bytes(),
-                _room: room,
-            }),
-            Err(error) if error.is::<LengthLimitError>() => Err(self.too_large()),
-            Err(error) => Err((self.refuse)(
-                StatusCode::BAD_REQUEST,
-                format!("the request body cannot be read: {error}"),
-            )),
+        let mut claim = self.room.enter();
+        let bytes = self.arrived(body, &mut claim).await?;
+        claim.whole().map_err(|given_up| self.no_room(given_up))?;
+        let turn = if bytes.len() > SMALL {
+            self.turns.clone().acquire_owned().await.ok()
+        } else {
+            None
+        };
+        Ok(Held {
+            bytes: bytes.into(),
+            _room: claim,
+            _turn: turn,
+        })
+    }
+
+    /// The bytes as they come, as long as there is room for them.
+    async fn arrived(&self, mut body: Body, claim: &mut Claim) -> Result<Vec<u8>, Response> {
+        let mut bytes = Vec::new();
+        loop {
+            let frame = tokio::select! {
+                frame = body.frame() => frame,
+                () = claim.given_up() => return Err(self.no_room(GivenUp)),
+            };
+            let data = match frame {
+                None => return Ok(bytes),
+                Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+                Some(Err(error)) => return Err(self.unreadable(&error)),
+            };
+            let length = bytes.len() + data.len();
+            let room = self.room_for(length)?;
+            let grown = claim.grow(data.len(), room).await;
+            grown.map_err(|given_up| self.no_room(given_up))?;
+            let reserved = if length > SMALL && bytes.capacity() < ALWAYS_GIVEN_BACK {
+                bytes.try_reserve_exact(ALWAYS_GIVEN_BACK.max(length) - bytes.len())
+            } else {
+                bytes.try_reserve(data.len())
+            };
+            reserved.map_err(|_no_memory| self.no_room(GivenUp))?;
+            bytes.extend_from_slice(&data);
         }
     }
 
-    fn too_large(&self) -> Response {
-        let message = format!(
-            "the request body is larger than {} MiB (--max-body-mib){}",
-            self.limit / (1024 * 1024),
-            self.hint
-        );
-        (self.refuse)(StatusCode::PAYLOAD_TOO_LARGE, message)
+    /// How much room there is in all, if a body may be so long.
+    fn room_for(&self, length: usize) -> Result<usize, Response> {
+        let largest = self.limit.for_length(length);
+        if length > largest.bytes {
+            let message = format!("the request body is larger than {largest}{}", self.hint);
+            return Err((self.refuse)(StatusCode::PAYLOAD_TOO_LARGE, message));
+        }
+        Ok(self
+            .least
+            .max(largest.bytes.saturating_mul(LARGEST_AT_ONCE)))
+    }
+
+    fn unreadable(&self, error: &axum::Error) -> Response {
+        if let Some(late) = LateBody::behind(error) {
+            return (self.refuse)(StatusCode::REQUEST_TIMEOUT, late.to_string());
+        }
+        let message = format!("the request body cannot be read: {error}");
+        (self.refuse)(StatusCode::BAD_REQUEST, message)
+    }
+
+    fn no_room(&self, _: GivenUp) -> Response {
+        let message = "there is no memory for more request bodies, and this one has been arriving for longest";
+        (self.refuse)(StatusCode::SERVICE_UNAVAILABLE, message.to_owned())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -95,9 +95,9 @@ pub struct RawConfig {
     )]
     pub preempt: bool,
 
-    /// Largest accepted request body in MiB
-    #[arg(long, env = "GPUSHARE_MAX_BODY_MIB", default_value_t = 64)]
-    pub max_body_mib: usize,
+    /// Largest accepted request body in MiB; without it 16 MiB and 32 KiB for each node of the cluster
+    #[arg(long, env = "GPUSHARE_MAX_BODY_MIB")]
+    pub max_body_mib: Option<usize>,
 
     /// text or json
     #[arg(long, env = "GPUSHARE_LOG_FORMAT", default_value_t)]
@@ -133,7 +133,8 @@ pub struct Config {
     pub election: Option<Election>,
     pub wake: bool,
     pub preempt: bool,
-    pub max_body: usize,
+    /// Without it the number of nodes decides.
+    pub max_body: Option<usize>,
     pub log_format: logging::Format,
     pub log_filter: String,
 }
@@ -173,8 +174,8 @@ impl TryFrom<RawConfig> for Config {
         let longest = surely_over(raw.bind_timeout);
         let election = raw.lease.election(&raw.lease_name, longest);
         let election = election.map_err(ConfigError::Lease)?;
-        if !(1..=1024).contains(&raw.max_body_mib) {
-            return Err(ConfigError::MaxBody(raw.max_body_mib));
+        if let Some(mib) = raw.max_body_mib.filter(|mib| !(1..=1024).contains(mib)) {
+            return Err(ConfigError::MaxBody(mib));
         }
         Ok(Self {
             listen: raw.listen,
@@ -189,7 +190,7 @@ impl TryFrom<RawConfig> for Config {
             election,
             wake: raw.wake,
             preempt: raw.preempt,
-            max_body: raw.max_body_mib * MIB,
+            max_body: raw.max_body_mib.map(|mib| mib * MIB),
             log_format: raw.log_format,
             log_filter: raw.log,
         })
@@ -212,7 +213,7 @@ impl Config {
             election: None,
             wake: true,
             preempt: true,
-            max_body: 64 * MIB,
+            max_body: None,
             log_format: logging::Format::default(),
             log_filter: "info".to_owned(),
         }

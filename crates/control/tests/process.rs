@@ -7,6 +7,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -74,6 +75,8 @@ fn without_an_api_server_to_talk_to_it_says_what_to_give() {
 struct Process {
     running: Running,
     address: String,
+    /// What it logged before that.
+    logged: Vec<serde_json::Value>,
     logs: std::thread::JoinHandle<usize>,
 }
 
@@ -87,18 +90,34 @@ impl Process {
     fn of(mut command: Command, listen: &str) -> Self {
         let mut running = Running(command.spawn().unwrap());
         let mut logs = BufReader::new(running.0.stderr.take().unwrap()).lines();
+        let mut logged: Vec<serde_json::Value> = Vec::new();
         let address = logs
             .by_ref()
             .map(|line| serde_json::from_str::<serde_json::Value>(&line.unwrap()).unwrap())
-            .find_map(|line| line.get(listen)?.as_str().map(str::to_owned))
+            .find_map(|line| {
+                let found = line.get(listen).and_then(|found| found.as_str());
+                let found = found.map(str::to_owned);
+                logged.push(line);
+                found
+            })
             .unwrap();
         // Read on, or the process would wait for a full pipe.
         let logs = std::thread::spawn(move || logs.map_while(Result::ok).count());
         Self {
             running,
             address,
+            logged,
             logs,
         }
+    }
+
+    /// What was logged at the start under this name.
+    fn logged(&self, name: &str) -> &str {
+        let mut found = self
+            .logged
+            .iter()
+            .filter_map(|line| line.get(name)?.as_str());
+        found.next().unwrap()
     }
 
     fn is(&self, path: &str, code: u16) -> bool {
@@ -237,17 +256,70 @@ fn a_webhook_that_cannot_work_says_so_at_once() {
     }
 }
 
+/// Files of a certificate and its key.
+fn certificate(directory: &Path) -> (PathBuf, PathBuf) {
+    let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (cert, key) = (directory.join("c.pem"), directory.join("k.pem"));
+    std::fs::write(&cert, issued.cert.pem()).unwrap();
+    std::fs::write(&key, issued.signing_key.serialize_pem()).unwrap();
+    (cert, key)
+}
+
+/// Connections that nobody speaks on, to a process that may have 80 files open.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_connections_than_file_descriptors_leave_some_for_everything_else() {
+    on_an_api_server(|kubeconfig| {
+        let directory = tempfile::tempdir().unwrap();
+        let (cert, key) = certificate(directory.path());
+        let limited = [
+            "-c",
+            "ulimit -n 80 && exec \"$0\" \"$@\"",
+            PROGRAM,
+            "webhook",
+        ];
+        let flags = [
+            ["--listen", "127.0.0.1:0"],
+            ["--admin-listen", "127.0.0.1:0"],
+            ["--log-format", "json"],
+            ["--kubeconfig", kubeconfig],
+            ["--tls-cert", cert.to_str().unwrap()],
+            ["--tls-key", key.to_str().unwrap()],
+        ];
+        let mut command = Command::new("sh");
+        command
+            .env_clear()
+            .args(limited)
+            .args(flags.concat())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let webhook = Process::of(command, "admin_listen");
+        webhook.until_ready();
+        let silent: Vec<TcpStream> = (0..120)
+            .map(|_| TcpStream::connect(webhook.logged("listen")).unwrap())
+            .collect();
+        let refused = r#"gpushare_webhook_connections_refused_total{reason="all"}"#;
+        let deadline = Instant::now() + PATIENCE;
+        let metrics = loop {
+            let metrics = answer_of(&webhook.address, "/metrics").unwrap();
+            if metrics.contains(refused) {
+                break metrics;
+            }
+            assert!(Instant::now() < deadline, "nobody was refused: {metrics}");
+        };
+        assert!(!metrics.contains("reason=\"descriptors\""), "{metrics}");
+        assert!(webhook.is("/readyz", 200));
+        drop(silent);
+        webhook.terminate();
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_webhook_with_mounted_certificates_becomes_ready_and_ends_with_success_on_sigterm() {
     on_an_api_server(|kubeconfig| {
         let directory = tempfile::tempdir().unwrap();
-        let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        let (cert, key) = (
-            directory.path().join("c.pem"),
-            directory.path().join("k.pem"),
-        );
-        std::fs::write(&cert, issued.cert.pem()).unwrap();
-        std::fs::write(&key, issued.signing_key.serialize_pem()).unwrap();
+        let (cert, key) = certificate(directory.path());
         let flags = [
             ["--listen", "127.0.0.1:0"],
             ["--admin-listen", "127.0.0.1:0"],

@@ -1,32 +1,44 @@
 //! HTTP serving: plain or TLS, without Nagle's delay, drained at shutdown or on demand.
 //!
+//! Every listener of ours is served here, so that what clients may cost is bounded everywhere: how many may be connected
+//! ([`Limits`]), and how long each may take over a handshake, headers, a body, an answer, and doing nothing.
+//!
 //! A response leaves in one write: in two, a client with delayed acknowledgements would cost 40 ms a
 //! call.
+
+mod connection;
+mod late;
+mod limits;
+mod places;
+mod pulse;
+mod traffic;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use axum::Router;
-use axum::http::Request;
-use axum_server::Handle;
-use axum_server::accept::{Accept, NoDelayAcceptor};
-use axum_server::service::SendService;
-use axum_server::tls_rustls::RustlsAcceptor;
-use hyper::body::Incoming;
+use rustls::ServerConfig;
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::Tasks;
 use crate::tls::{self, Tls};
+use connection::Terms;
+use places::Places;
+
+pub use late::LateBody;
+pub use limits::Limits;
+pub use traffic::Traffic;
 
 /// How long open requests may take after shutdown began.
 pub const DRAIN: Duration = Duration::from_secs(20);
-/// A client that comes back at once is not worth a new server each time.
-const BETWEEN_HANGUPS: Duration = Duration::from_secs(1);
+/// Without file descriptors nothing can be accepted until some connection ends.
+const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Error)]
 #[error("cannot listen on {address}: {source}")]
@@ -45,15 +57,30 @@ pub fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
     open().map_err(|source| ListenError { address, source })
 }
 
-/// The open connections of a server; clones mean the same ones.
+/// The connections of a server: what they may cost, where they are counted, and the ones that are open. Clones mean
+/// the same ones.
 #[derive(Clone, Debug, Default)]
-pub struct Connections(Arc<Notify>);
+pub struct Connections {
+    hang_up: Arc<Notify>,
+    limits: Limits,
+    traffic: Traffic,
+}
 
 impl Connections {
+    #[must_use]
+    pub fn within(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    #[must_use]
+    pub fn counted_by(self, traffic: Traffic) -> Self {
+        Self { traffic, ..self }
+    }
+
     /// Lets each connection finish its open requests and then closes it; new ones are welcome. A client
     /// that connects again may reach another server by the same name.
     pub fn hang_up(&self) {
-        self.0.notify_one();
+        self.hang_up.notify_one();
     }
 }
 
@@ -66,60 +93,104 @@ pub fn spawn(
     router: Router,
     connections: Connections,
 ) {
-    let Some(tls) = tls else {
-        let serving = serve(tasks, listener, NoDelayAcceptor, router, connections);
-        tasks.service(name, serving);
-        return;
-    };
-    let acceptor = RustlsAcceptor::new(tls.config.clone()).acceptor(NoDelayAcceptor);
-    let serving = serve(tasks, listener, acceptor, router, connections);
-    tasks.service(name, serving);
+    let config = tls.as_ref().map(|tls| tls.config.clone());
     let shutdown = tasks.shutdown().clone();
-    tasks.service("the certificate reload", tls.follow(tls::POLL, shutdown));
+    tasks.service(
+        name,
+        serve(listener, config, router, connections, shutdown.clone()),
+    );
+    if let Some(tls) = tls {
+        tasks.service("the certificate reload", tls.follow(tls::POLL, shutdown));
+    }
 }
 
-fn serve<A>(
-    tasks: &Tasks,
+/// Serves in plain HTTP for ever. Dropped, it ends all connections.
+pub async fn plain(
     listener: TcpListener,
-    acceptor: A,
     router: Router,
     connections: Connections,
-) -> impl Future<Output = io::Result<()>> + Send + 'static
-where
-    A: Accept<TcpStream, Router> + Clone + Send + Sync + 'static,
-    A::Stream: AsyncRead + AsyncWrite + Unpin + Send,
-    A::Service: SendService<Request<Incoming>> + Send,
-    A::Future: Send,
-{
-    let tasks = tasks.clone();
-    async move {
-        let mut pause = Duration::ZERO;
-        loop {
-            // One server after the other on one socket: each can be told to end all its connections.
-            let handle = Handle::new();
-            let server = axum_server::from_tcp(listener.try_clone()?)?
-                .handle(handle.clone())
-                .acceptor(acceptor.clone());
-            let mut serving = tasks.job(server.serve(router.clone().into_make_service()));
-            let hung_up = async {
-                tokio::time::sleep(pause).await;
-                connections.0.notified().await;
-            };
-            let ended = tokio::select! {
-                ended = &mut serving => Some(ended),
-                () = tasks.shutdown().cancelled() => {
-                    handle.graceful_shutdown(Some(DRAIN));
-                    Some(serving.await)
-                }
-                () = hung_up => None,
-            };
-            match ended {
-                Some(ended) => return ended.map_err(io::Error::other)?,
-                None => handle.graceful_shutdown(Some(DRAIN)),
+) -> io::Result<()> {
+    serve(
+        listener,
+        None,
+        router,
+        connections,
+        CancellationToken::new(),
+    )
+    .await
+}
+
+/// Serves until shutdown, then drains. Dropped, it ends all connections.
+async fn serve(
+    listener: TcpListener,
+    tls: Option<Arc<ArcSwap<ServerConfig>>>,
+    router: Router,
+    connections: Connections,
+    shutdown: CancellationToken,
+) -> io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let Connections {
+        hang_up,
+        limits,
+        traffic,
+    } = connections;
+    let limits = limits.within_descriptors();
+    let places = Places::new(&limits);
+    let open = TaskTracker::new();
+    let all = CancellationToken::new();
+    let _ended_with_this = all.clone().drop_guard();
+    let mut terms = Terms {
+        router,
+        limits,
+        traffic,
+        hang_up: all.child_token(),
+    };
+    loop {
+        let accepted = tokio::select! {
+            () = shutdown.cancelled() => break,
+            () = hang_up.notified() => {
+                terms.hang_up.cancel();
+                terms.hang_up = all.child_token();
+                continue;
             }
-            pause = BETWEEN_HANGUPS;
+            accepted = listener.accept() => accepted,
+        };
+        let (stream, client) = match accepted {
+            Ok((stream, address)) => (stream, address.ip()),
+            Err(error) if is_of_one_client(&error) => continue,
+            Err(error) => {
+                terms.traffic.not_accepted(&error);
+                tokio::time::sleep(BETWEEN_TRIES).await;
+                continue;
+            }
+        };
+        match places.take(client) {
+            Ok(place) => {
+                let (terms, tls) = (terms.clone(), tls.as_ref().map(|tls| tls.load_full()));
+                let held = (place, terms.traffic.opened());
+                open.spawn(async move {
+                    terms.serve(stream, client, tls).await;
+                    drop(held);
+                });
+            }
+            Err(full) => terms.traffic.refused(full, client, &terms.limits),
         }
     }
+    drop(listener);
+    all.cancel();
+    open.close();
+    let _cut_off_then = tokio::time::timeout(DRAIN, open.wait()).await;
+    Ok(())
+}
+
+/// The client was gone before it was accepted; others are not concerned.
+fn is_of_one_client(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+    )
 }
 
 #[cfg(test)]

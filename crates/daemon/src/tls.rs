@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum_server::tls_rustls::RustlsConfig;
+use arc_swap::ArcSwap;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -71,7 +71,8 @@ struct Pair {
 /// A TLS configuration that follows its files.
 #[derive(Debug)]
 pub struct Tls {
-    pub(crate) config: RustlsConfig,
+    /// Read for each handshake.
+    pub(crate) config: Arc<ArcSwap<ServerConfig>>,
     source: Source,
     loaded: Contents,
 }
@@ -104,9 +105,9 @@ impl Tls {
 
     fn of(source: Source) -> Result<Self, TlsError> {
         let loaded = source.read()?;
-        let config = RustlsConfig::from_config(Arc::new(source.server_config(&loaded)?));
+        let config = ArcSwap::from_pointee(source.server_config(&loaded)?);
         Ok(Self {
-            config,
+            config: Arc::new(config),
             source,
             loaded,
         })
@@ -134,7 +135,7 @@ impl Tls {
             };
             match self.source.server_config(&contents) {
                 Ok(config) => {
-                    self.config.reload_from_config(Arc::new(config));
+                    self.config.store(Arc::new(config));
                     tracing::info!(files = ?self.source, "new certificates");
                 }
                 Err(error) => tracing::warn!(%error, "keeping the old certificate"),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use gpushare_daemon::metrics::{Catalogue, Description, Published};
+use gpushare_daemon::serve::Traffic;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -18,6 +19,7 @@ pub(crate) struct Metrics {
     viewers: Gauge,
     refusals: Counter,
     interruptions: Counter,
+    pub(crate) traffic: Traffic,
 }
 
 impl Metrics {
@@ -33,6 +35,7 @@ impl Metrics {
                 "watch_interruptions",
                 "Watches that broke and were taken up again",
             ),
+            traffic: Traffic::new(&mut catalogue),
             published: catalogue.publish(),
         }
     }

@@ -102,8 +102,9 @@ pub fn start(client: &Client, config: Config, tasks: &Tasks) -> Result<SocketAdd
     let dashboard = Dashboard::new(client.clone(), access, dialects, tasks.shutdown().clone());
     dashboard.follow(client, tasks);
     tasks.service("the feed", dashboard.clone().publish(sample_every));
+    let connections = || Connections::default().counted_by(dashboard.0.metrics.traffic.clone());
     if let Some(listener) = admin {
-        let (router, connections) = (dashboard.admin_router(), Connections::default());
+        let (router, connections) = (dashboard.admin_router(), connections());
         serve::spawn(
             tasks,
             "the admin server",
@@ -114,7 +115,7 @@ pub fn start(client: &Client, config: Config, tasks: &Tasks) -> Result<SocketAdd
         );
     }
     tracing::info!(listen = %address, tls = tls.is_some(), "the dashboard starts");
-    let (router, connections) = (dashboard.router(), Connections::default());
+    let (router, connections) = (dashboard.router(), connections());
     serve::spawn(
         tasks,
         "the dashboard's server",

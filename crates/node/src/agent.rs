@@ -109,6 +109,7 @@ pub fn start_with(
         forever(tasks, "the device plugin", plugin.run());
     }
 
+    let traffic = metrics.traffic.clone();
     let ready = readiness(state.clone(), cards.clone(), published, metrics);
     let admin = Admin {
         version: env!("CARGO_PKG_VERSION"),
@@ -121,7 +122,7 @@ pub fn start_with(
         listener,
         None,
         admin.router(),
-        serve::Connections::default(),
+        serve::Connections::default().counted_by(traffic),
     );
     Ok(Agent {
         state,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use gpushare_core::Card;
 use gpushare_daemon::labels;
 use gpushare_daemon::metrics::{Catalogue, Description};
+use gpushare_daemon::serve::Traffic;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -46,6 +47,7 @@ pub struct Metrics {
     registered: Family<Resource, Gauge>,
     cards: Family<Health, Gauge>,
     pods_with_specs: Gauge,
+    pub(crate) traffic: Traffic,
 }
 
 impl Metrics {
@@ -53,6 +55,7 @@ impl Metrics {
         // From half a millisecond to the kubelet's patience of 30 s.
         let start_seconds = Histogram::new(exponential_buckets(0.0005, 3.0, 11));
         Self {
+            traffic: Traffic::new(catalogue),
             starts: catalogue.add(
                 "container_starts",
                 "Container starts that the kubelet asked about, by what became of them",

@@ -49,7 +49,7 @@ pub(super) fn extender_with(client: Client, others: &[Value]) -> Router {
         }),
         wake: false,
         offer: Offer::All,
-        max_body: 1024 * 1024,
+        max_body: Some(1024 * 1024),
         ..Config::alone()
     };
     let extender = Extender::new(config, client, Tasks::new());

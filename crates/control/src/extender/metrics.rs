@@ -10,6 +10,7 @@ use gpushare_core::ledger::{NodeView, State as Booked};
 use gpushare_core::pack::Policy;
 use gpushare_daemon::labels;
 use gpushare_daemon::metrics::{Catalogue, Description, Published, Reading};
+use gpushare_daemon::serve::Traffic;
 use parking_lot::RwLock;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -40,6 +41,7 @@ pub(super) struct Metrics {
     preemptions: Family<Outcome, Counter>,
     evictions: Family<Outcome, Counter>,
     interruptions: Family<Resource, Counter>,
+    pub(super) traffic: Traffic,
 }
 
 labels!(Verb {
@@ -107,6 +109,7 @@ impl Metrics {
                 "watch_interruptions",
                 "Watches that broke and were taken up again",
             ),
+            traffic: Traffic::new(&mut catalogue),
             published: catalogue.publish(),
         }
     }

@@ -33,7 +33,6 @@ mod wire;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use gpushare_core::dialect::Dialects;
 use gpushare_daemon::Tasks;
@@ -47,7 +46,7 @@ use tokio::sync::mpsc::{Receiver, Sender};
 use tokio::sync::watch as watched;
 use tokio_util::task::TaskTracker;
 
-use crate::body::BodyRoom;
+use crate::body::{BodyRoom, Limit};
 use crate::config::Config;
 use crate::leader::Leadership;
 use metrics::Metrics;
@@ -58,7 +57,6 @@ use watch::{Nodes, Pods};
 pub use metrics::metrics;
 pub use start::start;
 
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 const LARGE_BODIES: &str = "; set nodeCacheCapable: true so that the scheduler sends names only";
 
 /// The extender as a value; clones share everything.
@@ -112,14 +110,18 @@ impl Extender {
             Some(_) => Leadership::following(),
             None => Leadership::alone(),
         };
+        let metrics = Metrics::new(state.clone(), &leadership);
+        let largest_body = config.max_body.map_or_else(
+            || {
+                let state = state.clone();
+                Limit::ByNodes(Box::new(move || state.read().node_count()))
+            },
+            Limit::Fixed,
+        );
         Self(Arc::new(Shared {
-            metrics: Metrics::new(state.clone(), &leadership),
-            body_room: BodyRoom::new(
-                config.max_body,
-                BODY_TIMEOUT,
-                LARGE_BODIES,
-                routes::error_response,
-            ),
+            connections: Connections::default().counted_by(metrics.traffic.clone()),
+            metrics,
+            body_room: BodyRoom::new(largest_body, LARGE_BODIES, routes::error_response),
             asks: Mutex::default(),
             config,
             dialects,
@@ -129,7 +131,6 @@ impl Extender {
             leadership,
             binds_open: watched::Sender::new(None),
             binds: TaskTracker::new(),
-            connections: Connections::default(),
             notices,
             waiting_notices: Mutex::new(Some(waiting)),
             refusals,

@@ -23,9 +23,6 @@ use super::state::State as Known;
 use super::wire::{Args, BindingArgs, BodyError, ErrorResult};
 use super::{explain, filter, inspect, prioritize};
 
-/// Larger bodies are worked on beside the async threads.
-const SMALL_BODY: usize = 256 * 1024;
-
 impl Extender {
     /// All routes: the scheduler's, and those of operators.
     pub fn router(&self) -> Router {
@@ -123,12 +120,9 @@ impl Extender {
             Ok(held) => held,
             Err(refusal) => return refusal,
         };
-        let small = held.bytes.len() <= SMALL_BODY;
-        let work = move || answer(&self, &held.bytes).unwrap_or_else(|error| bad_request(&error));
-        if small {
-            return work();
-        }
-        let worked = tokio::task::spawn_blocking(work).await;
+        let work =
+            move |body: &[u8]| answer(&self, body).unwrap_or_else(|error| bad_request(&error));
+        let worked = held.work(work).await;
         worked.unwrap_or_else(|error| internal_error(&error))
     }
 }
@@ -167,11 +161,11 @@ async fn answer_bind(extender: Extender, headers: HeaderMap, body: Body) -> Resp
         Ok(held) => held,
         Err(refusal) => return refusal,
     };
-    let args = match BindingArgs::parse(&held.bytes) {
-        Ok(args) => args,
-        Err(error) => return bad_request(&error),
+    let args = match held.work(BindingArgs::parse).await {
+        Ok(Ok(args)) => args,
+        Ok(Err(error)) => return bad_request(&error),
+        Err(error) => return internal_error(&error),
     };
-    drop(held);
     tracing::debug!(
         pod = %format_args!("{}/{}", args.namespace, args.name), uid = %args.pod, node = %args.node,
         "bind requested"

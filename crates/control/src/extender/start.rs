@@ -39,7 +39,8 @@ pub async fn start(config: Config, tasks: &Tasks) -> Result<SocketAddr, StartErr
     let extender = Extender::new(config, client, tasks.clone());
     extender.follow(tasks);
     if let Some(listener) = admin {
-        let (router, connections) = (extender.admin_router(), Connections::default());
+        let router = extender.admin_router();
+        let connections = Connections::default().counted_by(extender.0.metrics.traffic.clone());
         let name = "the admin server";
         serve::spawn(tasks, name, listener, None, router, connections);
     }

@@ -214,6 +214,10 @@ impl State {
         (fits && among.names().any(|name| name == node)).then_some(node)
     }
 
+    pub(crate) fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
     pub(crate) fn has_node(&self, name: &str) -> bool {
         self.nodes.contains(name)
     }

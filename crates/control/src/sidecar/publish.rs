@@ -13,8 +13,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use gpushare_daemon::files::{self, Links};
+use gpushare_daemon::serve::{self, Connections, Limits};
 use parking_lot::RwLock;
-use tokio::net::TcpListener;
 
 use super::told::Told;
 
@@ -25,6 +25,12 @@ const DRAFT: &str = ".budget.json.new";
 const LARGEST_FILE: u64 = 64 * 1024;
 /// The application may have taken the port; it can still read the file.
 const BETWEEN_TRIES: Duration = Duration::from_secs(30);
+/// Nobody but the containers of one pod asks.
+const FOR_ONE_POD: Limits = Limits {
+    connections: 64,
+    per_client: 64,
+    ..Limits::STANDARD
+};
 
 /// What is shown now; clones show the same.
 #[derive(Clone, Debug)]
@@ -85,16 +91,17 @@ async fn budget(State(board): State<Board>) -> Response {
 /// Serves for ever, as soon as the port is free.
 pub(super) async fn serve(listen: SocketAddr, board: Board) {
     loop {
-        match TcpListener::bind(listen).await {
+        match serve::listen(listen) {
             Ok(listener) => {
                 let address = listener.local_addr().unwrap_or(listen);
                 tracing::info!(%address, "serving /budget");
-                if let Err(error) = axum::serve(listener, board.router()).await {
+                let connections = Connections::default().within(FOR_ONE_POD);
+                if let Err(error) = serve::plain(listener, board.router(), connections).await {
                     tracing::warn!(%error, "the local server ended");
                 }
             }
             Err(error) => {
-                tracing::warn!(%listen, %error, "cannot serve /budget; the file is still written");
+                tracing::warn!(%error, "cannot serve /budget; the file is still written");
             }
         }
         tokio::time::sleep(BETWEEN_TRIES).await;

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU64;
 
 use gpushare_daemon::labels;
 use gpushare_daemon::metrics::{Catalogue, Description, Published, Reading};
+use gpushare_daemon::serve::Traffic;
 use gpushare_timekeeper::Seconds;
 use gpushare_timekeeper::money::Amount;
 use parking_lot::RwLock;
@@ -45,6 +46,7 @@ pub(super) struct Metrics {
     enforced: Family<Enforced, Counter>,
     standing: Arc<RwLock<Standing>>,
     pub(super) api: api::Metrics,
+    pub(super) traffic: Traffic,
 }
 
 labels!(Resource {
@@ -103,6 +105,7 @@ impl Metrics {
             ),
             api: api::Metrics::new(&mut catalogue),
             standing,
+            traffic: Traffic::new(&mut catalogue),
             published: catalogue.publish(),
         }
     }

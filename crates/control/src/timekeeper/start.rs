@@ -37,13 +37,14 @@ pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {
     timekeeper.follow(tasks);
     timekeeper.lead(config.election, tasks);
     Enforcer::new(timekeeper.clone()).start(tasks);
+    let connections = || Connections::default().counted_by(timekeeper.0.metrics.traffic.clone());
     if let Some(listener) = admin {
         tracing::info!(admin_listen = %listener.local_addr()?, "probes and metrics in plain HTTP");
-        let (router, connections) = (timekeeper.admin_router(), Connections::default());
+        let (router, connections) = (timekeeper.admin_router(), connections());
         let name = "the admin server";
         serve::spawn(tasks, name, listener, None, router, connections);
     }
-    let (router, connections) = (timekeeper.router(), Connections::default());
+    let (router, connections) = (timekeeper.router(), connections());
     serve::spawn(tasks, "the server", listener, tls, router, connections);
     Ok(())
 }

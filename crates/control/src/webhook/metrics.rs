@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use gpushare_daemon::labels;
 use gpushare_daemon::metrics::{Catalogue, Description, Published};
+use gpushare_daemon::serve::Traffic;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
@@ -24,6 +25,7 @@ pub(super) struct Metrics {
     seconds: Histogram,
     denials: Family<Reason, Counter>,
     interruptions: Family<Resource, Counter>,
+    pub(super) traffic: Traffic,
 }
 
 labels!(Labels {
@@ -55,6 +57,7 @@ impl Metrics {
                 "watch_interruptions",
                 "Watches that broke and were taken up again",
             ),
+            traffic: Traffic::new(&mut catalogue),
             published: catalogue.publish(),
         }
     }

@@ -27,12 +27,11 @@ mod watch;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use parking_lot::RwLock;
 use tokio::sync::Notify;
 
-use crate::body::BodyRoom;
+use crate::body::{BodyRoom, Limit};
 use decide::Rules;
 use metrics::Metrics;
 use pki::Keeper;
@@ -43,7 +42,6 @@ pub use pki::{Lifetimes, Settings};
 pub use start::start;
 
 /// The API server itself waits no longer.
-const BODY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The webhook as a value; clones share everything.
 #[derive(Clone)]
@@ -77,7 +75,7 @@ impl Webhook {
             changed: Notify::new(),
             keeper: OnceLock::new(),
             metrics: Metrics::new(),
-            body_room: BodyRoom::new(max_body, BODY_TIMEOUT, "", routes::refuse),
+            body_room: BodyRoom::new(Limit::Fixed(max_body), "", routes::refuse),
         }))
     }
 }

@@ -71,12 +71,13 @@ async fn mutate(State(webhook): State<Webhook>, headers: HeaderMap, body: Body) 
             return refusal;
         }
     };
-    let request = match Request::parse(&held.bytes) {
-        Ok(request) => request,
-        Err(error) => {
+    let request = match held.work(Request::parse).await {
+        Ok(Ok(request)) => request,
+        Ok(Err(error)) => {
             webhook.0.metrics.unreadable();
             return refuse(StatusCode::BAD_REQUEST, error.to_string());
         }
+        Err(error) => return refuse(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     };
     if request.kind.kind == "Pod" {
         webhook.wait_until_known(&request).await;

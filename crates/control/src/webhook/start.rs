@@ -32,13 +32,14 @@ pub async fn start(config: Config, tasks: &Tasks) -> Result<SocketAddr, StartErr
         own_certificates = webhook.0.keeper.get().is_some(), "the webhook starts"
     );
     webhook.follow(&client, tasks);
+    let connections = || Connections::default().counted_by(webhook.0.metrics.traffic.clone());
     if let Some(listener) = admin {
         tracing::info!(admin_listen = %listener.local_addr()?, "probes and metrics in plain HTTP");
-        let (router, connections) = (webhook.admin_router(), Connections::default());
+        let (router, connections) = (webhook.admin_router(), connections());
         let name = "the admin server";
         serve::spawn(tasks, name, listener, None, router, connections);
     }
-    let (router, connections) = (webhook.router(), Connections::default());
+    let (router, connections) = (webhook.router(), connections());
     serve::spawn(
         tasks,
         "the server",

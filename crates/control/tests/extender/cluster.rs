@@ -22,7 +22,7 @@ pub(crate) const GIB: u64 = 1024;
 pub(crate) fn config() -> Config {
     Config {
         offer: Offer::All,
-        max_body: 1024 * 1024,
+        max_body: Some(1024 * 1024),
         ..Config::alone()
     }
 }

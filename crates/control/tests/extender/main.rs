@@ -10,6 +10,7 @@
 mod api;
 mod bad_input;
 mod binds;
+mod bodies;
 mod chaos;
 mod cluster;
 mod devices;

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use axum::routing::get;
-use axum_server::accept::Accept;
 use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -47,20 +46,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     tokio::task::spawn_blocking(work).await.unwrap()
 }
 
-#[derive(Clone)]
-struct CountWrites(Arc<AtomicUsize>);
-
 struct Counted(tokio::net::TcpStream, Arc<AtomicUsize>);
-
-impl<S> Accept<tokio::net::TcpStream, S> for CountWrites {
-    type Stream = Counted;
-    type Service = S;
-    type Future = std::future::Ready<io::Result<(Counted, S)>>;
-
-    fn accept(&self, stream: tokio::net::TcpStream, service: S) -> Self::Future {
-        std::future::ready(Ok((Counted(stream, self.0.clone()), service)))
-    }
-}
 
 impl AsyncRead for Counted {
     fn poll_read(
@@ -107,21 +93,26 @@ impl AsyncWrite for Counted {
 #[tokio::test]
 async fn each_response_on_a_kept_connection_is_one_write() {
     let (listener, address) = on_loopback();
+    let listener = tokio::net::TcpListener::from_std(listener).unwrap();
     let writes = Arc::new(AtomicUsize::new(0));
-    let tasks = Tasks::new();
-    let acceptor = CountWrites(writes.clone());
-    let serving = serve(&tasks, listener, acceptor, router(), Connections::default());
-    tasks.service("server", serving);
-    blocking(move || {
+    let asking = tokio::task::spawn_blocking(move || {
         let mut connection = TcpStream::connect(address).unwrap();
         for _ in 0..3 {
             ask(&mut connection).unwrap();
         }
-    })
-    .await;
+    });
+    let (stream, client) = listener.accept().await.unwrap();
+    let terms = Terms {
+        router: router(),
+        limits: Limits::default(),
+        traffic: Traffic::default(),
+        hang_up: CancellationToken::new(),
+    };
+    terms
+        .drive(Counted(stream, writes.clone()), client.ip())
+        .await;
+    asking.await.unwrap();
     assert_eq!(writes.load(Ordering::SeqCst), 3);
-    tasks.shutdown().cancel();
-    tasks.finished(DRAIN).await.unwrap();
 }
 
 /// As the connections that kube-scheduler keeps open to an extender.
@@ -295,8 +286,9 @@ async fn a_renewed_certificate_is_served_and_a_broken_one_is_not() {
     let authority = Authority::new();
     let tasks = Tasks::new();
     let tls = Tls::load(authority.files(false)).unwrap();
-    let acceptor = RustlsAcceptor::new(tls.config.clone());
-    let serving = serve(&tasks, listener, acceptor, router(), Connections::default());
+    let (config, shutdown) = (Some(tls.config.clone()), tasks.shutdown().clone());
+    let connections = Connections::default();
+    let serving = serve(listener, config, router(), connections, shutdown);
     tasks.service("server", serving);
     let poll = Duration::from_millis(5);
     tasks.service("reload", tls.follow(poll, tasks.shutdown().clone()));
@@ -320,6 +312,44 @@ async fn a_renewed_certificate_is_served_and_a_broken_one_is_not() {
     tokio::time::timeout(Duration::from_mins(1), until_renewed)
         .await
         .unwrap();
+    tasks.shutdown().cancel();
+    tasks.finished(DRAIN).await.unwrap();
+}
+
+/// Clients that connect and never finish their handshakes, up to the bound, must not keep anybody out for long.
+#[tokio::test]
+async fn handshakes_that_do_not_end_are_closed_and_their_places_are_free_again() {
+    let (listener, address) = on_loopback();
+    let authority = Authority::new();
+    let tasks = Tasks::new();
+    let tls = Tls::load(authority.files(false)).unwrap();
+    let limits = Limits {
+        connections: 4,
+        handshake: Duration::from_millis(100),
+        ..Limits::default()
+    };
+    let connections = Connections::default().within(limits);
+    spawn(&tasks, "server", listener, Some(tls), router(), connections);
+    let client = authority.client(None);
+    blocking(move || {
+        // The first bytes of a ClientHello, and none at all.
+        let begun = [&[22, 3, 1, 2, 0][..], &[]];
+        let mut silent: Vec<TcpStream> = begun
+            .iter()
+            .cycle()
+            .take(4)
+            .map(|bytes| {
+                let mut stream = TcpStream::connect(address).unwrap();
+                stream.write_all(bytes).unwrap();
+                stream
+            })
+            .collect();
+        for stream in &mut silent {
+            assert!(matches!(stream.read(&mut [0; 64]), Ok(0) | Err(_)));
+        }
+        while ask_tls(address, client.clone()).is_err() {}
+    })
+    .await;
     tasks.shutdown().cancel();
     tasks.finished(DRAIN).await.unwrap();
 }

@@ -22,7 +22,7 @@ use gpushare_kube::convert::PodFacts;
 use super::now;
 use super::wire::{Offer, PreemptionArgs, PreemptionResult};
 use crate::extender::Extender;
-use crate::extender::routes::{bad_request, error_response, json};
+use crate::extender::routes::{bad_request, error_response, internal_error, json};
 use crate::extender::state::{Outcome, PodRef, Preemptor, Proposal, State as Known, Terms};
 
 const STEPS: u32 = 50_000;
@@ -43,11 +43,11 @@ async fn answer(extender: &Extender, headers: &HeaderMap, body: Body) -> Respons
         Ok(held) => held,
         Err(refusal) => return refusal,
     };
-    let args = match PreemptionArgs::parse(&held.bytes) {
-        Ok(args) => args,
-        Err(error) => return bad_request(&error),
+    let args = match held.work(PreemptionArgs::parse).await {
+        Ok(Ok(args)) => args,
+        Ok(Err(error)) => return bad_request(&error),
+        Err(error) => return internal_error(&error),
     };
-    drop(held);
     match extender.correct(args).await {
         Ok(result) => json(StatusCode::OK, &result),
         // Not an answer with no nodes: that would mean that nothing can be done.

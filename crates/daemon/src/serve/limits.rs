@@ -1,0 +1,98 @@
+//! How long a client may take, how many may come, and how many files the process may have open.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// A listener takes at most this part of the file descriptors. The process needs others: a second listener, the
+/// API server, the ledger, certificates that are read again.
+const PART_OF_DESCRIPTORS: usize = 4;
+
+/// What one listener grants to its clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Open connections in all; fewer where the process may not have so many files open.
+    pub connections: usize,
+    /// Open connections of one address. It may be a NAT, an ingress or a host with many processes.
+    pub per_client: usize,
+    /// How long a TLS handshake may take.
+    pub handshake: Duration,
+    /// How long the headers of a request may take, and a new connection to send its first ones.
+    pub head: Duration,
+    /// How long a request's whole body may take.
+    pub body: Duration,
+    /// How long a connection may wait for its next request. Go's clients, kube-scheduler and the API server among
+    /// them, give an idle connection up after 90 seconds: they are to be first, or a request could meet the end.
+    pub idle: Duration,
+    /// How long a client may take none of the bytes that are sent to it.
+    pub stall: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::STANDARD
+    }
+}
+
+impl Limits {
+    pub const STANDARD: Self = Self {
+        connections: 4096,
+        per_client: 1024,
+        handshake: Duration::from_secs(10),
+        head: Duration::from_secs(10),
+        body: Duration::from_secs(10),
+        idle: Duration::from_mins(3),
+        stall: Duration::from_secs(30),
+    };
+
+    /// With no more connections than the process has descriptors for.
+    pub(super) fn within_descriptors(self) -> Self {
+        let most = (descriptors() / PART_OF_DESCRIPTORS).max(1);
+        Self {
+            connections: self.connections.min(most),
+            ..self
+        }
+    }
+}
+
+/// How many files this process may have open, after the limit was raised as far as it may be.
+fn descriptors() -> usize {
+    static RAISED: OnceLock<usize> = OnceLock::new();
+    *RAISED.get_or_init(|| {
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        let raised = Rlimit {
+            current: maximum,
+            maximum,
+        };
+        let limit = match setrlimit(Resource::Nofile, raised) {
+            Ok(()) => maximum,
+            Err(error) => {
+                tracing::warn!(%error, ?current, "cannot raise the limit of open files");
+                current
+            }
+        };
+        limit.map_or(usize::MAX, |limit| {
+            usize::try_from(limit).unwrap_or(usize::MAX)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_descriptors_for_everything_else() {
+        let limits = Limits {
+            connections: usize::MAX,
+            ..Limits::default()
+        };
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+        let most = limits.within_descriptors().connections;
+        let maximum = maximum.unwrap_or(u64::MAX);
+        assert!(u64::try_from(most).unwrap() <= maximum / 4, "{most}");
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        assert_eq!(current, maximum, "the limit was raised");
+    }
+}
