@@ -15,7 +15,7 @@ use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{get, patch, post};
 use bytes::Bytes;
 use futures::Stream;
 use parking_lot::RwLock;
@@ -174,6 +174,10 @@ pub(crate) fn router(pods: usize, pending: usize, bind_takes: Duration) -> Resul
             "/api/v1/namespaces/{namespace}/pods/{name}/binding",
             post(bind),
         )
+        .route(
+            "/api/v1/namespaces/{namespace}/pods/{name}/status",
+            patch(answer_as_it_is),
+        )
         .route(lease, get(read_lease).put(write_lease))
         .with_state(api))
 }
@@ -214,9 +218,27 @@ async fn bind(
     (StatusCode::CREATED, axum::Json(status)).into_response()
 }
 
+/// What an extender writes on the status of pending pods before its first bind means nothing here.
+async fn answer_as_it_is(
+    State(api): State<Api>,
+    Path((_, name)): Path<(String, String)>,
+) -> Response {
+    let index = number(&name).map(|number| api.0.first_pending + number);
+    let pod = index.and_then(|index| api.0.pods.items.read().get(index).cloned());
+    match pod {
+        Some(pod) => ([(header::CONTENT_TYPE, "application/json")], pod).into_response(),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+/// The number in the name of a pod that waits.
+fn number(name: &str) -> Option<usize> {
+    name.rsplit('-').next()?.parse().ok()
+}
+
 /// The number of the pod, and how it looks after the bind.
 fn bound(name: &str, binding: &[u8]) -> Option<(usize, Change)> {
-    let number: usize = name.rsplit('-').next()?.parse().ok()?;
+    let number = number(name)?;
     let mut pod = objects::pending_pod(number).ok()?;
     let binding: Value = serde_json::from_slice(binding).ok()?;
     let node = binding["target"]["name"].as_str().unwrap_or_default();

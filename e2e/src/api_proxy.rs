@@ -10,6 +10,7 @@ use std::thread;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -33,17 +34,28 @@ pub enum Binds {
 
 /// A bind in the proxy's hands.
 #[derive(Debug)]
-pub struct Held(oneshot::Sender<bool>);
+pub struct Held {
+    delivered: oneshot::Sender<bool>,
+    answered: oneshot::Receiver<StatusCode>,
+}
 
 impl Held {
     /// Lets it go on, as if nothing had happened.
     pub fn deliver(self) {
-        let _ = self.0.send(true);
+        let _ = self.delivered.send(true);
+    }
+
+    /// As [`Self::deliver`], and says what the API server answers, whether its sender still waits or not.
+    pub fn deliver_late(self) -> StatusCode {
+        let _ = self.delivered.send(true);
+        self.answered
+            .blocking_recv()
+            .expect("the API server answers")
     }
 
     /// It never happened: the connection breaks.
     pub fn lose(self) {
-        let _ = self.0.send(false);
+        let _ = self.delivered.send(false);
     }
 }
 
@@ -189,12 +201,23 @@ async fn forward(State(shared): State<Arc<Shared>>, request: Request) -> Respons
     }
     // In a task of its own: the sender's death must not cancel what the test lets through.
     let handling = tokio::spawn(async move {
-        if binds == Binds::HoldBefore && !hold(&shared).await {
-            return Broken.into_response();
+        let mut tell = None;
+        if binds == Binds::HoldBefore {
+            tell = hold(&shared).await;
+            if tell.is_none() {
+                return Broken.into_response();
+            }
         }
         let answer = send(shared.client.clone(), request).await;
-        if binds == Binds::HoldAfter && !hold(&shared).await {
-            return Broken.into_response();
+        if binds == Binds::HoldAfter {
+            tell = hold(&shared).await;
+            if tell.is_none() {
+                return Broken.into_response();
+            }
+        }
+        if let Some(tell) = tell {
+            // Most tests do not ask.
+            let _ = tell.send(answer.status());
         }
         answer
     });
@@ -216,10 +239,16 @@ fn delayed(answer: Response, open: watch::Receiver<bool>) -> Response {
     })
 }
 
-async fn hold(shared: &Shared) -> bool {
-    let (sender, receiver) = oneshot::channel();
-    shared.held.send(Held(sender)).expect("the test waits");
-    receiver.await.unwrap_or(false)
+/// Whom to tell the answer of a bind that goes on; nothing when it is lost.
+async fn hold(shared: &Shared) -> Option<oneshot::Sender<StatusCode>> {
+    let (delivered, decided) = oneshot::channel();
+    let (tell, answered) = oneshot::channel();
+    let held = Held {
+        delivered,
+        answered,
+    };
+    shared.held.send(held).expect("the test waits");
+    decided.await.unwrap_or(false).then_some(tell)
 }
 
 async fn send(client: kube::Client, request: Request) -> Response {
@@ -243,7 +272,7 @@ async fn send(client: kube::Client, request: Request) -> Response {
         Ok(answer) => answer.map(Body::new),
         Err(error) => {
             let text = format!("the API server does not answer: {error}");
-            (axum::http::StatusCode::BAD_GATEWAY, text).into_response()
+            (StatusCode::BAD_GATEWAY, text).into_response()
         }
     }
 }

@@ -13,7 +13,7 @@ const ABOUT: &str = "Resources, annotations, labels, variables, Events and condi
     [budgets.md](../budgets.md).";
 
 /// What a comment begins with, and the section that such names stand in.
-const KINDS: [(&str, &str); 12] = [
+const KINDS: [(&str, &str); 13] = [
     ("Resource of a container", "Resources"),
     (
         "Pod annotation that users write",
@@ -34,6 +34,7 @@ const KINDS: [(&str, &str); 12] = [
         "Variables of containers with cards",
     ),
     ("Event on a pod", "Events on pods"),
+    ("Condition of a pod", "Conditions of pods"),
     ("Event on a GpuBudget", "Events on budgets"),
     ("Condition of a GpuBudget", "Conditions of budgets"),
     ("Reason of a condition", "Reasons of these conditions"),

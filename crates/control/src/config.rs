@@ -13,7 +13,7 @@ use gpushare_core::gpu::{self, AliyunUnit};
 use gpushare_core::pack::Policy;
 use gpushare_daemon::logging;
 use gpushare_daemon::tls::TlsFiles;
-use gpushare_kube::bind::surely_over;
+use gpushare_kube::bind::longest_wait;
 use thiserror::Error;
 
 use crate::leader::election::Election;
@@ -171,7 +171,7 @@ impl TryFrom<RawConfig> for Config {
             return Err(ConfigError::BindTimeout(raw.bind_timeout));
         }
         let dialects = raw.reading.dialects()?;
-        let longest = surely_over(raw.bind_timeout);
+        let longest = longest_wait(raw.bind_timeout);
         let election = raw.lease.election(&raw.lease_name, longest);
         let election = election.map_err(ConfigError::Lease)?;
         if let Some(mib) = raw.max_body_mib.filter(|mib| !(1..=1024).contains(mib)) {

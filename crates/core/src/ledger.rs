@@ -4,9 +4,9 @@
 //!
 //! ```text
 //! reserve ──► Reserved ──settle──► Settled ──confirm──► Confirmed ──release──► gone
-//!                │  ▲                 ▲                    ▲
-//!              doubt reserve        learn (by a read)      │ confirm (seen on the watch)
-//!                ▼  │ (same node)     │                    │
+//!                │                    ▲                    ▲
+//!              doubt                learn (by a read)      │ confirm (seen on the watch)
+//!                ▼                    │                    │
 //!               InDoubt ──────────────┴────────────────────┘
 //! ```
 //!
@@ -39,7 +39,7 @@ pub use view::{CardView, NodeView};
 pub enum State {
     /// A bind is under way.
     Reserved,
-    /// The bind's outcome is unknown; it may still take effect.
+    /// The bind's outcome is unknown. It may still take effect, until something is written on the pod.
     InDoubt,
     /// The API server accepted the bind, or a read showed it; the watch has not shown it yet.
     Settled,
@@ -160,7 +160,7 @@ impl Ledger {
         let claim = self.claims.get(pod).filter(|_| booking.is_none());
         move |node| {
             if let Some(booking) = booking {
-                return booking.fit_again(node);
+                return Err(booking.refusal());
             }
             let why = match claim.filter(|claim| claim.node.as_str() == node) {
                 Some(_) => search.why(&self.rooms_without_claims(node, |other| other == pod)),
@@ -172,8 +172,8 @@ impl Ledger {
 
     /// What would stay free on the cards that the pod would get; nothing when it does not fit.
     pub fn left(&self, node: &str, pod: &PodUid, search: &Search<'_>) -> Option<Amounts> {
-        if let Some(booking) = self.bookings.get(pod) {
-            return booking.fit_again(node).ok().map(|()| Amounts::ZERO);
+        if self.bookings.contains_key(pod) {
+            return None;
         }
         // What was claimed for the pod is the first place to go.
         if self.claim_on(node, pod).is_some() {
@@ -198,8 +198,7 @@ impl Ledger {
 
     /// Decides the pod's cards on the node and books them, in one step.
     ///
-    /// A pod whose earlier bind is in doubt gets the same placement again on the same node, so that a
-    /// second attempt cannot book it twice whichever of the two takes effect.
+    /// A pod that is booked is refused: two binds of it are never under way at the same time.
     ///
     /// `choose` may name the placement on the node's cards; where it does not, or not one that fits, the
     /// tightest cards are taken.
@@ -210,10 +209,8 @@ impl Ledger {
         ask: &PodAsk,
         choose: impl FnOnce(&Search<'_>, &[CardRoom]) -> Option<Placement>,
     ) -> Result<Placement, Why> {
-        if let Some(booking) = self.bookings.get_mut(pod) {
-            booking.fit_again(node.as_str())?;
-            booking.state = State::Reserved;
-            return Ok(booking.placement.clone());
+        if let Some(booking) = self.bookings.get(pod) {
+            return Err(booking.refusal());
         }
         let search = self.search(ask);
         let placement = if let Some(claim) = self.claim_on(node.as_str(), pod) {
@@ -249,7 +246,7 @@ impl Ledger {
         self.change_reserved(pod, State::Settled);
     }
 
-    /// The bind's outcome is unknown: the booking stays, for this node only.
+    /// The bind's outcome is unknown: the booking stays until that is found out.
     pub fn doubt(&mut self, pod: &PodUid) {
         self.change_reserved(pod, State::InDoubt);
     }
@@ -396,14 +393,13 @@ impl Booking {
         &self.charges
     }
 
-    /// What an existing booking means for placing its pod again.
-    fn fit_again(&self, node: &str) -> Result<(), Why> {
-        let held = self.node.clone();
+    /// Why its pod cannot be placed again.
+    fn refusal(&self) -> Why {
+        let node = self.node.clone();
         match self.state {
-            State::InDoubt if held.as_str() == node => Ok(()),
-            State::InDoubt => Err(Why::HeldElsewhere { node: held }),
-            State::Reserved => Err(Why::BindInProgress { node: held }),
-            State::Settled | State::Confirmed => Err(Why::AlreadyBound { node: held }),
+            State::InDoubt => Why::BindInDoubt { node },
+            State::Reserved => Why::BindInProgress { node },
+            State::Settled | State::Confirmed => Why::AlreadyBound { node },
         }
     }
 }

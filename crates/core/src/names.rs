@@ -30,6 +30,10 @@ pub const WOKEN: &str = "gpushare.io/woken";
 /// Pod annotation that gpushare writes: room is kept for this pod until others have gone.
 pub const PREEMPTION: &str = "gpushare.io/preemption";
 
+/// Condition of a pod: requests of gpushare about it that were sent before and not answered are void. The extender sets it with a new
+/// message each time; that it is written is all that counts.
+pub const FENCED: &str = "gpushare.io/Fenced";
+
 /// Label, finalizer, gate: label of a Namespace, the team to which it belongs, as budgets select it.
 pub const TEAM: &str = "gpushare.io/team";
 /// Label, finalizer, gate: label of a Namespace, `allowed` lets its containers name cards that they do not ask for, as device

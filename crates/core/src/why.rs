@@ -52,8 +52,8 @@ pub enum Why {
     },
     /// A bind of this pod is under way.
     BindInProgress { node: NodeName },
-    /// The outcome of an earlier bind is not known yet; until then only that node may take the pod.
-    HeldElsewhere { node: NodeName },
+    /// The outcome of an earlier bind is not known yet.
+    BindInDoubt { node: NodeName },
     /// The pod is bound already.
     AlreadyBound { node: NodeName },
 }
@@ -143,11 +143,8 @@ impl Why {
             Self::TooSmall { short, .. } => short.write(f, Tense::Ever, numbers),
             Self::Blocked { by, short, .. } => blocked(f, *by, short, numbers),
             Self::BindInProgress { node } => write!(f, "the pod is being bound to {node}"),
-            Self::HeldElsewhere { node } => {
-                write!(
-                    f,
-                    "an earlier bind to {node} is not settled yet, only {node} can take the pod"
-                )
+            Self::BindInDoubt { node } => {
+                write!(f, "an earlier bind to {node} is not settled yet")
             }
             Self::AlreadyBound { node } => write!(f, "the pod is bound to {node} already"),
         }

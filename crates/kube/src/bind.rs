@@ -1,9 +1,8 @@
 //! The bind: one atomic write, and what its answer means.
 //!
-//! A Binding carries node, pod uid and annotations; the API server applies all of them in one update or
-//! none. An answer can get lost, so the outcome is one of four cases, each of which says what is still
-//! possible afterwards. Nothing here retries: a second request could take effect after the first was
-//! given up.
+//! A Binding carries node, pod uid, the version of the pod that it was decided on, and annotations; the API server applies
+//! all of them in one update or none, and none if the pod has another version by then. An answer can get lost: then
+//! the pod is [fenced](crate::fence), and what the fence shows is final.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,8 +18,7 @@ use thiserror::Error;
 use crate::convert::PodFacts;
 use crate::slim;
 
-/// Past the server's own deadline: for the request to arrive, for its answer to come back, and for a
-/// write that etcd took on just before.
+/// Past the server's own deadline: for the request to arrive, and for its answer to come back.
 const MARGIN: Duration = Duration::from_secs(1);
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -30,6 +28,8 @@ pub struct Bind {
     pub pod: PodUid,
     pub namespace: String,
     pub name: String,
+    /// The version of the pod that the decision was made on. The bind takes effect on this one or not at all.
+    pub version: String,
     pub node: NodeName,
     pub annotations: BTreeMap<String, String>,
     /// The API server gives the request up after this long.
@@ -42,9 +42,11 @@ pub enum Outcome {
     Bound,
     /// This request has not taken effect and will not.
     Refused(String),
+    /// As refused, because the pod was changed since: to be decided again.
+    Stale(String),
     /// The pod is gone or bound otherwise: no request of ours can take effect on it any more.
     Overtaken(String),
-    /// The request may have taken effect or may still do so, until [`surely_over`].
+    /// The request may have taken effect or may still do so, until the pod is [fenced](crate::fence).
     Unknown(String),
 }
 
@@ -60,8 +62,8 @@ pub enum ReadError {
     Timeout { namespace: String, name: String },
 }
 
-/// After this long a bind sent now can have no effect any more, whatever became of it.
-pub fn surely_over(timeout: Duration) -> Duration {
+/// How long a bind waits for its answer. It may take effect later all the same.
+pub fn longest_wait(timeout: Duration) -> Duration {
     timeout + MARGIN
 }
 
@@ -85,29 +87,12 @@ pub async fn read_pod(
     }
 }
 
-/// Sends the Binding and finds out what became of it.
-pub async fn bind(client: &Client, dialects: &Dialects, bind: &Bind) -> Outcome {
-    let limit = surely_over(bind.timeout);
-    let answer = match tokio::time::timeout(limit, bind.post(client)).await {
-        Ok(Ok(())) => return Outcome::Bound,
-        Ok(Err(error)) => Answer::of(error),
-        Err(_elapsed) => Answer::Lost("the API server did not answer in time".to_owned()),
-    };
-    if let Answer::Refused(message) = answer {
-        return Outcome::Refused(message);
-    }
-    match read_pod(client, dialects, &bind.namespace, &bind.name).await {
-        Ok(pod) => bind.judge(answer, pod.as_ref()),
-        Err(error) => Outcome::Unknown(format!("{}; then {error}", answer.message())),
-    }
-}
-
 /// What the answer to the request says by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Turned away before anything was tried.
     Refused(String),
-    /// The pod's state forbids it: perhaps because an earlier request of ours took effect.
+    /// The pod's state or its version forbids it. Perhaps this very request took effect and was sent twice on its way.
     Conflict(String),
     Lost(String),
 }
@@ -127,7 +112,7 @@ impl Answer {
         }
     }
 
-    fn message(&self) -> &str {
+    pub fn message(&self) -> &str {
         match self {
             Self::Refused(message) | Self::Conflict(message) | Self::Lost(message) => message,
         }
@@ -135,11 +120,22 @@ impl Answer {
 }
 
 impl Bind {
+    /// Sends the Binding.
+    pub async fn send(&self, client: &Client) -> Result<(), Answer> {
+        match tokio::time::timeout(longest_wait(self.timeout), self.post(client)).await {
+            Ok(answer) => answer.map_err(Answer::of),
+            Err(_elapsed) => Err(Answer::Lost(
+                "the API server did not answer in time".to_owned(),
+            )),
+        }
+    }
+
     async fn post(&self, client: &Client) -> Result<(), kube::Error> {
         let Self {
             pod,
             namespace,
             name,
+            version,
             node,
             annotations,
             timeout,
@@ -151,6 +147,7 @@ impl Bind {
                 "name": name,
                 "namespace": namespace,
                 "uid": pod,
+                "resourceVersion": version,
                 "annotations": annotations,
             },
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
@@ -167,7 +164,8 @@ impl Bind {
         client.request::<Status>(request).await.map(|_status| ())
     }
 
-    /// What the pod's present state makes of an answer that does not stand by itself.
+    /// What the pod's present state makes of an answer. If that was lost, the state must be what a fence has
+    /// shown: any other may change after it was read.
     pub fn judge(&self, answer: Answer, pod: Option<&PodFacts>) -> Outcome {
         let Some(pod) = pod.filter(|pod| pod.uid == self.pod) else {
             return Outcome::Overtaken("the pod does not exist any more".to_owned());
@@ -176,10 +174,19 @@ impl Bind {
             Some(node) if *node == self.node && self.is_record_of(pod) => Outcome::Bound,
             Some(node) => Outcome::Overtaken(format!("the pod is bound to {node} already")),
             None => match answer {
-                Answer::Refused(message) | Answer::Conflict(message) => Outcome::Refused(message),
-                Answer::Lost(message) => Outcome::Unknown(message),
+                Answer::Conflict(message) if self.can_be_decided_again(pod) => {
+                    Outcome::Stale(message)
+                }
+                Answer::Refused(message) | Answer::Conflict(message) | Answer::Lost(message) => {
+                    Outcome::Refused(message)
+                }
             },
         }
+    }
+
+    /// Whether nothing is known to be in the way but that the pod has changed.
+    fn can_be_decided_again(&self, pod: &PodFacts) -> bool {
+        pod.version != self.version && !pod.deleting && !pod.gated
     }
 
     fn is_record_of(&self, pod: &PodFacts) -> bool {

@@ -21,6 +21,8 @@ pub struct PodFacts {
     pub uid: PodUid,
     pub namespace: String,
     pub name: String,
+    /// Changes with every change of the pod.
+    pub version: String,
     pub node: Option<NodeName>,
     /// The containers have ended for good; nothing of the card is held any more.
     pub ended: bool,
@@ -82,6 +84,7 @@ impl PodFacts {
             uid: PodUid::new(meta.uid.as_deref().unwrap_or_default()),
             namespace: meta.namespace.clone().unwrap_or_default(),
             name: meta.name.clone().unwrap_or_default(),
+            version: meta.resource_version.clone().unwrap_or_default(),
             node: node_name(pod.spec.node_name.as_deref()),
             ended: matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed")),
             deleting: meta.deletion_timestamp.is_some(),

@@ -186,7 +186,7 @@ async fn change(
 }
 
 /// Whether there is no pod of this name, or one with another uid.
-fn is_gone(code: u16, message: &str) -> bool {
+pub(crate) fn is_gone(code: u16, message: &str) -> bool {
     let other = message.contains("metadata.uid") || message.contains("UID in precondition");
     code == 404 || (matches!(code, 409 | 422) && other)
 }

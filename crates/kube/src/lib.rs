@@ -11,6 +11,7 @@ pub mod convert;
 pub mod document;
 pub mod enforcement;
 pub mod evict;
+pub mod fence;
 pub mod finalizer;
 pub mod gpu_budget;
 pub mod kinds;

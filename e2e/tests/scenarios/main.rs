@@ -15,6 +15,7 @@ mod dialects;
 mod edits;
 mod end;
 mod failover;
+mod late;
 mod manifests;
 mod packing;
 mod past_the_books;

@@ -171,9 +171,9 @@ impl Obstacle {
                 Why::Blocked { by, .. } if by.choice => "card-selectors",
                 Why::Blocked { by, .. } if by.health => "card-health",
                 Why::Blocked { .. } => "no-room",
-                Why::BindInProgress { .. }
-                | Why::HeldElsewhere { .. }
-                | Why::AlreadyBound { .. } => "bound",
+                Why::BindInProgress { .. } | Why::BindInDoubt { .. } | Why::AlreadyBound { .. } => {
+                    "bound"
+                }
             },
         }
     }

@@ -287,7 +287,7 @@ fn cards(situation: &Situation, name: &NodeName, why: &Why) -> Vec<Change> {
             }
             changes
         }
-        Why::BindInProgress { .. } | Why::HeldElsewhere { .. } | Why::AlreadyBound { .. } => {
+        Why::BindInProgress { .. } | Why::BindInDoubt { .. } | Why::AlreadyBound { .. } => {
             Vec::new()
         }
     }

@@ -1,15 +1,18 @@
 //! Bind: reserve in memory, one POST, settle.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use gpushare_core::{PodAsk, Why, names};
-use gpushare_kube::bind::{Bind, Outcome, ReadError, bind, surely_over};
+use gpushare_kube::bind::{Answer, Bind, Outcome};
 use thiserror::Error;
 
 use super::Extender;
-use super::state::{Followup, PodRef, Reservation};
+use super::state::{PodRef, Reservation};
+use super::watch::LookError;
 use super::wire::BindingArgs;
+
+/// How often a bind is sent to a pod that is changed by others all the time.
+const MOST_SENDS: usize = 4;
 
 #[derive(Debug, Error)]
 pub(super) enum BindError {
@@ -24,9 +27,11 @@ pub(super) enum BindError {
     #[error("node {0} does not exist")]
     NoNode(String),
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Look(#[from] LookError),
     #[error("{0}")]
     Refused(String),
+    #[error("the pod was changed while it was being bound: {0}")]
+    Stale(String),
     #[error("{0}")]
     Overtaken(String),
     #[error("whether the bind took effect is not known yet: {0}")]
@@ -38,6 +43,7 @@ impl BindError {
         match outcome {
             Outcome::Bound => Ok(()),
             Outcome::Refused(message) => Err(Self::Refused(message)),
+            Outcome::Stale(message) => Err(Self::Stale(message)),
             Outcome::Overtaken(message) => Err(Self::Overtaken(message)),
             Outcome::Unknown(message) => Err(Self::Unknown(message)),
         }
@@ -50,48 +56,88 @@ impl BindError {
             Self::NotReady(_) => "not_ready",
             Self::Invalid(_) => "invalid_request",
             Self::Gone | Self::Overtaken(_) => "overtaken",
-            Self::Read(_) | Self::Refused(_) => "refused",
+            Self::Look(_) | Self::Refused(_) | Self::Stale(_) => "refused",
             Self::Unknown(_) => "unknown",
         }
     }
 }
 
+/// What a pod asks for, in one version of it.
+struct Wanted {
+    ask: Option<PodAsk>,
+    version: String,
+}
+
 impl Extender {
     /// Binds a pod. Runs to its end once started, also if the caller has gone.
     pub(super) async fn bind(&self, args: BindingArgs) -> Result<(), BindError> {
-        let Self(shared) = self;
         let term = self.open_term().await.map_err(BindError::NotReady)?;
         let pod = PodRef {
             uid: args.pod.clone(),
             namespace: args.namespace.clone(),
             name: args.name.clone(),
         };
-        let ask = self.ask_of(&pod).await?;
-        if !shared.state.read().has_node(args.node.as_str()) {
+        let mut sent = 1;
+        loop {
+            match self.bind_once(&pod, &args, term, sent).await {
+                // The watch was behind, and the pod may ask for something else by now.
+                Err(BindError::Stale(_)) if sent < MOST_SENDS => sent += 1,
+                result => return result,
+            }
+        }
+    }
+
+    async fn bind_once(
+        &self,
+        pod: &PodRef,
+        args: &BindingArgs,
+        term: u64,
+        sent: usize,
+    ) -> Result<(), BindError> {
+        if !self.0.state.read().has_node(args.node.as_str()) {
             return Err(BindError::NoNode(args.node.to_string()));
         }
-        match ask {
-            Some(ask) => self.bind_to_card(pod, &args, &ask, term).await,
-            None => self.bind_plainly(&args, term).await,
+        let wanted = self.wanted(pod, sent > 1).await?;
+        let request = Bind {
+            pod: args.pod.clone(),
+            namespace: args.namespace.clone(),
+            name: args.name.clone(),
+            version: wanted.version,
+            node: args.node.clone(),
+            annotations: BTreeMap::new(),
+            timeout: self.0.config.bind_timeout,
+        };
+        match wanted.ask {
+            Some(ask) => self.bind_to_card(pod, request, &ask, term).await,
+            // A pod that reaches us without asking for a card needs no record.
+            None => BindError::unless_bound(self.post(pod, &request, term).await),
         }
     }
 
     /// What the pod asks for: as the watch showed it, or read now if the watch is behind.
-    async fn ask_of(&self, pod: &PodRef) -> Result<Option<PodAsk>, BindError> {
+    async fn wanted(&self, pod: &PodRef, behind: bool) -> Result<Wanted, BindError> {
         let known = self.0.state.read().pod(pod.uid.as_str()).cloned();
-        if let Some(known) = known {
-            return Ok(Some(known.ask));
+        // Without its version a bind could not be fenced.
+        if let Some(known) = known.filter(|known| !behind && !known.version.is_empty()) {
+            return Ok(Wanted {
+                ask: Some(known.ask),
+                version: known.version,
+            });
         }
         let facts = self.read(pod).await?.ok_or(BindError::Gone)?;
-        facts
+        let ask = facts
             .ask
-            .map_err(|violations| BindError::Invalid(violations.to_string()))
+            .map_err(|violations| BindError::Invalid(violations.to_string()))?;
+        Ok(Wanted {
+            ask,
+            version: facts.version,
+        })
     }
 
     async fn bind_to_card(
         &self,
-        pod: PodRef,
-        args: &BindingArgs,
+        pod: &PodRef,
+        mut request: Bind,
         ask: &PodAsk,
         term: u64,
     ) -> Result<(), BindError> {
@@ -101,56 +147,52 @@ impl Extender {
         let reserved = shared
             .state
             .write()
-            .reserve(&pod, ask, &args.node, term, unit, now);
+            .reserve(pod, ask, &request.node, unit, now);
         let Reservation {
             placement,
             record,
             compatible,
         } = reserved.map_err(BindError::Why)?;
-        let mut annotations = compatible;
-        annotations.insert(names::ALLOCATION.to_owned(), record);
-        let outcome = self.post(args, annotations, term).await;
+        request.annotations = compatible;
+        request
+            .annotations
+            .insert(names::ALLOCATION.to_owned(), record);
+        let outcome = self.post(pod, &request, term).await;
 
-        let until = Instant::now() + surely_over(shared.config.bind_timeout);
-        let followup = shared.state.write().conclude(&args.pod, &outcome, until);
+        let followup = shared.state.write().conclude(&pod.uid, &outcome);
         let result = BindError::unless_bound(outcome);
         let cards: Vec<&str> = placement.cards().iter().map(|card| card.as_str()).collect();
-        let (cards, node) = (cards.join(","), &args.node);
-        let name = format_args!("{}/{}", args.namespace, args.name);
+        let (cards, node) = (cards.join(","), &request.node);
+        let name = format_args!("{}/{}", pod.namespace, pod.name);
         match &result {
-            Ok(()) => tracing::info!(pod = %name, uid = %args.pod, %node, cards, "bound"),
+            Ok(()) => tracing::info!(pod = %name, uid = %pod.uid, %node, cards, "bound"),
             Err(reason) => {
-                tracing::warn!(pod = %name, uid = %args.pod, %node, cards, %reason, "not bound");
+                tracing::warn!(pod = %name, uid = %pod.uid, %node, cards, %reason, "not bound");
             }
         }
-        if followup != Followup::Nothing {
-            self.follow_up(pod, followup);
-        }
+        self.follow_up(pod.clone(), followup);
         result
     }
 
-    /// A pod that reaches us without asking for a card needs no record.
-    async fn bind_plainly(&self, args: &BindingArgs, term: u64) -> Result<(), BindError> {
-        BindError::unless_bound(self.post(args, BTreeMap::new(), term).await)
-    }
-
-    async fn post(
-        &self,
-        args: &BindingArgs,
-        annotations: BTreeMap<String, String>,
-        term: u64,
-    ) -> Outcome {
+    /// Sends the bind and finds out what became of it.
+    ///
+    /// Whether this replica leads is asked after the version of the pod was known: whoever leads next fences the
+    /// pod later than that, so that this bind is void from then on, however long it is on its way.
+    async fn post(&self, pod: &PodRef, request: &Bind, term: u64) -> Outcome {
         if let Err(reason) = self.still_leads(term) {
             return Outcome::Refused(reason);
         }
-        let request = Bind {
-            pod: args.pod.clone(),
-            namespace: args.namespace.clone(),
-            name: args.name.clone(),
-            node: args.node.clone(),
-            annotations,
-            timeout: self.0.config.bind_timeout,
+        let Err(answer) = request.send(&self.0.client).await else {
+            return Outcome::Bound;
         };
-        bind(&self.0.client, &self.0.dialects, &request).await
+        let seen = match answer {
+            Answer::Refused(message) => return Outcome::Refused(message),
+            Answer::Conflict(_) => self.read(pod).await,
+            Answer::Lost(_) => self.fence(pod).await,
+        };
+        match seen {
+            Ok(seen) => request.judge(answer, seen.as_ref()),
+            Err(error) => Outcome::Unknown(format!("{}; then {error}", answer.message())),
+        }
     }
 }

@@ -1,19 +1,27 @@
 //! What only the leader does, and from when until when.
 //!
 //! Every replica follows nodes and pods, so that its books are warm; only the leader answers the
-//! scheduler. Whoever begins to lead knows that no bind of an earlier leader can take effect any more,
-//! but its watch may not have shown them all: binds open when the pods have been listed once more.
+//! scheduler. Binds of an earlier leader, or of a process that was killed, may still be on their way. So a term begins with
+//! a list of the pods, then every pod of it that waits for a node is fenced, and only then binds open: what was sent
+//! before is void by then, or is in the books.
 //!
 //! A bind belongs to the term in which it was booked, and is sent in that term or not at all.
 
-use std::time::Instant;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use futures::stream::{self, BoxStream, StreamExt};
+use futures::stream::{self, StreamExt};
 use gpushare_daemon::Tasks;
-use gpushare_kube::bind::surely_over;
 
 use super::Extender;
+use super::state::PodRef;
+use super::watch::{ASK_AGAIN, LookError};
 use crate::leader::election::Candidacy;
+
+/// A scheduler that asks for a bind hears after this long why binds are not open.
+const OPENS_WITHIN: Duration = Duration::from_secs(10);
+/// Fences at the same time when a term begins.
+const FENCES_AT_ONCE: usize = 32;
 
 impl Extender {
     /// The term in which this replica leads, or why it must not act.
@@ -37,6 +45,7 @@ impl Extender {
             _opened = open.wait_for(|open| *open == Some(term)) => {}
             () = shared.leadership.ended(term) => {}
             () = shared.tasks.shutdown().cancelled() => {}
+            () = tokio::time::sleep(OPENS_WITHIN) => return Err(self.why_not_open()),
         }
         self.ready()?;
         self.still_leads(term)?;
@@ -58,27 +67,80 @@ impl Extender {
         }
     }
 
-    /// For each of these the pods are to be listed before its binds are opened.
-    ///
-    /// A process alone has no lease to wait for: a predecessor that was killed may have a bind under
-    /// way, sent, but not yet carried out. The list is made when that must be over.
-    pub(super) fn terms(&self) -> BoxStream<'static, u64> {
-        let Self(shared) = self;
-        let terms = shared.leadership.terms();
-        if shared.config.election.is_some() {
-            return terms.boxed();
+    fn why_not_open(&self) -> String {
+        match self.0.unfenced.load(Ordering::Relaxed) {
+            0 => "binds are not open yet: the pods are not listed".to_owned(),
+            left => format!(
+                "binds are not open yet: the status of {left} pending pods must be changed first, so that no bind of \
+                 an earlier leader takes effect; the log says what keeps them"
+            ),
         }
-        let pause = surely_over(shared.config.bind_timeout);
-        let paused = async move {
-            tokio::time::sleep(pause).await;
-            terms
+    }
+
+    /// Opens binds when none that was sent before the term can take effect any more. The pods must have been listed in
+    /// the term.
+    pub(super) fn open_when_fenced(&self, term: u64) {
+        let extender = self.clone();
+        let work = async move {
+            let leadership = &extender.0.leadership;
+            tokio::select! {
+                () = extender.fence_all() => extender.open_binds(term),
+                () = leadership.ended(term) => {}
+            }
         };
-        stream::once(paused).flatten().boxed()
+        let shutdown = self.0.tasks.shutdown().clone();
+        self.0
+            .tasks
+            .job(async move { shutdown.run_until_cancelled(work).await });
+    }
+
+    /// Fences all pods that wait for a node.
+    async fn fence_all(&self) {
+        let pods = self.0.state.read().pods_without_node();
+        let count = pods.len();
+        let left = &AtomicUsize::new(count);
+        self.0.unfenced.store(count, Ordering::Relaxed);
+        let fence = |pod: PodRef| async move {
+            self.fence_until_answered(&pod).await;
+            let before = left.fetch_sub(1, Ordering::Relaxed);
+            self.0
+                .unfenced
+                .store(before.saturating_sub(1), Ordering::Relaxed);
+        };
+        stream::iter(pods)
+            .for_each_concurrent(FENCES_AT_ONCE, fence)
+            .await;
+        tracing::info!(
+            pods = count,
+            "no earlier bind of a pending pod can take effect"
+        );
+    }
+
+    async fn fence_until_answered(&self, pod: &PodRef) {
+        loop {
+            match self.fence(pod).await {
+                Ok(_) => return,
+                Err(LookError::Fence(error)) if error.is_final() => {
+                    tracing::warn!(
+                        %error,
+                        "an earlier bind of the pod cannot be ruled out, because the API server cannot \
+                         change it; the agent of its node still counts the cards"
+                    );
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "binds stay closed; trying again");
+                    tokio::time::sleep(ASK_AGAIN).await;
+                }
+            }
+        }
     }
 
     pub(super) fn open_binds(&self, term: u64) {
         tracing::info!(term, "binds are open");
-        self.0.binds_open.send_replace(Some(term));
+        self.0.binds_open.send_modify(|open| {
+            *open = (*open).max(Some(term));
+        });
         self.0.bells.preempt.notify_one();
         // Whoever led before may have refused pods that would fit now.
         self.0.state.write().await_all_pending(Instant::now());
@@ -101,13 +163,10 @@ impl Extender {
         tasks.service("the leader election", candidacy.run(shutdown, quiet, lost));
     }
 
-    /// Waits, after shutdown began, until no bind of ours can take effect any more.
+    /// Waits, after shutdown began, until no bind is being answered any more. What was not answered the next leader
+    /// fences.
     async fn quiet(self) {
         self.0.binds.close();
         self.0.binds.wait().await;
-        let doubtful_until = self.0.state.read().doubtful_until();
-        if let Some(until) = doubtful_until.filter(|until| *until > Instant::now()) {
-            tokio::time::sleep_until(until.into()).await;
-        }
     }
 }

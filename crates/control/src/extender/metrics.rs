@@ -37,6 +37,7 @@ pub(super) struct Metrics {
     seconds: Family<Verb, Histogram>,
     refusals: Family<Reason, Counter>,
     binds: Family<Outcome, Counter>,
+    fences: Family<Outcome, Counter>,
     wakes: Family<Outcome, Counter>,
     preemptions: Family<Outcome, Counter>,
     evictions: Family<Outcome, Counter>,
@@ -93,6 +94,10 @@ impl Metrics {
             ),
             refusals: catalogue.add("refusals", "Nodes not offered to a pod, by reason"),
             binds: catalogue.add("binds", "Binds by outcome"),
+            fences: catalogue.add(
+                "fences",
+                "Writes on pods upon which no earlier request can take effect, and what they showed",
+            ),
             wakes: catalogue.add(
                 "wakes",
                 "Waiting pods that would fit and were woken, by outcome",
@@ -141,6 +146,10 @@ impl Metrics {
 
     pub(super) fn bound(&self, outcome: &'static str) {
         self.binds.get_or_create(&Outcome { outcome }).inc();
+    }
+
+    pub(super) fn fenced(&self, outcome: &'static str) {
+        self.fences.get_or_create(&Outcome { outcome }).inc();
     }
 
     pub(super) fn woken(&self, outcome: &'static str) {

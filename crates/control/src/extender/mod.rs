@@ -33,6 +33,7 @@ mod wire;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use gpushare_core::dialect::Dialects;
 use gpushare_daemon::Tasks;
@@ -75,6 +76,8 @@ struct Shared {
     leadership: Leadership,
     /// The last term in which binds were opened.
     binds_open: watched::Sender<Option<u64>>,
+    /// How many pods have to be fenced before they are.
+    unfenced: AtomicUsize,
     /// Binds under way.
     binds: TaskTracker,
     /// Those of the scheduler.
@@ -130,6 +133,7 @@ impl Extender {
             tasks,
             leadership,
             binds_open: watched::Sender::new(None),
+            unfenced: AtomicUsize::new(0),
             binds: TaskTracker::new(),
             notices,
             waiting_notices: Mutex::new(Some(waiting)),

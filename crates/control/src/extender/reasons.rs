@@ -107,7 +107,7 @@ fn kind(why: &Why) -> Refusal {
     match why {
         Why::NoCards { .. } => Refusal::NoCards,
         Why::TooSmall { .. } | Why::Blocked { .. } => Refusal::NoRoom,
-        Why::BindInProgress { .. } | Why::HeldElsewhere { .. } | Why::AlreadyBound { .. } => {
+        Why::BindInProgress { .. } | Why::BindInDoubt { .. } | Why::AlreadyBound { .. } => {
             Refusal::Held
         }
     }

@@ -51,6 +51,8 @@ pub(crate) use waiting::{Refused, WaitingPod};
 pub(crate) struct KnownPod {
     pub namespace: String,
     pub name: String,
+    /// Changes with every change of the pod.
+    pub version: String,
     pub ask: PodAsk,
     pub host: Host,
     pub node: Option<NodeName>,
@@ -73,6 +75,7 @@ impl KnownPod {
         Self {
             namespace: pod.namespace.clone(),
             name: pod.name.clone(),
+            version: String::new(),
             ask: ask.clone(),
             host: Host::default(),
             node: None,
@@ -133,7 +136,7 @@ pub(crate) struct State {
     verdicts: Mutex<Verdicts>,
     pods: HashMap<PodUid, KnownPod>,
     nodes: BTreeSet<NodeName>,
-    attempts: HashMap<PodUid, binds::Attempts>,
+    attempts: HashMap<PodUid, binds::Attempt>,
     reads: HashMap<PodUid, reads::Open>,
     last_read: u64,
     growth: Growth,
@@ -198,6 +201,12 @@ impl State {
     pub(crate) fn pod_named(&self, namespace: &str, name: &str) -> Option<(&PodUid, &KnownPod)> {
         let named = |pod: &KnownPod| pod.namespace == namespace && pod.name == name;
         self.pods.iter().find(|(_, pod)| named(pod))
+    }
+
+    /// The pods that the scheduler looks for a node for.
+    pub(crate) fn pods_without_node(&self) -> Vec<PodRef> {
+        let waiting = self.pods.iter().filter(|(_, pod)| pod.wants_node());
+        waiting.filter_map(|(uid, _)| self.reference(uid)).collect()
     }
 
     /// Pods that ask for devices and have not ended.

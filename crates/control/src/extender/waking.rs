@@ -127,8 +127,9 @@ impl Extender {
     /// Makes the scheduler try the pod again.
     pub(super) async fn wake(&self, pod: PodRef) {
         let Self(shared) = self;
-        // A round takes a while, and whoever leads by now looks at everybody who waits.
+        // A round takes a while. Another leader looks at everybody who waits; this replica may also lead again.
         if !self.may_wake() {
+            shared.state.write().wake_failed(&pod.uid);
             return;
         }
         let PodRef {

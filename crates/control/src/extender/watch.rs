@@ -1,22 +1,40 @@
 //! The two watches, nodes and pods, and reads of single pods where a watch cannot tell.
 
 use std::convert::Infallible;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpushare_core::names::event;
 use gpushare_core::{Host, NodeName, PodUid};
 use gpushare_kube::bind::{ReadError, read_pod};
 use gpushare_kube::convert::{self, PodFacts};
+use gpushare_kube::fence::{FenceError, fence};
 use gpushare_kube::notice::{Notice, Severity};
 use gpushare_kube::slim;
 use gpushare_kube::watch::{Index, Which, follow, follow_relisting};
 use kube::Api;
 use kube::runtime::watcher;
+use thiserror::Error;
 
 use super::Extender;
 use super::state::{Followup, NodeFacts, PodRef, State, Verdict};
 
-const READ_AGAIN: Duration = Duration::from_secs(1);
+/// Between two questions about a pod that were not answered.
+pub(super) const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How to find out what became of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    Read,
+    Fence,
+}
+
+#[derive(Debug, Error)]
+pub(super) enum LookError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Fence(#[from] FenceError),
+}
 
 /// A pod as a watch shows it. Most pods of a cluster are not ours; of those only the uid is kept, and
 /// only for a moment.
@@ -124,7 +142,7 @@ impl Index<slim::Pod> for Pods<'_> {
             self.0.notify(notice);
         }
         for pod in to_read {
-            self.0.follow_up(pod, Followup::ReadNow);
+            self.0.follow_up(pod, Followup::Read);
         }
     }
 
@@ -181,13 +199,15 @@ impl Extender {
         Ok(())
     }
 
-    /// Follows the pods, and opens binds in each term when the list shows what was done before it.
+    /// Follows the pods, and opens binds in each term when it is known what was done before it.
     ///
     /// Filter and prioritize do not wait for that: what they promise too much, bind refuses.
     pub(super) async fn follow_pods(self) -> Result<(), Infallible> {
         let pods: Api<slim::Pod> = Api::all(self.0.client.clone());
         let index = Pods(&self);
-        let following = follow_relisting(pods, &index, self.terms(), |term| self.open_binds(term));
+        let following = follow_relisting(pods, &index, self.0.leadership.terms(), |term| {
+            self.open_when_fenced(term);
+        });
         let shutdown = self.0.tasks.shutdown();
         shutdown.run_until_cancelled(following).await;
         Ok(())
@@ -195,54 +215,77 @@ impl Extender {
 
     /// Does in the background what remains after a bind or a list.
     pub(super) fn follow_up(&self, pod: PodRef, followup: Followup) {
-        let extender = self.clone();
-        let work = async move {
-            match followup {
-                Followup::Nothing => {}
-                Followup::ReadNow => extender.read_until_answered(&pod).await,
-                Followup::ReadAfter(moment) => {
-                    tokio::time::sleep_until(moment.into()).await;
-                    let due = extender
-                        .0
-                        .state
-                        .read()
-                        .to_be_cleared(&pod.uid, Instant::now());
-                    if due {
-                        extender.read_until_answered(&pod).await;
-                    }
-                }
-            }
+        let by = match followup {
+            Followup::Nothing => return,
+            Followup::Read => Look::Read,
+            Followup::Fence => Look::Fence,
         };
-        // A restart lists everything anew, so shutdown need not wait for this.
+        let extender = self.clone();
+        let work = async move { extender.find_out_until_answered(&pod, by).await };
+        // After a restart all pods are listed and fenced, so shutdown need not wait for this.
         let shutdown = self.0.tasks.shutdown().clone();
         self.0
             .tasks
             .job(async move { shutdown.run_until_cancelled(work).await });
     }
 
-    async fn read_until_answered(&self, pod: &PodRef) {
-        while let Err(error) = self.read(pod).await {
-            tracing::warn!(%error, "a pod's bind stays in doubt; reading again");
-            tokio::time::sleep(READ_AGAIN).await;
+    async fn find_out_until_answered(&self, pod: &PodRef, by: Look) {
+        while let Err(error) = self.find_out(pod, by).await {
+            tracing::warn!(%error, "what became of a pod's bind is not known yet; asking again");
+            tokio::time::sleep(ASK_AGAIN).await;
         }
     }
 
     /// Reads a pod from the API server and takes over what it shows; nothing when it is gone.
-    pub(super) async fn read(&self, pod: &PodRef) -> Result<Option<PodFacts>, ReadError> {
+    pub(super) async fn read(&self, pod: &PodRef) -> Result<Option<PodFacts>, LookError> {
+        self.find_out(pod, Look::Read).await
+    }
+
+    /// As [`Self::read`], after a write that makes every bind void that was decided before.
+    pub(super) async fn fence(&self, pod: &PodRef) -> Result<Option<PodFacts>, LookError> {
+        self.find_out(pod, Look::Fence).await
+    }
+
+    async fn find_out(&self, pod: &PodRef, by: Look) -> Result<Option<PodFacts>, LookError> {
         let Self(shared) = self;
         loop {
-            let read = shared.state.write().begin_read(&pod.uid, Instant::now());
-            let answer =
-                read_pod(&shared.client, &shared.dialects, &pod.namespace, &pod.name).await;
+            let read = shared.state.write().begin_read(&pod.uid);
+            let answer = self.ask(pod, by).await;
             let mut state = shared.state.write();
-            match answer.map(|facts| state.finish_read(&pod.uid, read, facts)) {
-                Ok(Verdict::Stale) => {}
-                Ok(Verdict::Gone) => return Ok(None),
-                Ok(Verdict::Found(facts)) => return Ok(Some(*facts)),
-                Err(error) => {
+            let verdict = match (answer, by) {
+                (Ok(facts), Look::Read) => state.finish_read(&pod.uid, read, facts),
+                (Ok(facts), Look::Fence) => state.finish_fence(&pod.uid, read, facts),
+                (Err(error), _) => {
                     state.abandon_read(&pod.uid, read);
                     return Err(error);
                 }
+            };
+            match verdict {
+                Verdict::Stale => {}
+                Verdict::Gone => return Ok(None),
+                Verdict::Found(facts) => return Ok(Some(*facts)),
+            }
+        }
+    }
+
+    async fn ask(&self, pod: &PodRef, by: Look) -> Result<Option<PodFacts>, LookError> {
+        let (client, dialects) = (&self.0.client, &self.0.dialects);
+        let PodRef {
+            uid,
+            namespace,
+            name,
+        } = pod;
+        match by {
+            Look::Read => Ok(read_pod(client, dialects, namespace, name).await?),
+            Look::Fence => {
+                let fenced = fence(client, dialects, namespace, name, uid).await;
+                self.0.metrics.fenced(match &fenced {
+                    Ok(Some(pod)) if pod.node.is_some() => "bound",
+                    Ok(Some(_)) => "unbound",
+                    Ok(None) => "gone",
+                    Err(_) => "failed",
+                });
+                Ok(fenced?)
             }
         }
     }

@@ -32,6 +32,11 @@ pub(crate) fn binds() -> On {
     On::any().verb(Verb::Create).resource("pods/binding")
 }
 
+/// Requests upon which no earlier bind can take effect.
+pub(crate) fn fences() -> On {
+    On::any().verb(Verb::Patch).resource("pods/status")
+}
+
 pub(crate) fn pod_watches() -> On {
     On::any().verb(Verb::Watch).resource("pods")
 }

@@ -1,9 +1,12 @@
 //! Binds whose answer is lost: never booked twice, never leaked.
 
-use gpushare_apiserver::{Answer, On, Times, Verb};
+use gpushare_apiserver::{Answer, Times};
+use gpushare_core::names;
 use gpushare_daemon::tasks::TaskFailure;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
 
-use crate::api::{Following, bind, binds, node_of, until};
+use crate::api::{Following, bind, binds, fences, node_of, until};
 use crate::cluster::node;
 
 #[tokio::test]
@@ -17,9 +20,9 @@ async fn a_bind_whose_answer_was_lost_is_found_to_have_succeeded() {
 }
 
 #[tokio::test]
-async fn a_bind_lost_on_the_way_holds_the_room_until_it_can_have_no_effect() {
+async fn a_bind_lost_on_the_way_gives_the_room_back_once_it_can_have_no_effect() {
     for cut in [true, false] {
-        let cluster = Following::start(&[node("n1", &[8]), node("n2", &[8])]).await;
+        let cluster = Following::start(&[node("n1", &[8])]).await;
         let (lost, other) = (
             cluster.create("lost", 8).await,
             cluster.create("other", 8).await,
@@ -33,52 +36,107 @@ async fn a_bind_lost_on_the_way_holds_the_room_until_it_can_have_no_effect() {
                 .faults()
                 .answer(binds(), Times::Next(1), failure);
         }
-        let error = cluster.bind(&lost, "n1").await;
-        assert!(error.contains("not known yet"), "{error}");
-        assert!(
-            cluster.bind(&other, "n1").await.contains("no card has"),
-            "the room is held"
-        );
-
-        let result = cluster.filter(&lost, &["n1", "n2"]).await;
-        assert_eq!(result.node_names.as_deref(), Some(&["n1".to_owned()][..]));
-        let result = cluster.filter(&lost, &["n2"]).await;
-        assert!(
-            result.error.contains("not settled yet"),
-            "to be retried: {result:?}"
-        );
-
-        until("the room is free again", async || {
-            cluster.bind(&other, "n1").await.is_empty()
-        })
-        .await;
-        let result = cluster.filter(&lost, &["n1", "n2"]).await;
-        assert_eq!(result.node_names.as_deref(), Some(&["n2".to_owned()][..]));
-        assert_eq!(cluster.bind(&lost, "n2").await, "");
-        cluster.until_bookings(&[("confirmed", 2)]).await;
+        assert_ne!(cluster.bind(&lost, "n1").await, "");
+        assert!(cluster.bookings().await.is_empty());
+        assert_eq!(cluster.bind(&other, "n1").await, "");
+        cluster.until_bookings(&[("confirmed", 1)]).await;
     }
 }
 
 #[tokio::test]
-async fn a_bind_tried_again_after_a_lost_answer_books_once() {
+async fn a_bind_in_doubt_holds_its_room_while_nothing_can_be_written_on_the_pod() {
+    let cluster = Following::start(&[node("n1", &[8]), node("n2", &[8])]).await;
+    let (lost, other) = (
+        cluster.create("lost", 8).await,
+        cluster.create("other", 8).await,
+    );
+    let blind = cluster.server.faults().cut_before(fences(), Times::Always);
+    cluster.server.faults().cut_before(binds(), Times::Next(1));
+    let error = cluster.bind(&lost, "n1").await;
+    assert!(error.contains("not known yet"), "{error}");
+    assert!(
+        cluster.bind(&other, "n1").await.contains("no card has"),
+        "the room is held"
+    );
+    for node in ["n1", "n2"] {
+        let result = cluster.filter(&lost, &[node]).await;
+        assert!(
+            result.error.contains("not settled yet"),
+            "to be retried: {result:?}"
+        );
+        let error = cluster.bind(&lost, node).await;
+        assert!(error.contains("not settled yet"), "{error}");
+    }
+
+    blind.clear();
+    until("the room is free again", async || {
+        cluster.bind(&other, "n1").await.is_empty()
+    })
+    .await;
+    let result = cluster.filter(&lost, &["n1", "n2"]).await;
+    assert_eq!(result.node_names.as_deref(), Some(&["n2".to_owned()][..]));
+    assert_eq!(cluster.bind(&lost, "n2").await, "");
+    cluster.until_bookings(&[("confirmed", 2)]).await;
+}
+
+#[tokio::test]
+async fn a_bind_in_doubt_that_took_effect_is_found_by_the_fence_and_booked_once() {
     let cluster = Following::start(&[node("n1", &[8, 8])]).await;
     let pod = cluster.create("p", 8).await;
-    // The read that would tell the outcome fails too.
-    let reads = On::any().verb(Verb::Get).resource("pods");
-    let blind = cluster.server.faults().cut_before(reads, Times::Always);
+    let blind = cluster.server.faults().cut_before(fences(), Times::Always);
     let hidden = cluster.hide_pods().await;
     cluster.server.faults().cut_after(binds(), Times::Next(1));
     let error = cluster.bind(&pod, "n1").await;
     assert!(error.contains("not known yet"), "{error}");
     blind.clear();
-    assert_eq!(
-        cluster.bind(&pod, "n1").await,
-        "",
-        "the second bind finds the first"
-    );
-    assert_eq!(cluster.bookings().await["settled"], 1);
+    cluster.until_bookings(&[("settled", 1)]).await;
+    let error = cluster.bind(&pod, "n1").await;
+    assert_eq!(error, "gpushare: the pod is bound to n1 already");
     hidden.release();
     cluster.until_bookings(&[("confirmed", 1)]).await;
+    assert_eq!(cluster.sent_binds(), 1);
+}
+
+/// Others write on pods all the time, and the watch may be behind.
+#[tokio::test]
+async fn a_pod_that_was_changed_since_the_watch_showed_it_is_bound_all_the_same() {
+    let cluster = Following::start(&[node("n1", &[8])]).await;
+    let pod = cluster.create("p", 8).await;
+    until("the pod is known", async || {
+        cluster.filter(&pod, &["n1"]).await.node_names.is_some()
+    })
+    .await;
+    let hidden = cluster.hide_pods().await;
+    cluster.set_phase("p", "Pending").await;
+    let labelled = Patch::Merge(json!({"metadata": {"labels": {"app": "x"}}}));
+    let params = PatchParams::default();
+    cluster.pods().patch("p", &params, &labelled).await.unwrap();
+    assert_eq!(cluster.bind(&pod, "n1").await, "");
+    assert_eq!(cluster.sent_binds(), 2, "the first named an older version");
+    assert_eq!(node_of(&cluster.read("p").await), Some("n1"));
+    hidden.release();
+    cluster.until_bookings(&[("confirmed", 1)]).await;
+}
+
+/// What it asks for now is decided again, not what the watch showed.
+#[tokio::test]
+async fn a_request_that_was_changed_since_the_watch_showed_it_is_not_bound_as_it_was() {
+    let cluster = Following::start(&[node("n1", &[8])]).await;
+    let pod = cluster.create("p", 8).await;
+    until("the pod is known", async || {
+        cluster.filter(&pod, &["n1"]).await.node_names.is_some()
+    })
+    .await;
+    let hidden = cluster.hide_pods().await;
+    let elsewhere = json!({names::CARD_IDS: "GPU-of-another-node"});
+    let chosen = Patch::Merge(json!({"metadata": {"annotations": elsewhere}}));
+    let params = PatchParams::default();
+    cluster.pods().patch("p", &params, &chosen).await.unwrap();
+    let error = cluster.bind(&pod, "n1").await;
+    assert!(error.contains("selectors exclude"), "{error}");
+    assert_eq!(node_of(&cluster.read("p").await), None);
+    assert!(cluster.bookings().await.is_empty());
+    hidden.release();
 }
 
 #[tokio::test]

@@ -1,14 +1,14 @@
 //! Of several replicas one leads: how it comes to that, how it ends, and what the others do.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use axum::http::StatusCode;
 use gpushare_apiserver::{Answer, On, Times, Verb};
 use gpushare_core::lease::Timing;
-use gpushare_kube::bind::surely_over;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use crate::api::{BIND_TIMEOUT, Following, bind, binds, node_of, pod_watches, until};
+use crate::api::{Following, bind, binds, fences, node_of, pod_watches, until};
 use crate::cluster::{call, get, node, post};
 use crate::kubernetes::ExtenderFilterResult;
 use crate::replicas::{LEASE, Replica, TIMING, give_back, hold, holder, lease, lease_api, leases};
@@ -222,7 +222,7 @@ async fn a_leader_that_ends_finishes_its_binds_and_gives_the_lease_back() {
 }
 
 #[tokio::test]
-async fn a_leader_that_ends_with_a_bind_in_doubt_keeps_the_lease_until_that_is_over() {
+async fn a_bind_in_doubt_of_a_leader_that_ends_is_cleared_by_the_next_one() {
     let cluster = Following::prepare(&[node("n1", &[8])]).await;
     let timing = Timing {
         duration: 3_600_000,
@@ -232,16 +232,38 @@ async fn a_leader_that_ends_with_a_bind_in_doubt_keeps_the_lease_until_that_is_o
     let first = Replica::start(&cluster, "a", timing);
     first.until_ready().await;
     let pod = cluster.create("p", 8).await;
-    cluster.server.faults().cut_before(binds(), Times::Next(1));
-    let sent = Instant::now();
+    let other = cluster.create("other", 8).await;
+    let late = first.line.keep("/p/binding");
+    let blind = cluster.server.faults().cut_before(fences(), Times::Always);
     let error = first.bind(&pod, "n1").await;
     assert!(error.contains("not known yet"), "{error}");
     first.tasks.shutdown().cancel();
     let second = Replica::start(&cluster, "b", timing);
     second.until_ready().await;
-    assert!(sent.elapsed() >= surely_over(BIND_TIMEOUT), "too early");
-    assert_eq!(second.bind(&pod, "n1").await, "");
-    assert_eq!(node_of(&cluster.read("p").await), Some("n1"));
+    blind.clear();
+    assert_eq!(second.bind(&other, "n1").await, "");
+    assert_eq!(late.deliver().await, [StatusCode::CONFLICT]);
+    assert_eq!(node_of(&cluster.read("p").await), None);
+}
+
+#[tokio::test]
+async fn binds_stay_closed_while_an_earlier_one_may_still_take_effect() {
+    let cluster = Following::prepare(&[node("n1", &[8])]).await;
+    let waits = cluster.create("waits", 8).await;
+    let blind = cluster
+        .server
+        .faults()
+        .answer(fences(), Times::Always, Answer::Unavailable);
+    let replica = Replica::leader(&cluster, "a").await;
+    let call = {
+        let (extender, pod) = (replica.extender.clone(), waits.clone());
+        tokio::spawn(async move { bind(&extender, &pod, "n1").await })
+    };
+    until("the fence was refused", async || blind.hits() > 1).await;
+    assert_eq!(cluster.sent_binds(), 0);
+    blind.clear();
+    assert_eq!(call.await.unwrap(), "");
+    assert_eq!(cluster.sent_binds(), 1);
 }
 
 /// The last bind of the old leader takes effect when it cannot renew its lease any more, and no watch

@@ -18,6 +18,7 @@ mod doubts;
 mod edits;
 mod explain;
 mod kubernetes;
+mod late;
 mod leaders;
 mod notices;
 mod preemption;

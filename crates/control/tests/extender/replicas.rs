@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use axum::http::{Method, Request};
+use axum::http::{Method, Request, StatusCode};
 use gpushare_apiserver::{On, Verb};
 use gpushare_control::extender::Extender;
 use gpushare_control::leader::election::Election;
@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::api::{BIND_TIMEOUT, Following, bind, until};
 use crate::cluster::{config, get};
@@ -41,6 +42,47 @@ struct Wires {
     cut: AtomicBool,
     leases_cut: AtomicBool,
     patches: AtomicUsize,
+    /// Requests to be kept on their way from now on.
+    lingering: parking_lot::Mutex<Option<Lingering>>,
+}
+
+/// Requests that the network keeps, although their senders have given them up.
+#[derive(Clone)]
+pub(crate) struct Lingering {
+    /// How their path ends.
+    ending: &'static str,
+    delivered: watch::Sender<bool>,
+    kept: watch::Sender<usize>,
+    answers: watch::Sender<Vec<StatusCode>>,
+}
+
+impl Lingering {
+    /// Lets them arrive, and says what the API server answers to them.
+    pub(crate) async fn deliver(&self) -> Vec<StatusCode> {
+        self.delivered.send_replace(true);
+        let kept = *self.kept.borrow();
+        let mut answers = self.answers.subscribe();
+        let all = answers.wait_for(|answers| answers.len() >= kept).await;
+        all.unwrap().clone()
+    }
+
+    /// Waits until so many requests are kept.
+    pub(crate) async fn kept(&self, count: usize) {
+        let mut kept = self.kept.subscribe();
+        kept.wait_for(|kept| *kept >= count).await.unwrap();
+    }
+
+    /// The request goes on without its sender, who never hears of it.
+    async fn keep(self, client: Client, request: Request<kube::client::Body>) -> ! {
+        self.kept.send_modify(|kept| *kept += 1);
+        tokio::spawn(async move {
+            let mut delivered = self.delivered.subscribe();
+            delivered.wait_for(|delivered| *delivered).await.unwrap();
+            let answer = client.send(request).await.unwrap().status();
+            self.answers.send_modify(|answers| answers.push(answer));
+        });
+        std::future::pending().await
+    }
 }
 
 impl Line {
@@ -50,6 +92,9 @@ impl Line {
             let (line, client) = (line.clone(), client.clone());
             async move {
                 line.check(&request)?;
+                if let Some(lingering) = line.lingering(&request) {
+                    lingering.keep(client, request).await;
+                }
                 client.send(request).await.map_err(std::io::Error::other)
             }
         });
@@ -63,10 +108,33 @@ impl Line {
         if leases_cut || wires.cut.load(Ordering::SeqCst) {
             return Err(std::io::Error::other("the line is cut"));
         }
-        if request.method() == Method::PATCH {
+        let of_status = request.uri().path().ends_with("/status");
+        if request.method() == Method::PATCH && !of_status {
             wires.patches.fetch_add(1, Ordering::SeqCst);
         }
         Ok(())
+    }
+
+    /// Keeps each request whose path ends like this on its way, until it is let go, whatever its sender does.
+    pub(crate) fn keep(&self, ending: &'static str) -> Lingering {
+        let lingering = Lingering {
+            ending,
+            delivered: watch::Sender::new(false),
+            kept: watch::Sender::new(0),
+            answers: watch::Sender::default(),
+        };
+        *self.0.lingering.lock() = Some(lingering.clone());
+        lingering
+    }
+
+    /// Keeps no request any more; those that are kept already stay so.
+    pub(crate) fn keep_no_more(&self) {
+        *self.0.lingering.lock() = None;
+    }
+
+    fn lingering(&self, request: &Request<kube::client::Body>) -> Option<Lingering> {
+        let lingering = self.0.lingering.lock().clone();
+        lingering.filter(|one| request.uri().path().ends_with(one.ending))
     }
 
     /// Requests fail from now on; those under way go on.
@@ -83,7 +151,7 @@ impl Line {
         self.0.cut.store(false, Ordering::SeqCst);
     }
 
-    /// How many patches went through.
+    /// How many patches went through, beside those of a status.
     pub(crate) fn patches(&self) -> usize {
         self.0.patches.load(Ordering::SeqCst)
     }
@@ -98,15 +166,25 @@ pub(crate) struct Replica {
 impl Replica {
     /// An extender that takes part in the election of the cluster's leader.
     pub(crate) fn start(cluster: &Following, identity: &str, timing: Timing) -> Self {
-        let (tasks, line) = (Tasks::new(), Line::default());
-        let mut config = config();
-        config.bind_timeout = BIND_TIMEOUT;
-        config.election = Some(Election {
+        let election = Election {
             namespace: NAMESPACE.to_owned(),
             name: LEASE.to_owned(),
             identity: identity.to_owned(),
             timing,
-        });
+        };
+        Self::start_with(cluster, Some(election))
+    }
+
+    /// An extender without election, beside which none may run.
+    pub(crate) fn alone(cluster: &Following) -> Self {
+        Self::start_with(cluster, None)
+    }
+
+    fn start_with(cluster: &Following, election: Option<Election>) -> Self {
+        let (tasks, line) = (Tasks::new(), Line::default());
+        let mut config = config();
+        config.bind_timeout = BIND_TIMEOUT;
+        config.election = election;
         let client = line.through(cluster.client.clone());
         let extender = Extender::new(config, client, tasks.clone());
         extender.follow(&tasks);

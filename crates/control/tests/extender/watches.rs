@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gpushare_apiserver::{On, Times, Verb};
-use gpushare_core::gpu::{self, AliyunUnit};
 use gpushare_core::names;
-use gpushare_kube::bind::{Bind, Outcome};
+use gpushare_kube::bind::Bind;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::DeleteParams;
 
-use crate::api::{Following, pod_watches, until};
+use crate::api::{Following, fences, pod_watches, until};
 use crate::cluster::{node, pod_of_gib, running};
 
 #[tokio::test]
@@ -64,16 +63,19 @@ async fn readiness_waits_for_lists_that_fail_at_first() {
     assert_eq!(fault.hits(), 2);
 }
 
-/// The predecessor's bind arrives after the first list, and no watch shows it.
+/// The predecessor's bind arrives after the list, and no watch shows it.
 #[tokio::test]
-async fn binds_wait_for_what_a_killed_predecessor_may_still_have_under_way() {
+async fn a_bind_of_a_killed_predecessor_that_came_before_the_fence_is_booked() {
     let cluster = Following::prepare(&[node("n1", &[8])]).await;
     let theirs = cluster.create("theirs", 8).await;
     let ours = cluster.create("ours", 8).await;
     let blind = cluster.server.faults().hold_before(pod_watches());
+    let fenced = cluster.server.faults().hold_before(fences());
     cluster.follow().await;
+    fenced.reached(1).await;
 
-    let uid = theirs.metadata.uid.as_deref().unwrap();
+    let metadata = &theirs.metadata;
+    let uid = metadata.uid.as_deref().unwrap();
     let mut recorded = pod_of_gib("theirs", 8);
     recorded["metadata"]["uid"] = uid.into();
     let recorded = running(recorded, "n1", "GPU-n1-0");
@@ -84,13 +86,13 @@ async fn binds_wait_for_what_a_killed_predecessor_may_still_have_under_way() {
         pod: uid.into(),
         namespace: "default".to_owned(),
         name: "theirs".to_owned(),
+        version: metadata.resource_version.clone().unwrap(),
         node: "n1".into(),
         annotations: BTreeMap::from([(names::ALLOCATION.to_owned(), record.to_owned())]),
         timeout: Duration::from_secs(2),
     };
-    let dialects = gpu::dialects(AliyunUnit::GiB);
-    let outcome = gpushare_kube::bind::bind(&cluster.client, &dialects, &late).await;
-    assert_eq!(outcome, Outcome::Bound);
+    assert_eq!(late.send(&cluster.client).await, Ok(()));
+    fenced.release();
 
     let error = cluster.bind(&ours, "n1").await;
     assert!(

@@ -37,7 +37,7 @@ pub(super) fn help(group: &Group, ask: &PodAsk, dialects: &Dialects) -> Vec<Stri
             }
             help
         }
-        Why::BindInProgress { .. } | Why::HeldElsewhere { .. } | Why::AlreadyBound { .. } => {
+        Why::BindInProgress { .. } | Why::BindInDoubt { .. } | Why::AlreadyBound { .. } => {
             Vec::new()
         }
     }

@@ -166,7 +166,7 @@ impl GroupReport {
                 let lack = by.room.then(|| Lack::of(short));
                 (Kind::Blocked, obstacles(*by), lack)
             }
-            Why::BindInProgress { .. } | Why::HeldElsewhere { .. } | Why::AlreadyBound { .. } => {
+            Why::BindInProgress { .. } | Why::BindInDoubt { .. } | Why::AlreadyBound { .. } => {
                 (Kind::Held, Vec::new(), None)
             }
         };

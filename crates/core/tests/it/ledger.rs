@@ -61,20 +61,27 @@ fn a_second_bind_of_a_pod_under_way_is_refused() {
 }
 
 #[test]
-fn a_bind_in_doubt_keeps_its_card_and_may_be_tried_again_only_there() {
+fn a_bind_in_doubt_keeps_its_card_and_is_not_tried_again_before_that_is_cleared() {
     let mut ledger = ledger(&[("n", &[8]), ("m", &[8])]);
-    let first = ledger.reserve(&pod(0), &node("n"), &ask(5)).unwrap();
+    ledger.reserve(&pod(0), &node("n"), &ask(5)).unwrap();
     ledger.doubt(&pod(0));
-    assert_eq!(
-        fit(&ledger, "m", &pod(0), &ask(5)),
-        Err(Why::HeldElsewhere { node: node("n") })
-    );
+    let in_doubt = Why::BindInDoubt { node: node("n") };
+    for anywhere in ["n", "m"] {
+        assert_eq!(
+            fit(&ledger, anywhere, &pod(0), &ask(5)),
+            Err(in_doubt.clone())
+        );
+        let again = ledger.reserve(&pod(0), &node(anywhere), &ask(5));
+        assert_eq!(again, Err(in_doubt.clone()));
+    }
     assert!(
         fit(&ledger, "n", &pod(1), &ask(5)).is_err(),
         "its room is not given away"
     );
-    assert_eq!(ledger.reserve(&pod(0), &node("n"), &ask(5)), Ok(first));
     assert_eq!(used(&ledger, "n"), [5]);
+    ledger.release(&pod(0));
+    ledger.reserve(&pod(0), &node("m"), &ask(5)).unwrap();
+    assert_eq!((used(&ledger, "n"), used(&ledger, "m")), (vec![0], vec![5]));
 }
 
 #[test]

@@ -10,6 +10,7 @@ fn our_bind() -> Bind {
         pod: "u-1".into(),
         namespace: "team".to_owned(),
         name: "p".to_owned(),
+        version: "7".to_owned(),
         node: "n1".into(),
         annotations: BTreeMap::from([(names::ALLOCATION.to_owned(), RECORD.to_owned())]),
         timeout: Duration::from_secs(2),
@@ -18,7 +19,7 @@ fn our_bind() -> Bind {
 
 fn pod(uid: &str, node: Option<&str>, record: Option<&str>) -> PodFacts {
     let value: Value = json!({
-        "metadata": {"name": "p", "namespace": "team", "uid": uid,
+        "metadata": {"name": "p", "namespace": "team", "uid": uid, "resourceVersion": "7",
             "annotations": {names::ALLOCATION: record}},
         "spec": {"nodeName": node, "containers": []},
     });
@@ -82,10 +83,23 @@ fn a_pod_bound_otherwise_or_gone_is_beyond_our_reach() {
 }
 
 #[test]
-fn an_unbound_pod_stays_in_doubt_only_if_the_answer_was_lost() {
+fn an_unbound_pod_is_beyond_the_reach_of_a_bind_that_was_refused_or_fenced() {
     let unbound = pod("u-1", None, None);
-    let outcome = our_bind().judge(answered(409), Some(&unbound));
+    for code in [409, 504] {
+        let outcome = our_bind().judge(answered(code), Some(&unbound));
+        assert!(matches!(outcome, Outcome::Refused(_)), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_bind_is_decided_again_if_only_the_version_was_in_the_way() {
+    let mut changed = pod("u-1", None, None);
+    changed.version = "8".to_owned();
+    let outcome = our_bind().judge(answered(409), Some(&changed));
+    assert!(matches!(outcome, Outcome::Stale(_)), "{outcome:?}");
+    let outcome = our_bind().judge(answered(504), Some(&changed));
     assert!(matches!(outcome, Outcome::Refused(_)), "{outcome:?}");
-    let outcome = our_bind().judge(answered(504), Some(&unbound));
-    assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
+    changed.deleting = true;
+    let outcome = our_bind().judge(answered(409), Some(&changed));
+    assert!(matches!(outcome, Outcome::Refused(_)), "{outcome:?}");
 }

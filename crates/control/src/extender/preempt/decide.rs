@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use gpushare_core::preempt::{Evictor, Steps};
 use gpushare_core::{NodeName, PodUid};
-use gpushare_kube::bind::ReadError;
 use gpushare_kube::budgets::Budgets;
 use gpushare_kube::suits::Suitor;
 
@@ -13,6 +12,7 @@ use crate::extender::Extender;
 use crate::extender::state::{
     Begun, Contention, Outdated, PodRef, Preemptor, Proposal, Step, Terms,
 };
+use crate::extender::watch::LookError;
 
 /// Nodes looked at under one lock, and what may be tried on them.
 const PORTION: usize = 64;
@@ -92,7 +92,7 @@ impl Extender {
     }
 
     /// Reads a pod that the watch has not shown.
-    pub(super) async fn make_known(&self, pod: &PodRef) -> Result<(), ReadError> {
+    pub(super) async fn make_known(&self, pod: &PodRef) -> Result<(), LookError> {
         let known = self.0.state.read().pod(pod.uid.as_str()).is_some();
         if !known {
             self.read(pod).await?;

@@ -4,7 +4,6 @@
 //! watch says.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use gpushare_core::gpu::{AliyunUnit, env};
 use gpushare_core::ledger::State as Booked;
@@ -13,13 +12,12 @@ use gpushare_kube::bind::Outcome;
 
 use super::{KnownPod, PodRef, State};
 
-/// Binds of one pod, from the first reservation until the outcome of all is known.
+/// A bind of one pod, from the reservation until its outcome is known.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Attempts {
-    /// The term of leadership in which the last one was begun.
-    pub(super) term: u64,
-    /// Some request may take effect until then, and only a read after it can tell.
-    pub(super) doubtful_until: Option<Instant>,
+pub(super) struct Attempt {
+    /// The last read that was begun before it. A fence up to that one may have been written before the pod had the version
+    /// that the bind names, and says nothing about it.
+    pub(super) last_read: u64,
     /// By the watch the pod was gone when its bind began, or by a list that came meanwhile. That may be
     /// old or final: only a read can tell.
     pub(super) missing: bool,
@@ -38,30 +36,26 @@ pub(crate) struct Reservation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Followup {
     Nothing,
-    ReadNow,
-    ReadAfter(Instant),
+    /// The pod is to be read.
+    Read,
+    /// The pod is to be fenced, so that the bind cannot take effect any more or is found to have done so.
+    Fence,
 }
 
 impl State {
     /// Decides the pod's cards on the node and books them.
     ///
-    /// A bind in doubt may be tried again with the same cards, but only in its own term: in between
-    /// another leader may have given the room away.
+    /// The version of the pod that the bind is to name must be known already: a fence that begins after this ends
+    /// the doubt about the bind.
     pub(crate) fn reserve(
         &mut self,
         pod: &PodRef,
         ask: &PodAsk,
         node: &NodeName,
-        term: u64,
         unit: AliyunUnit,
         now_nanos: i128,
     ) -> Result<Reservation, Why> {
         let uid = &pod.uid;
-        let earlier = self.attempts.get(uid).filter(|all| all.term != term);
-        if let (Some(_), Some(booking)) = (earlier, self.ledger.booking(uid.as_str())) {
-            let node = booking.node.clone();
-            return Err(Why::BindInProgress { node });
-        }
         let known = self.pods.get(uid);
         let host = known.map(|known| known.host).unwrap_or_default();
         let packing = &self.packing;
@@ -71,11 +65,11 @@ impl State {
         self.packing.set_pod(uid, Some((node, host)));
         self.redraw(std::slice::from_ref(node));
         self.stop_waiting_booked(uid, node);
-        let attempts = self.attempts.entry(uid.clone()).or_default();
-        attempts.term = term;
+        let attempt = self.attempts.entry(uid.clone()).or_default();
+        attempt.last_read = self.last_read;
         // As long as it is booked, it must be possible to read it.
         self.pods.entry(uid.clone()).or_insert_with(|| {
-            attempts.missing = true;
+            attempt.missing = true;
             KnownPod::gone(pod, ask)
         });
         let record = Record::new(uid.clone(), node.clone(), self.ledger.classes(), &placement);
@@ -88,25 +82,24 @@ impl State {
         })
     }
 
-    /// What a bind's outcome means for its booking. If that is unknown, the bind may take effect until the
-    /// given moment.
-    pub(crate) fn conclude(&mut self, pod: &PodUid, outcome: &Outcome, until: Instant) -> Followup {
+    /// What a bind's outcome means for its booking.
+    pub(crate) fn conclude(&mut self, pod: &PodUid, outcome: &Outcome) -> Followup {
         let missing = self.attempts.get(pod).is_some_and(|all| all.missing);
-        let followup = match outcome {
+        let in_doubt = match outcome {
             Outcome::Bound => {
                 self.settle(pod);
-                Followup::Nothing
+                false
             }
-            Outcome::Refused(_) => self.refuse(pod),
-            Outcome::Overtaken(_) => {
-                self.overtaken(pod);
-                Followup::Nothing
+            Outcome::Refused(_) | Outcome::Stale(_) | Outcome::Overtaken(_) => {
+                self.end_reserved(pod);
+                false
             }
-            Outcome::Unknown(_) => self.doubt(pod, until),
+            Outcome::Unknown(_) => self.doubt(pod),
         };
-        match followup {
-            Followup::Nothing if missing => Followup::ReadNow,
-            other => other,
+        match (in_doubt, missing) {
+            (true, _) => Followup::Fence,
+            (false, true) => Followup::Read,
+            (false, false) => Followup::Nothing,
         }
     }
 
@@ -116,52 +109,27 @@ impl State {
         self.attempts.remove(pod);
     }
 
-    /// This bind has not taken effect; an earlier one of the same pod may.
-    fn refuse(&mut self, pod: &PodUid) -> Followup {
-        if self.booked(pod) != Some(Booked::Reserved) {
-            return Followup::Nothing;
-        }
-        let doubtful_until = self.attempts.get(pod).and_then(|all| all.doubtful_until);
-        if let Some(until) = doubtful_until {
-            self.ledger.doubt(pod);
-            return Followup::ReadAfter(until);
-        }
-        self.forget_booking(pod);
-        Followup::Nothing
-    }
-
-    /// No bind of ours can take effect on the pod any more.
-    fn overtaken(&mut self, pod: &PodUid) {
+    /// The bind cannot take effect any more.
+    fn end_reserved(&mut self, pod: &PodUid) {
         if self.booked(pod) == Some(Booked::Reserved) {
             self.forget_booking(pod);
         }
     }
 
-    /// The bind may take effect until the given moment.
-    fn doubt(&mut self, pod: &PodUid, until: Instant) -> Followup {
-        if self.booked(pod) != Some(Booked::Reserved) {
-            return Followup::Nothing;
-        }
+    /// The bind may take effect; whether that is to be found out.
+    fn doubt(&mut self, pod: &PodUid) -> bool {
+        let reserved = self.booked(pod) == Some(Booked::Reserved);
         self.ledger.doubt(pod);
-        let attempts = self.attempts.entry(pod.clone()).or_default();
-        let until = attempts
-            .doubtful_until
-            .map_or(until, |known| known.max(until));
-        attempts.doubtful_until = Some(until);
-        Followup::ReadAfter(until)
+        reserved
     }
 
-    /// Whether the pod's booking is in doubt and a read that starts now can end that.
-    pub(crate) fn to_be_cleared(&self, pod: &PodUid, now: Instant) -> bool {
-        let attempts = self.attempts.get(pod);
-        let until = attempts.and_then(|all| all.doubtful_until);
-        self.booked(pod) == Some(Booked::InDoubt) && until.is_some_and(|until| until <= now)
-    }
-
-    /// The last moment at which a bind in doubt may take effect.
-    pub(crate) fn doubtful_until(&self) -> Option<Instant> {
-        let attempts = self.attempts.values();
-        attempts.filter_map(|all| all.doubtful_until).max()
+    /// A fence that began as this read shows the pod without a node.
+    pub(super) fn clear_doubt(&mut self, pod: &PodUid, fence: u64) {
+        let attempt = self.attempts.get(pod);
+        let after_the_bind = attempt.is_some_and(|attempt| attempt.last_read < fence);
+        if after_the_bind && self.booked(pod) == Some(Booked::InDoubt) {
+            self.forget_booking(pod);
+        }
     }
 
     pub(crate) fn reference(&self, pod: &PodUid) -> Option<PodRef> {

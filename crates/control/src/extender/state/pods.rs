@@ -59,8 +59,8 @@ impl State {
     }
 
     /// A pod that waits for a node with a request that makes no sense: nothing is decided for it. It may have
-    /// made sense when a bind of it began, and that bind may take effect whatever is written on the pod
-    /// meanwhile, so what it has booked stays until its outcome is known.
+    /// made sense when a bind of it began, and that bind may have taken effect before the watch showed anything of it, so
+    /// what it has booked stays until its outcome is known.
     pub(crate) fn apply_invalid(&mut self, pod: &PodUid) {
         if self.booked(pod).is_none() {
             self.end_pod(pod);
@@ -259,6 +259,7 @@ impl State {
         let pod = KnownPod {
             namespace: facts.namespace,
             name: facts.name,
+            version: facts.version,
             ask: before.map_or(ask, |before| before.ask.clone()),
             host: facts.host,
             node: facts.node,

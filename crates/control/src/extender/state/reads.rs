@@ -1,11 +1,8 @@
-//! Reads of single pods from the API server, beside the watch.
+//! Reads of single pods from the API server, beside the watch. A fence is a read too: what was written comes back.
 //!
 //! A read's answer may be older than what the watch has shown since: a pod that ended in between must
 //! not be booked again by it. Such an answer is stale, and the read is to be repeated.
 
-use std::time::Instant;
-
-use gpushare_core::ledger::State as Booked;
 use gpushare_core::{Ledger, PodUid};
 use gpushare_kube::convert::PodFacts;
 
@@ -24,7 +21,6 @@ pub(super) struct Open {
 #[must_use]
 pub(crate) struct Read {
     number: u64,
-    sent: Instant,
 }
 
 #[derive(Clone, Debug)]
@@ -37,12 +33,11 @@ pub(crate) enum Verdict {
 }
 
 impl State {
-    pub(crate) fn begin_read(&mut self, pod: &PodUid, now: Instant) -> Read {
+    pub(crate) fn begin_read(&mut self, pod: &PodUid) -> Read {
         self.reads.entry(pod.clone()).or_default().count += 1;
         self.last_read += 1;
         Read {
             number: self.last_read,
-            sent: now,
         }
     }
 
@@ -80,15 +75,23 @@ impl State {
         };
         // Not yet confirmed: a list that is on its way may be older than this answer.
         self.take_in(facts.clone(), Ledger::learn);
-        let clears = self
-            .attempts
-            .get(pod)
-            .and_then(|attempts| attempts.doubtful_until)
-            .is_some_and(|until| until <= read.sent);
-        if clears && self.booked(pod) == Some(Booked::InDoubt) {
-            self.forget_booking(pod);
-        }
         Verdict::Found(Box::new(facts))
+    }
+
+    /// The answer of a fence: no bind that was decided before it can take effect any more.
+    pub(crate) fn finish_fence(
+        &mut self,
+        pod: &PodUid,
+        read: Read,
+        answer: Option<PodFacts>,
+    ) -> Verdict {
+        let verdict = self.finish_read(pod, read, answer);
+        if let Verdict::Found(facts) = &verdict
+            && facts.node.is_none()
+        {
+            self.clear_doubt(pod, read.number);
+        }
+        verdict
     }
 
     /// True when the answer is stale.

@@ -3,7 +3,6 @@ mod lessons;
 mod watches;
 
 use std::sync::Barrier;
-use std::time::{Duration, Instant};
 
 use gpushare_core::gpu::{self, AliyunUnit, MEMORY};
 use gpushare_core::ledger::State as Booked;
@@ -20,7 +19,6 @@ use super::*;
 const CARD: &str = "GPU-a";
 pub(super) const NODE: &str = "n1";
 const GIB: u64 = 1024;
-const TERM: u64 = 1;
 
 /// A state that knows one node with cards of the given GiB, and no pods.
 pub(super) fn state(cards: &[(&str, u64)]) -> State {
@@ -96,7 +94,7 @@ pub(super) fn reserve_on(
     let facts = pending(uid, gib);
     let ask = facts.ask.clone().unwrap().unwrap();
     state.apply_pod(facts);
-    let reserved = state.reserve(&named(uid), &ask, &node.into(), TERM, AliyunUnit::GiB, 1);
+    let reserved = state.reserve(&named(uid), &ask, &node.into(), AliyunUnit::GiB, 1);
     reserved.map_err(|why| why.to_string())
 }
 
@@ -110,15 +108,15 @@ pub(super) fn named(uid: &str) -> PodRef {
 
 impl State {
     pub(super) fn bound(&mut self, pod: &PodUid) -> Followup {
-        self.conclude(pod, &Outcome::Bound, Instant::now())
+        self.conclude(pod, &Outcome::Bound)
     }
 
     fn not_bound(&mut self, pod: &PodUid) -> Followup {
-        self.conclude(pod, &Outcome::Refused(String::new()), Instant::now())
+        self.conclude(pod, &Outcome::Refused(String::new()))
     }
 
-    fn unknown(&mut self, pod: &PodUid, until: Instant) -> Followup {
-        self.conclude(pod, &Outcome::Unknown(String::new()), until)
+    fn unknown(&mut self, pod: &PodUid) -> Followup {
+        self.conclude(pod, &Outcome::Unknown(String::new()))
     }
 }
 

@@ -1,9 +1,8 @@
-//! The API server of the model: the truth about pods, its history, and the time.
+//! The API server of the model: the truth about pods, and its history.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::PoisonError;
-use std::time::{Duration, Instant};
 
 use gpushare_core::dialect::Dialects;
 use gpushare_core::gpu::{self, AliyunUnit};
@@ -13,14 +12,10 @@ use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
 use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 
-use super::instance::{Instance, chance, delay};
+use super::instance::{Instance, chance};
 
 /// Every node has one card of this size.
 pub(super) const CARD_GIB: u64 = 8;
-/// What a bind asks the API server to give it up after.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a request may be on its way before the API server's own deadline begins.
-const TRANSIT: Duration = Duration::from_millis(500);
 
 /// A pod as one answer or event shows it.
 #[derive(Clone)]
@@ -63,6 +58,8 @@ pub(super) enum Event {
 #[derive(Clone, Debug)]
 struct Pod {
     uid: String,
+    /// Another one after each change.
+    version: usize,
     gib: u64,
     node: Option<String>,
     record: Option<String>,
@@ -111,8 +108,8 @@ pub(super) fn wait<'a, T>(change: &Condvar, guard: MutexGuard<'a, T>) -> MutexGu
 pub(super) struct Truth {
     story: Story,
     dialects: Dialects,
-    began: Instant,
-    now: Duration,
+    /// How often something has changed.
+    changes: usize,
     pods: BTreeMap<String, Pod>,
     history: Vec<Event>,
     /// Which extender may act, and its term.
@@ -129,8 +126,7 @@ impl Api {
         let truth = Truth {
             story: story.clone(),
             dialects: gpu::dialects(AliyunUnit::GiB),
-            began: Instant::now(),
-            now: Duration::ZERO,
+            changes: 0,
             pods: BTreeMap::new(),
             history: Vec::new(),
             leader: None,
@@ -155,22 +151,11 @@ impl Api {
         changed
     }
 
-    pub(super) fn now(&self) -> Instant {
-        let truth = self.truth();
-        truth.began + truth.now
-    }
-
-    /// Time passes until then, at least. Much else may happen before.
-    pub(super) fn sleep_until(&self, moment: Instant) {
-        delay(60);
-        let mut truth = self.truth();
-        truth.now = truth.now.max(moment - truth.began);
-    }
-
     pub(super) fn create(&self, name: &str, uid: &str, gib: u64) {
         self.change(|truth| {
             let pod = Pod {
                 uid: uid.to_owned(),
+                version: 0,
                 gib,
                 node: None,
                 record: None,
@@ -224,33 +209,35 @@ impl Api {
         });
     }
 
-    /// When a bind sent now can take effect at the latest; nothing if its term is over and that matters.
-    ///
-    /// One assumption of the product is in here: a request that is sent because a term goes on reaches
-    /// the API server soon after, or not at all.
-    pub(super) fn send(&self, extender: usize, term: u64, regardless: bool) -> Option<Instant> {
-        let truth = self.truth();
-        let leads = truth.term_of(extender) == Some(term);
-        (leads || regardless).then(|| truth.began + truth.now + TRANSIT + TIMEOUT)
+    /// Whether the extender may send a bind in this term.
+    pub(super) fn goes_on(&self, extender: usize, term: u64) -> bool {
+        self.truth().term_of(extender) == Some(term)
     }
 
-    /// A bind arrives. Nothing when it is too late: it was given up.
-    pub(super) fn bind(&self, bind: &Bind, latest: Instant) -> Option<Result<(), Answer>> {
+    /// A bind arrives, whenever that is.
+    pub(super) fn bind(&self, bind: &Bind) -> Result<(), Answer> {
         self.change(|truth| {
-            if truth.began + truth.now > latest {
-                return None;
-            }
             let Some(pod) = truth.pods.get_mut(&bind.name) else {
-                return Some(Err(Answer::Conflict("not found".to_owned())));
+                return Err(Answer::Conflict("not found".to_owned()));
             };
-            if pod.uid != bind.pod.as_str() || pod.node.is_some() || pod.deleting {
-                return Some(Err(Answer::Conflict("conflict".to_owned())));
+            let stale = !bind.version.is_empty() && bind.version != pod.version.to_string();
+            if stale || pod.uid != bind.pod.as_str() || pod.node.is_some() || pod.deleting {
+                return Err(Answer::Conflict("conflict".to_owned()));
             }
             pod.node = Some(bind.node.to_string());
             pod.record = bind.annotations.get(names::ALLOCATION).cloned();
             truth.record(&bind.name);
             truth.check_cards();
-            Some(Ok(()))
+            Ok(())
+        })
+    }
+
+    /// A write on the pod that changes nothing but its version.
+    pub(super) fn fence(&self, name: &str, uid: &PodUid) -> Option<Seen> {
+        self.change(|truth| {
+            truth.pods.get(name).filter(|pod| pod.uid == uid.as_str())?;
+            truth.record(name);
+            truth.see(name)
         })
     }
 
@@ -369,6 +356,10 @@ impl Truth {
     }
 
     fn record(&mut self, name: &str) {
+        self.changes += 1;
+        if let Some(pod) = self.pods.get_mut(name) {
+            pod.version = self.changes;
+        }
         let seen = self.see(name);
         if let Some(pod) = self.pods.get(name) {
             let (node, phase) = (pod.node.as_deref().unwrap_or("no node"), pod.phase);
@@ -388,6 +379,7 @@ impl Truth {
         slim.metadata.name = Some(name.to_owned());
         slim.metadata.namespace = Some("team".to_owned());
         slim.metadata.uid = Some(pod.uid.clone());
+        slim.metadata.resource_version = Some(pod.version.to_string());
         let record = pod.record.clone();
         let record = record.map(|record| (names::ALLOCATION.to_owned(), record));
         let choice = (names::POLICY.to_owned(), "no policy".to_owned());

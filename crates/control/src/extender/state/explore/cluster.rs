@@ -3,13 +3,12 @@
 use gpushare_core::card::Card;
 use gpushare_core::pack::Policy;
 use gpushare_core::{Amounts, Host, NodeName, gpu};
-use gpushare_kube::bind::surely_over;
 use shuttle::rand::Rng;
 use shuttle::sync::Arc;
 use shuttle::thread::{self, JoinHandle};
 
 use super::super::{Bells, NodeFacts, PodRef, State};
-use super::api::{Api, CARD_GIB, TIMEOUT};
+use super::api::{Api, CARD_GIB};
 use super::instance::{Fault, Instance, chance, delay};
 
 const NODES: [&str; 2] = ["n1", "n2"];
@@ -40,6 +39,8 @@ pub(super) struct Plan {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Network {
     pub(super) request_lost: u32,
+    /// It arrives when its sender has long given it up.
+    pub(super) request_late: u32,
     pub(super) answer_lost: u32,
     pub(super) read_answered: u32,
     pub(super) watch_breaks: u32,
@@ -53,14 +54,22 @@ pub(super) struct Network {
 impl Network {
     pub(super) const CALM: Self = Self {
         request_lost: 8,
+        request_late: 6,
         answer_lost: 4,
         read_answered: 2,
         watch_breaks: 12,
         list_steps: 20,
         deposed_is_cut_off: false,
     };
+    /// The watch breaks all the time, and is taken up with a list that takes long.
+    pub(super) const BEHIND: Self = Self {
+        watch_breaks: 2,
+        list_steps: 150,
+        ..Self::CALM
+    };
     pub(super) const ROUGH: Self = Self {
         request_lost: 2,
+        request_late: 3,
         answer_lost: 2,
         read_answered: 4,
         watch_breaks: 3,
@@ -107,13 +116,13 @@ pub(super) fn live(plan: Plan) {
         Succession::Crash => {
             end_term_of(&api, 0);
             watches.push(follow(&second));
-            succeed(&api, plan, 1, 2);
+            api.begin_term(1, 2);
         }
         Succession::Election => {
             watches.push(follow(&second));
             for (successor, term) in [(1, 2), (0, 3)] {
                 end_term_of(&api, 1 - successor);
-                succeed(&api, plan, successor, term);
+                api.begin_term(successor, term);
             }
         }
     }
@@ -146,14 +155,6 @@ fn end_term_of(api: &Api, extender: usize) {
     }
     delay(80);
     api.end_term();
-}
-
-/// The next leader, which waits until requests of the last one are surely over.
-fn succeed(api: &Api, plan: Plan, extender: usize, term: u64) {
-    if plan.fault != Some(Fault::BeginsAtOnce) {
-        api.sleep_until(api.now() + surely_over(TIMEOUT));
-    }
-    api.begin_term(extender, term);
 }
 
 /// A pod is created, scheduled, runs, and goes, in one of several ways; perhaps another one takes its name.

@@ -21,18 +21,16 @@ pub(super) enum Fault {
     FreesOnUnknown,
     /// A pod counts as ended when its deletion begins.
     FreesOnDeletion,
-    /// A term begins while requests of the one before may still take effect.
-    BeginsAtOnce,
+    /// Binds open while those of the term before may still take effect.
+    OpensWithoutFences,
     /// Binds open without a new list.
     OpensWithoutList,
-    /// A bind in doubt is sent again in a later term.
-    RetriesInLaterTerm,
     /// Nothing is booked until the bind has succeeded.
     BooksAfterBind,
-    /// A refused bind ends the doubt about an earlier one of the same pod.
-    ForgetsEarlierDoubt,
-    /// A doubt is cleared before the bind is surely over.
-    ClearsDoubtEarly,
+    /// A bind takes effect whatever has been written on the pod since.
+    BindsAnyVersion,
+    /// A doubt is cleared by a read, which keeps no bind from taking effect later.
+    ReadsInsteadOfFencing,
     /// A read is believed although something newer is known.
     TrustsStaleReads,
     /// What a read shows counts as seen by the watch.

@@ -45,84 +45,69 @@ fn a_refused_bind_gives_the_room_back() {
 }
 
 #[test]
-fn a_doubtful_bind_keeps_its_room_until_a_read_after_the_deadline() {
+fn a_doubtful_bind_keeps_its_room_until_a_fence_shows_the_pod_without_a_node() {
     let mut state = state(&[(CARD, 8)]);
-    let (uid, now) = ("u1".into(), Instant::now());
-    let until = now + Duration::from_secs(3);
+    let uid = "u1".into();
     reserve(&mut state, "u1", 8).unwrap();
-    assert_eq!(state.unknown(&uid, until), Followup::ReadAfter(until));
-    assert!(!state.to_be_cleared(&uid, now));
+    assert_eq!(state.unknown(&uid), Followup::Fence);
 
-    let read = state.begin_read(&uid, now);
+    let read = state.begin_read(&uid);
     state.finish_read(&uid, read, Some(pending("u1", 8)));
+    state.apply_pod(pending("u1", 8));
     assert_eq!(used(&state, CARD), 8, "the request may still take effect");
+    let again = reserve(&mut state, "u1", 8).unwrap_err();
+    assert_eq!(again, "an earlier bind to n1 is not settled yet");
 
-    assert!(state.to_be_cleared(&uid, until));
-    let read = state.begin_read(&uid, until);
-    state.finish_read(&uid, read, Some(pending("u1", 8)));
+    let fence = state.begin_read(&uid);
+    state.finish_fence(&uid, fence, Some(pending("u1", 8)));
     assert_eq!(used(&state, CARD), 0);
     assert!(state.pod("u1").is_some(), "the pod itself still waits");
+    reserve(&mut state, "u1", 8).unwrap();
 }
 
 #[test]
-fn a_doubtful_bind_that_took_effect_is_settled_by_a_read() {
+fn a_doubtful_bind_that_took_effect_is_settled_by_a_fence() {
     let mut state = state(&[(CARD, 8)]);
-    let (uid, now) = ("u1".into(), Instant::now());
+    let uid = "u1".into();
     let record = reserve(&mut state, "u1", 8).unwrap().record;
-    state.unknown(&uid, now);
-    let read = state.begin_read(&uid, now);
-    state.finish_read(&uid, read, Some(running("u1", 8, &record)));
+    state.unknown(&uid);
+    let fence = state.begin_read(&uid);
+    state.finish_fence(&uid, fence, Some(running("u1", 8, &record)));
     assert_eq!(state.booked(&uid), Some(Booked::Settled));
-}
-
-#[test]
-fn a_second_bind_refused_does_not_free_what_the_first_may_still_take() {
-    let mut state = state(&[(CARD, 8)]);
-    let (uid, now) = ("u1".into(), Instant::now());
-    let first = reserve(&mut state, "u1", 8).unwrap().record;
-    state.unknown(&uid, now);
-    let second = reserve(&mut state, "u1", 8).unwrap().record;
-    assert_eq!(
-        first, second,
-        "whichever takes effect, it is the same booking"
-    );
-    assert!(!state.to_be_cleared(&uid, now), "a bind is under way");
-    assert_eq!(state.not_bound(&uid), Followup::ReadAfter(now));
     assert_eq!(used(&state, CARD), 8);
 }
 
+/// Its write may be older than the version that the bind names.
 #[test]
-fn a_later_doubt_prolongs_an_earlier_one() {
+fn a_fence_that_began_before_the_bind_says_nothing_about_it() {
     let mut state = state(&[(CARD, 8)]);
-    let (uid, now) = ("u1".into(), Instant::now());
-    let later = now + Duration::from_secs(3);
+    let uid = "u1".into();
+    let early = state.begin_read(&uid);
     reserve(&mut state, "u1", 8).unwrap();
-    state.unknown(&uid, later);
-    reserve(&mut state, "u1", 8).unwrap();
-    assert_eq!(state.unknown(&uid, now), Followup::ReadAfter(later));
-    assert!(!state.to_be_cleared(&uid, now));
+    state.unknown(&uid);
+    state.finish_fence(&uid, early, Some(pending("u1", 8)));
+    assert_eq!(used(&state, CARD), 8, "the request may still take effect");
+    assert_eq!(state.booked(&uid), Some(Booked::InDoubt));
 }
 
-/// Another leader may have given the room away in between, because the bind had not taken effect.
 #[test]
-fn a_doubtful_bind_of_an_earlier_term_is_not_sent_again_but_looked_up() {
+fn a_fence_does_not_end_a_bind_that_is_under_way() {
     let mut state = state(&[(CARD, 8)]);
-    let (uid, now) = ("u1".into(), Instant::now());
-    let ask = pending("u1", 8).ask.unwrap().unwrap();
+    let uid = "u1".into();
     reserve(&mut state, "u1", 8).unwrap();
-    state.unknown(&uid, now);
-    let mut again = |term| {
-        let node = NODE.into();
-        state.reserve(&named("u1"), &ask, &node, term, AliyunUnit::GiB, 1)
-    };
-    let refused = again(TERM + 1).unwrap_err().to_string();
-    assert_eq!(refused, "the pod is being bound to n1");
-    assert!(again(TERM).is_ok(), "in its own term it may be");
+    let fence = state.begin_read(&uid);
+    state.finish_fence(&uid, fence, Some(pending("u1", 8)));
+    assert_eq!(used(&state, CARD), 8, "its answer comes first");
+}
 
-    assert_eq!(state.unknown(&uid, now), Followup::ReadAfter(now));
-    let read = state.begin_read(&uid, now);
-    state.finish_read(&uid, read, Some(pending("u1", 8)));
-    let node = NODE.into();
-    let reserved = state.reserve(&named("u1"), &ask, &node, TERM + 1, AliyunUnit::GiB, 1);
-    assert!(reserved.is_ok(), "{reserved:?}");
+#[test]
+fn pods_that_the_scheduler_looks_for_a_node_for_are_those_to_be_fenced() {
+    let mut state = state(&[(CARD, 8)]);
+    let record = reserve(&mut state, "bound", 3).unwrap().record;
+    state.apply_pod(running("bound", 3, &record));
+    state.apply_pod(pending("waits", 3));
+    let mut gated = pending("gated", 3);
+    gated.gated = true;
+    state.apply_pod(gated);
+    assert_eq!(state.pods_without_node(), [named("waits")]);
 }

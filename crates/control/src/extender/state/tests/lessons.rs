@@ -26,7 +26,7 @@ fn nodes_chosen(show: fn(&mut State, &PodFacts), after: fn(&mut State, &PodFacts
             Some(node) => {
                 let pod = named(facts.uid.as_str());
                 let (node, unit) = (node.as_str().into(), AliyunUnit::GiB);
-                state.reserve(&pod, &ask, &node, TERM, unit, 1).unwrap();
+                state.reserve(&pod, &ask, &node, unit, 1).unwrap();
                 state.bound(&facts.uid);
             }
             None => state.end_pod(&facts.uid),

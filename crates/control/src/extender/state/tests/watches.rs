@@ -10,9 +10,9 @@ fn what_the_watch_shows_first_outlives_the_answer_to_the_bind() {
     let record = reserve(&mut state, "u1", 3).unwrap().record;
     state.apply_pod(running("u1", 3, &record));
     assert_eq!(state.not_bound(&uid), Followup::Nothing);
-    assert_eq!(state.unknown(&uid, Instant::now()), Followup::Nothing);
+    assert_eq!(state.unknown(&uid), Followup::Nothing);
     let overtaken = Outcome::Overtaken(String::new());
-    state.conclude(&uid, &overtaken, Instant::now());
+    state.conclude(&uid, &overtaken);
     assert_eq!(state.booked(&uid), Some(Booked::Confirmed));
 
     let uid = "u2".into();
@@ -29,20 +29,20 @@ fn what_the_watch_shows_first_outlives_the_answer_to_the_bind() {
 #[test]
 fn an_answer_older_than_the_pods_end_does_not_book_it_again() {
     let mut state = state(&[(CARD, 8)]);
-    let (uid, now) = ("u1".into(), Instant::now());
+    let uid = "u1".into();
     let record = reserve(&mut state, "u1", 3).unwrap().record;
-    let read = state.begin_read(&uid, now);
+    let read = state.begin_read(&uid);
     state.end_pod(&uid);
     let verdict = state.finish_read(&uid, read, Some(running("u1", 3, &record)));
     assert!(matches!(verdict, Verdict::Stale), "{verdict:?}");
     assert_eq!(used(&state, CARD), 0);
 
-    let read = state.begin_read(&uid, now);
+    let read = state.begin_read(&uid);
     state.replace_pods(Vec::new(), Vec::new());
     let verdict = state.finish_read(&uid, read, Some(running("u1", 3, &record)));
     assert!(matches!(verdict, Verdict::Stale), "{verdict:?}");
 
-    let read = state.begin_read(&uid, now);
+    let read = state.begin_read(&uid);
     let verdict = state.finish_read(&uid, read, None);
     assert!(matches!(verdict, Verdict::Gone), "{verdict:?}");
     assert!(state.reads.is_empty());
@@ -52,7 +52,7 @@ fn an_answer_older_than_the_pods_end_does_not_book_it_again() {
 fn a_pod_recreated_under_its_name_is_another_pod() {
     let mut state = state(&[(CARD, 8)]);
     reserve(&mut state, "u1", 3).unwrap();
-    let read = state.begin_read(&"u1".into(), Instant::now());
+    let read = state.begin_read(&"u1".into());
     state.finish_read(&"u1".into(), read, Some(pending("u2", 3)));
     assert_eq!(used(&state, CARD), 0);
 }
@@ -72,10 +72,10 @@ fn a_list_ends_what_is_gone_and_asks_about_what_it_cannot_know() {
     let to_read: Vec<_> = to_read.iter().map(|pod| pod.uid.as_str()).collect();
     assert_eq!(to_read, ["settled"]);
     assert_eq!(used(&state, CARD), 2 + 3 + 4);
-    assert_eq!(state.bound(&"under-way".into()), Followup::ReadNow);
+    assert_eq!(state.bound(&"under-way".into()), Followup::Read);
     for uid in ["settled", "under-way"] {
         let uid = uid.into();
-        let read = state.begin_read(&uid, Instant::now());
+        let read = state.begin_read(&uid);
         state.finish_read(&uid, read, None);
     }
     assert_eq!(used(&state, CARD), 2);
@@ -85,11 +85,11 @@ fn a_list_ends_what_is_gone_and_asks_about_what_it_cannot_know() {
 #[test]
 fn a_list_older_than_a_read_does_not_end_what_the_read_showed() {
     let mut state = state(&[(CARD, 8)]);
-    let (uid, now) = ("u1".into(), Instant::now());
+    let uid = "u1".into();
     let record = reserve(&mut state, "u1", 8).unwrap().record;
-    state.unknown(&uid, now);
+    state.unknown(&uid);
     let older = vec![pending("u1", 8)];
-    let read = state.begin_read(&uid, now);
+    let read = state.begin_read(&uid);
     state.finish_read(&uid, read, Some(running("u1", 8, &record)));
 
     let to_read = state.replace_pods(older, Vec::new());
@@ -107,12 +107,12 @@ fn a_pod_missing_from_a_list_is_read_after_its_bind_whatever_came_of_that() {
         Outcome::Overtaken(String::new()),
     ] {
         let mut state = state(&[(CARD, 8)]);
-        let (uid, now) = ("u1".into(), Instant::now());
+        let uid = "u1".into();
         reserve(&mut state, "u1", 8).unwrap();
         state.replace_pods(Vec::new(), Vec::new());
-        let followup = state.conclude(&uid, &outcome, now);
-        assert_eq!(followup, Followup::ReadNow, "{outcome:?}");
-        let read = state.begin_read(&uid, now);
+        let followup = state.conclude(&uid, &outcome);
+        assert_eq!(followup, Followup::Read, "{outcome:?}");
+        let read = state.begin_read(&uid);
         state.finish_read(&uid, read, None);
         assert!(state.ledger().is_empty() && state.pods.is_empty());
     }
@@ -121,19 +121,18 @@ fn a_pod_missing_from_a_list_is_read_after_its_bind_whatever_came_of_that() {
 #[test]
 fn a_doubt_is_cleared_also_if_the_pod_was_gone_when_its_bind_began() {
     let mut state = state(&[(CARD, 8)]);
-    let (uid, now) = ("u1".into(), Instant::now());
+    let uid = "u1".into();
     let ask = pending("u1", 8).ask.unwrap().unwrap();
-    let reserved = state.reserve(&named("u1"), &ask, &NODE.into(), TERM, AliyunUnit::GiB, 1);
+    let reserved = state.reserve(&named("u1"), &ask, &NODE.into(), AliyunUnit::GiB, 1);
     assert!(reserved.is_ok());
-    state.unknown(&uid, now);
+    state.unknown(&uid);
     assert_eq!(
         state.replace_pods(Vec::new(), Vec::new()),
         [],
-        "its own read follows"
+        "its fence follows"
     );
-    assert!(state.to_be_cleared(&uid, now));
-    let read = state.begin_read(&uid, now);
-    state.finish_read(&uid, read, None);
+    let fence = state.begin_read(&uid);
+    state.finish_fence(&uid, fence, None);
     assert!(state.ledger().is_empty() && state.pods.is_empty());
 }
 
@@ -141,9 +140,9 @@ fn a_doubt_is_cleared_also_if_the_pod_was_gone_when_its_bind_began() {
 fn a_pod_that_was_gone_when_its_bind_began_is_read_after_it_and_after_a_list() {
     let mut state = state(&[(CARD, 8)]);
     let ask = pending("u1", 8).ask.unwrap().unwrap();
-    let reserved = state.reserve(&named("u1"), &ask, &NODE.into(), TERM, AliyunUnit::GiB, 1);
+    let reserved = state.reserve(&named("u1"), &ask, &NODE.into(), AliyunUnit::GiB, 1);
     assert!(reserved.is_ok());
-    assert_eq!(state.bound(&"u1".into()), Followup::ReadNow);
+    assert_eq!(state.bound(&"u1".into()), Followup::Read);
     let to_read = state.replace_pods(Vec::new(), Vec::new());
     assert_eq!(to_read, [named("u1")]);
 }
@@ -151,13 +150,13 @@ fn a_pod_that_was_gone_when_its_bind_began_is_read_after_it_and_after_a_list() {
 #[test]
 fn reads_of_one_pod_at_once_do_not_keep_each_other_from_an_answer() {
     let mut state = state(&[(CARD, 8)]);
-    let (uid, now) = ("u1".into(), Instant::now());
-    let old = state.begin_read(&uid, now);
+    let uid = "u1".into();
+    let old = state.begin_read(&uid);
     state.replace_pods(vec![pending("u1", 8)], Vec::new());
-    let newer = state.begin_read(&uid, now);
+    let newer = state.begin_read(&uid);
     let verdict = state.finish_read(&uid, old, Some(pending("u1", 8)));
     assert!(matches!(verdict, Verdict::Stale), "{verdict:?}");
-    let again = state.begin_read(&uid, now);
+    let again = state.begin_read(&uid);
     for read in [newer, again] {
         let verdict = state.finish_read(&uid, read, Some(pending("u1", 8)));
         assert!(matches!(verdict, Verdict::Found(_)), "{verdict:?}");
@@ -214,7 +213,7 @@ fn what_a_pod_chose_while_it_waited_is_remembered_of_a_bound_one() {
     let chosen = annotated("u1", 8, None, &json!({names::POLICY: "spread"}));
     let ask = chosen.ask.clone().unwrap().unwrap();
     state.apply_pod(chosen);
-    let reserved = state.reserve(&named("u1"), &ask, &NODE.into(), TERM, AliyunUnit::GiB, 1);
+    let reserved = state.reserve(&named("u1"), &ask, &NODE.into(), AliyunUnit::GiB, 1);
     let record = reserved.unwrap().record;
     let edited = json!({names::ALLOCATION: record, names::POLICY: "x"});
     let bound = annotated("u1", 8, Some(NODE), &edited);
@@ -292,12 +291,10 @@ fn many_threads_never_book_past_the_card() {
                             bound.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                         }
                         _ => {
-                            let now = Instant::now();
-                            shared.write().unknown(&uid, now);
-                            let read = shared.write().begin_read(&uid, now);
-                            shared
-                                .write()
-                                .finish_read(&uid, read, Some(pending(&name, gib)));
+                            shared.write().unknown(&uid);
+                            let fence = shared.write().begin_read(&uid);
+                            let unbound = Some(pending(&name, gib));
+                            shared.write().finish_fence(&uid, fence, unbound);
                         }
                     }
                     assert!(used(&shared.read(), CARD) <= 8);

@@ -1,17 +1,22 @@
 //! Binds of the model's extender: as `bind.rs`, and `gpushare_kube::bind`.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use gpushare_core::gpu::AliyunUnit;
-use gpushare_core::{NodeName, PodUid, names};
-use gpushare_kube::bind::{Answer, Bind, Outcome, surely_over};
-use gpushare_kube::convert::PodFacts;
+use gpushare_core::{NodeName, PodAsk, PodUid, names};
+use gpushare_kube::bind::{Answer, Bind, Outcome};
 use shuttle::sync::{Arc, mpsc};
 
 use super::super::super::PodRef;
-use super::super::api::{Seen, TIMEOUT};
 use super::super::cluster::FIRST_TERM;
+use super::watch::Look;
 use super::{Fault, Instance, chance, delay};
+
+const MOST_SENDS: usize = 3;
+/// Steps that a request is on its way, ordinarily and when it is late.
+const ON_ITS_WAY: u32 = 30;
+const LATE: u32 = 300;
 
 impl Instance {
     pub(in super::super) fn fits(&self, pod: &PodUid, node: &str) -> bool {
@@ -27,104 +32,113 @@ impl Instance {
         let Some(term) = self.api.open_term(self.number) else {
             return false;
         };
-        let known = self.state().pod(pod.uid.as_str()).cloned();
-        let ask = match known {
-            Some(known) => known.ask,
-            None => match self.read(pod) {
-                Ok(Some(Seen {
-                    facts:
-                        PodFacts {
-                            ask: Ok(Some(ask)), ..
-                        },
-                    ..
-                })) => ask,
-                _ => return false,
-            },
-        };
+        for sent in 1..=MOST_SENDS {
+            match self.bind_once(pod, node, term, sent) {
+                Some(Outcome::Stale(_)) => {}
+                outcome => return outcome == Some(Outcome::Bound),
+            }
+        }
+        false
+    }
+
+    fn bind_once(
+        self: &Arc<Self>,
+        pod: &PodRef,
+        node: &NodeName,
+        term: u64,
+        sent: usize,
+    ) -> Option<Outcome> {
+        let (ask, version) = self.wanted(pod, sent > 1)?;
         let reserved = self.change(format_args!("reserves {} on {node}", pod.uid), |state| {
-            let term = if self.has(Fault::RetriesInLaterTerm) {
-                0
-            } else {
-                term
-            };
-            let reserved = state.reserve(pod, &ask, node, term, AliyunUnit::GiB, 0);
+            let reserved = state.reserve(pod, &ask, node, AliyunUnit::GiB, 0);
             if self.has(Fault::BooksAfterBind) {
                 state.forget_booking(&pod.uid);
             }
             reserved
         });
-        let Ok(reserved) = reserved else {
-            return false;
-        };
         let bind = Bind {
             pod: pod.uid.clone(),
             namespace: pod.namespace.clone(),
             name: pod.name.clone(),
+            version,
             node: node.clone(),
-            annotations: BTreeMap::from([(names::ALLOCATION.to_owned(), reserved.record)]),
-            timeout: TIMEOUT,
+            annotations: BTreeMap::from([(names::ALLOCATION.to_owned(), reserved.ok()?.record)]),
+            timeout: Duration::from_secs(2),
         };
-        let outcome = self.post(&bind, term);
-        let until = match self.plan.fault {
-            Some(Fault::ClearsDoubtEarly) => self.api.now(),
-            _ => self.api.now() + surely_over(TIMEOUT),
-        };
+        let outcome = self.post(pod, &bind, term);
         let followup = self.change(
             format_args!("has tried to bind {}: {outcome:?}", pod.uid),
             |state| match (&outcome, self.plan.fault) {
-                (Outcome::Unknown(_), Some(Fault::FreesOnUnknown))
-                | (Outcome::Refused(_), Some(Fault::ForgetsEarlierDoubt)) => {
-                    state.conclude(&pod.uid, &Outcome::Overtaken(String::new()), until)
+                (Outcome::Unknown(_), Some(Fault::FreesOnUnknown)) => {
+                    state.conclude(&pod.uid, &Outcome::Overtaken(String::new()))
                 }
-                _ => state.conclude(&pod.uid, &outcome, until),
+                _ => state.conclude(&pod.uid, &outcome),
             },
         );
         self.follow_up(pod.clone(), followup);
-        outcome == Outcome::Bound
+        Some(outcome)
     }
 
-    /// As `gpushare_kube::bind::bind`.
-    fn post(self: &Arc<Self>, bind: &Bind, term: u64) -> Outcome {
+    fn wanted(self: &Arc<Self>, pod: &PodRef, behind: bool) -> Option<(PodAsk, String)> {
+        let known = self.state().pod(pod.uid.as_str()).cloned();
+        let known = known.filter(|known| !behind && !known.version.is_empty());
+        let (ask, version) = match known {
+            Some(known) => (known.ask, known.version),
+            None => {
+                let facts = self.look(pod, Look::Read).ok()??.facts;
+                (facts.ask.ok()??, facts.version)
+            }
+        };
+        match self.plan.fault {
+            Some(Fault::BindsAnyVersion) => Some((ask, String::new())),
+            _ => Some((ask, version)),
+        }
+    }
+
+    /// As `Extender::post`.
+    fn post(self: &Arc<Self>, pod: &PodRef, bind: &Bind, term: u64) -> Outcome {
         let answer = match self.send(bind, term) {
             Ok(()) => return Outcome::Bound,
             Err(Answer::Refused(message)) => return Outcome::Refused(message),
             Err(answer) => answer,
         };
         delay(3);
-        if chance(4) {
-            return Outcome::Unknown("the read failed".to_owned());
+        let seen = match answer {
+            Answer::Lost(_) => self.look(pod, Look::Fence),
+            _ => self.look(pod, Look::Read),
+        };
+        match seen {
+            Ok(seen) => bind.judge(answer, seen.as_ref().map(|seen| &seen.facts)),
+            Err(()) => Outcome::Unknown("no answer, twice".to_owned()),
         }
-        let seen = self.api.get(&bind.name);
-        delay(5);
-        bind.judge(answer, seen.as_ref().map(|seen| &seen.facts))
     }
 
-    /// The request on its way, which may get lost, and its answer, which may get lost too.
+    /// The request on its way, which may get lost or arrive at any time, and its answer, which may get lost too.
     fn send(self: &Arc<Self>, bind: &Bind, term: u64) -> Result<(), Answer> {
-        let regardless = self.has(Fault::BindsWhenDeposed);
-        let sent = self.api.send(self.number, term, regardless);
-        let Some(latest) = sent.filter(|_| !chance(5)) else {
+        let leads = self.api.goes_on(self.number, term) || self.has(Fault::BindsWhenDeposed);
+        if !leads || chance(5) {
             return Err(Answer::Refused("not sent, or turned away".to_owned()));
-        };
+        }
         let lost = || Answer::Lost("no answer".to_owned());
         let cut_off = term == FIRST_TERM && self.plan.is_cut_off_when_deposed();
         if cut_off || chance(self.plan.network.request_lost) {
             return Err(lost());
         }
+        let late = chance(self.plan.network.request_late);
         let (tell, told) = mpsc::channel();
         let request = bind.clone();
         self.in_background(move |instance| {
-            delay(30);
-            let answer = instance.api.bind(&request, latest);
+            delay(if late { LATE } else { ON_ITS_WAY });
+            let answer = instance.api.bind(&request);
             instance.check_everyone();
             // The sender may have given up.
             let _ = tell.send(answer);
         });
-        if chance(3) {
+        if late || chance(3) {
             return Err(lost());
         }
         match told.recv() {
-            Ok(Some(answer)) if !chance(self.plan.network.answer_lost) => answer,
+            Ok(answer) if !chance(self.plan.network.answer_lost) => answer,
             _ => Err(lost()),
         }
     }

@@ -11,8 +11,15 @@ use super::super::super::{Followup, NodeFacts, PodRef, Verdict};
 use super::super::api::{Event, Next, Seen};
 use super::{Fault, Instance, chance, delay};
 
+/// How to find out what became of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    Read,
+    Fence,
+}
+
 impl Instance {
-    /// As `Extender::follow_pods`: lists anew for each term, then opens binds in it.
+    /// As `Extender::follow_pods`: lists again for each term, then fences what waits, and opens binds in it.
     pub(in super::super) fn follow(self: &Arc<Self>) {
         let (mut at, mut listed) = (self.list(), 0);
         loop {
@@ -22,8 +29,7 @@ impl Instance {
                     if !self.has(Fault::OpensWithoutList) {
                         at = self.list();
                     }
-                    self.api.open_binds(self.number, term);
-                    self.check();
+                    self.open_when_fenced(term);
                     listed = term;
                 }
                 // The watch broke, and is taken up with a new list.
@@ -58,7 +64,7 @@ impl Instance {
             watch::Seen::replace(pods, state).0
         });
         for pod in to_read {
-            self.follow_up(pod, Followup::ReadNow);
+            self.follow_up(pod, Followup::Read);
         }
         at
     }
@@ -98,25 +104,34 @@ impl Instance {
 
     /// As `Extender::follow_up`.
     pub(super) fn follow_up(self: &Arc<Self>, pod: PodRef, followup: Followup) {
-        match followup {
-            Followup::Nothing => {}
-            Followup::ReadNow if self.has(Fault::SkipsReads) => {}
-            Followup::ReadNow => self.in_background(move |own| own.read_until_answered(&pod)),
-            Followup::ReadAfter(moment) => self.in_background(move |own| {
-                own.api.sleep_until(moment);
-                let now = own.api.now();
-                let due = own.state().to_be_cleared(&pod.uid, now);
-                if due {
-                    own.read_until_answered(&pod);
-                }
-            }),
-        }
+        let by = match followup {
+            Followup::Nothing => return,
+            Followup::Read if self.has(Fault::SkipsReads) => return,
+            Followup::Read => Look::Read,
+            Followup::Fence => Look::Fence,
+        };
+        self.in_background(move |own| {
+            while own.look(&pod, by).is_err() {
+                delay(10);
+            }
+        });
     }
 
-    fn read_until_answered(&self, pod: &PodRef) {
-        while self.read(pod).is_err() {
-            delay(10);
-        }
+    /// As `Extender::open_when_fenced`.
+    fn open_when_fenced(self: &Arc<Self>, term: u64) {
+        let pods = self.state().pods_without_node();
+        self.in_background(move |own| {
+            for pod in pods {
+                while !own.has(Fault::OpensWithoutFences) && own.look(&pod, Look::Fence).is_err() {
+                    if !own.api.goes_on(own.number, term) {
+                        return;
+                    }
+                    delay(10);
+                }
+            }
+            own.api.open_binds(own.number, term);
+            own.check();
+        });
     }
 
     fn is_answered(&self) -> bool {
@@ -126,22 +141,31 @@ impl Instance {
         reachable && chance(self.plan.network.read_answered)
     }
 
-    /// As `Extender::read`; an error when there is no answer.
-    pub(super) fn read(&self, pod: &PodRef) -> Result<Option<Seen>, ()> {
+    fn ask(&self, pod: &PodRef, by: Look) -> Option<Seen> {
+        match by {
+            Look::Fence if !self.has(Fault::ReadsInsteadOfFencing) => {
+                self.api.fence(&pod.name, &pod.uid)
+            }
+            Look::Fence | Look::Read => self.api.get(&pod.name),
+        }
+    }
+
+    /// As `Extender::find_out`; an error when there is no answer.
+    pub(super) fn look(self: &Arc<Self>, pod: &PodRef, by: Look) -> Result<Option<Seen>, ()> {
         loop {
-            let begin = |now| {
-                self.change(format_args!("reads {}", pod.uid), |state| {
-                    state.begin_read(&pod.uid, now)
+            let begin = || {
+                self.change(format_args!("looks at {}: {by:?}", pod.uid), |state| {
+                    state.begin_read(&pod.uid)
                 })
             };
-            let mut read = begin(self.api.now());
-            let answer = self.api.get(&pod.name);
+            let mut read = begin();
+            let answer = self.ask(pod, by);
             delay(5);
             if self.has(Fault::TrustsStaleReads) {
                 self.change(format_args!("gets no answer about {}", pod.uid), |state| {
                     state.abandon_read(&pod.uid, read);
                 });
-                read = begin(self.api.now());
+                read = begin();
             }
             if !self.is_answered() {
                 self.change(format_args!("gets no answer about {}", pod.uid), |state| {
@@ -150,8 +174,11 @@ impl Instance {
                 return Err(());
             }
             let facts = answer.clone().map(|seen| self.read_facts(seen));
-            let verdict = self.change(format_args!("has read {answer:?}"), |state| {
-                let verdict = state.finish_read(&pod.uid, read, facts);
+            let verdict = self.change(format_args!("has seen {answer:?}"), |state| {
+                let verdict = match by {
+                    Look::Read => state.finish_read(&pod.uid, read, facts),
+                    Look::Fence => state.finish_fence(&pod.uid, read, facts),
+                };
                 match &verdict {
                     Verdict::Found(facts) if self.has(Fault::ConfirmsByRead) => {
                         state.apply_pod((**facts).clone());

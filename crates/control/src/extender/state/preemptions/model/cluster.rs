@@ -212,9 +212,9 @@ impl Model {
     fn bind(&mut self, uid: &str) {
         let Some(pod) = self.pod(uid) else { return };
         let (ask, free) = (pod.facts().ask.unwrap().unwrap(), pod.record.is_none());
-        let (pod, term) = (named(uid), u64::try_from(self.leader).unwrap());
+        let pod = named(uid);
         let (unit, node) = (gpushare_core::gpu::AliyunUnit::GiB, "n1".into());
-        let Ok(reserved) = self.leads().reserve(&pod, &ask, &node, term, unit, 0) else {
+        let Ok(reserved) = self.leads().reserve(&pod, &ask, &node, unit, 0) else {
             return;
         };
         let outcome = if free {
@@ -226,10 +226,9 @@ impl Model {
         } else {
             bind::Outcome::Overtaken(String::new())
         };
-        let now = Instant::now();
-        if self.leads().conclude(&pod.uid, &outcome, now) == Followup::ReadNow {
+        if self.leads().conclude(&pod.uid, &outcome) == Followup::Read {
             let answer = self.pod(uid).map(|pod| pod.facts());
-            let read = self.leads().begin_read(&pod.uid, now);
+            let read = self.leads().begin_read(&pod.uid);
             self.leads().finish_read(&pod.uid, read, answer);
         }
     }

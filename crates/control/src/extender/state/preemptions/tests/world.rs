@@ -130,7 +130,7 @@ impl World {
         let (unit, node) = (AliyunUnit::GiB, NODE.into());
         let reserved = self
             .state
-            .reserve(&named(uid), &ask, &node, 1, unit, 0)
+            .reserve(&named(uid), &ask, &node, unit, 0)
             .map_err(|why| why.to_string())?;
         self.state.bound(&uid.into());
         self.change(uid, |pod| pod.record = Some(reserved.record));
