@@ -2,6 +2,10 @@
 //!
 //! Both are written in one update of the pod's status, which may change annotations too: the scheduler
 //! sees them together, and tries the pod again because an annotation has changed.
+//!
+//! A claim that arrives late would evict pods for nobody, and one that is taken off late would be that of another
+//! decision. So both name the version of the pod, and taking a claim off always gives the pod another one, also where
+//! there is none.
 
 use std::time::Duration;
 
@@ -13,6 +17,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use thiserror::Error;
 
+use crate::fence;
 use crate::slim;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -33,6 +38,8 @@ pub enum Mark<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marked {
     Yes,
+    /// It has another version by now. Nothing has happened.
+    Changed,
     /// It does not exist any more, and another pod may have its name; or it is bound.
     Gone,
 }
@@ -50,7 +57,13 @@ pub enum MarkError {
 }
 
 impl Mark<'_> {
-    fn patch(&self, uid: &PodUid) -> Value {
+    /// Whether it does harm when it takes effect after something else was decided. The others only make the scheduler
+    /// try the pod once more.
+    pub fn names_version(&self) -> bool {
+        matches!(self, Self::Claim { .. } | Self::Nothing)
+    }
+
+    fn patch(&self, uid: &PodUid, version: Option<&str>) -> Value {
         let (annotations, node) = match self {
             Self::Claim { record, node } => (json!({names::PREEMPTION: record}), Some(node)),
             Self::Nothing => (json!({names::PREEMPTION: null}), None),
@@ -58,28 +71,41 @@ impl Mark<'_> {
             Self::Nominate(node) => (json!({}), Some(node)),
         };
         // A uid cannot be changed, so a patch that names another one is refused.
-        json!({
-            "metadata": {"uid": uid, "annotations": annotations},
-            "status": {"nominatedNodeName": node},
-        })
+        let metadata = match version {
+            Some(version) => {
+                json!({"uid": uid, "resourceVersion": version, "annotations": annotations})
+            }
+            None => json!({"uid": uid, "annotations": annotations}),
+        };
+        let status = match self {
+            Self::Nothing => {
+                let condition = fence::condition(Timestamp::now());
+                json!({"nominatedNodeName": node, "conditions": [condition]})
+            }
+            _ => json!({"nominatedNodeName": node}),
+        };
+        json!({"metadata": metadata, "status": status})
     }
 }
 
-/// Marks the pod with this uid, and no other of the same name.
+/// Marks the pod with this uid, and no other of the same name, if it has this version or any.
 pub async fn mark(
     client: &Client,
     namespace: &str,
     name: &str,
     uid: &PodUid,
+    version: Option<&str>,
     mark: Mark<'_>,
 ) -> Result<Marked, MarkError> {
     let api: Api<slim::Pod> = Api::namespaced(client.clone(), namespace);
-    let (patch, params) = (Patch::Merge(mark.patch(uid)), PatchParams::default());
+    let patch = Patch::Strategic(mark.patch(uid, version));
+    let params = PatchParams::default();
     let (namespace, name) = (namespace.to_owned(), name.to_owned());
     let answer = tokio::time::timeout(TIMEOUT, api.patch_status(&name, &params, &patch)).await;
     match answer {
         Ok(Ok(_pod)) => Ok(Marked::Yes),
         Ok(Err(kube::Error::Api(status))) if is_gone(&status) => Ok(Marked::Gone),
+        Ok(Err(kube::Error::Api(status))) if status.code == 409 => Ok(Marked::Changed),
         Ok(Err(source)) => Err(MarkError::Api {
             namespace,
             name,
@@ -104,6 +130,14 @@ mod tests {
         let status = json!({"status": "Failure", "code": code, "message": message});
         let status: Status = serde_json::from_value(status).unwrap();
         assert_eq!(is_gone(&status), expected, "{message}");
+    }
+
+    #[test]
+    fn taking_a_claim_off_changes_the_pod_also_if_there_is_none() {
+        let uid = "u".into();
+        let once = Mark::Nothing.patch(&uid, Some("7"));
+        assert_eq!(once["metadata"]["resourceVersion"], "7");
+        assert_ne!(once, Mark::Nothing.patch(&uid, Some("7")));
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub enum Evicted {
     Gone,
     /// A disruption budget does not let it go.
     Protected(String),
+    /// It has another version by now. Nothing has happened.
+    Changed,
 }
 
 #[derive(Debug, Error)]
@@ -33,15 +35,29 @@ pub enum EvictError {
     Timeout { namespace: String, name: String },
 }
 
-/// Evicts the pod with this uid, and no other of the same name. Asking twice does no harm.
+impl EvictError {
+    /// Whether the pod may be evicted all the same, now or later.
+    pub fn may_take_effect(&self) -> bool {
+        match self {
+            Self::Api {
+                source: kube::Error::Api(status),
+                ..
+            } => status.code == 408 || status.code >= 500,
+            Self::Api { .. } | Self::Timeout { .. } => true,
+        }
+    }
+}
+
+/// Evicts the pod with this uid, and no other of the same name, if it has this version or any. Asking twice does no harm.
 pub async fn evict(
     client: &Client,
     namespace: &str,
     name: &str,
     uid: &PodUid,
+    version: Option<&str>,
 ) -> Result<Evicted, EvictError> {
     let (namespace, name) = (namespace.to_owned(), name.to_owned());
-    match tokio::time::timeout(TIMEOUT, post(client, &namespace, &name, uid)).await {
+    match tokio::time::timeout(TIMEOUT, post(client, &namespace, &name, uid, version)).await {
         Ok(Ok(())) => Ok(Evicted::Ending),
         Ok(Err(kube::Error::Api(status))) => match judge(&status) {
             Some(evicted) => Ok(evicted),
@@ -65,12 +81,17 @@ async fn post(
     namespace: &str,
     name: &str,
     uid: &PodUid,
+    version: Option<&str>,
 ) -> Result<(), kube::Error> {
+    let preconditions = match version {
+        Some(version) => json!({"uid": uid, "resourceVersion": version}),
+        None => json!({"uid": uid}),
+    };
     let body = json!({
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"name": name, "namespace": namespace},
-        "deleteOptions": {"preconditions": {"uid": uid}},
+        "deleteOptions": {"preconditions": preconditions},
     });
     let body = serde_json::to_vec(&body).map_err(kube::Error::SerdeError)?;
     let path = format!("/api/v1/namespaces/{namespace}/pods");
@@ -88,7 +109,9 @@ fn judge(status: &Status) -> Option<Evicted> {
         .find(|cause| cause.reason == "DisruptionBudget");
     match status.code {
         404 => Some(Evicted::Gone),
-        409 if status.message.contains("UID in precondition") => Some(Evicted::Gone),
+        // "UID in precondition" or "the UID in the precondition", by which part of the API server finds it.
+        409 if status.message.contains("UID in ") => Some(Evicted::Gone),
+        409 if status.message.contains("ResourceVersion in ") => Some(Evicted::Changed),
         429 => budget.map(|cause| Evicted::Protected(cause.message.clone())),
         // The eviction API cannot count against two budgets at once and says so with this code.
         500 if status.message.contains("more than one PodDisruptionBudget") => {
@@ -130,7 +153,21 @@ mod tests {
         let replaced = "Precondition failed: UID in precondition: a, UID in object meta: b";
         let replaced = json!({"status": "Failure", "code": 409, "message": replaced});
         check(&replaced, Some(&Evicted::Gone));
-        let changed = json!({"status": "Failure", "code": 409, "message": "has been modified"});
-        check(&changed, None);
+        let replaced = "the UID in the precondition (a) does not match the UID in record (b)";
+        let replaced = json!({"status": "Failure", "code": 409, "message": replaced});
+        check(&replaced, Some(&Evicted::Gone));
+    }
+
+    #[test]
+    fn a_pod_of_another_version_is_told_from_other_conflicts() {
+        for changed in [
+            "Precondition failed: ResourceVersion in precondition: 1, ResourceVersion in object meta: 2",
+            "the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (2)",
+        ] {
+            let changed = json!({"status": "Failure", "code": 409, "message": changed});
+            check(&changed, Some(&Evicted::Changed));
+        }
+        let other = json!({"status": "Failure", "code": 409, "message": "has been modified"});
+        check(&other, None);
     }
 }

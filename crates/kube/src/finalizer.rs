@@ -23,7 +23,7 @@ pub enum Finalizer {
 pub enum Changed {
     Yes,
     /// It does not exist any more, and another pod may have its name; or its deletion has begun, after which nothing
-    /// can be put on.
+    /// can be put on; or it has another version than the one on which it was decided to take it off.
     Gone,
 }
 
@@ -41,13 +41,17 @@ pub enum FinalizerError {
 
 impl Finalizer {
     /// In a strategic merge others' finalizers stay, whoever changes them meanwhile.
-    fn patch(self, uid: &PodUid) -> Value {
-        let list = match self {
-            Self::On => "finalizers",
-            Self::Off => "$deleteFromPrimitiveList/finalizers",
-        };
+    fn patch(self, uid: &PodUid, version: &str) -> Value {
         // A uid cannot be changed, so a patch that names another one is refused as invalid.
-        json!({"metadata": {"uid": uid, list: [names::METERING]}})
+        match self {
+            Self::On => json!({"metadata": {"uid": uid, "finalizers": [names::METERING]}}),
+            // One that arrives late must not take off what was put on again since.
+            Self::Off => json!({"metadata": {
+                "uid": uid,
+                "resourceVersion": version,
+                "$deleteFromPrimitiveList/finalizers": [names::METERING],
+            }}),
+        }
     }
 }
 
@@ -57,10 +61,14 @@ pub async fn change(
     namespace: &str,
     name: &str,
     uid: &PodUid,
+    version: &str,
     to: Finalizer,
 ) -> Result<Changed, FinalizerError> {
     let api: Api<slim::Pod> = Api::namespaced(client.clone(), namespace);
-    let (patch, params) = (Patch::Strategic(to.patch(uid)), PatchParams::default());
+    let (patch, params) = (
+        Patch::Strategic(to.patch(uid, version)),
+        PatchParams::default(),
+    );
     let (namespace, name) = (namespace.to_owned(), name.to_owned());
     match tokio::time::timeout(TIMEOUT, api.patch(&name, &params, &patch)).await {
         Ok(Ok(_pod)) => Ok(Changed::Yes),
@@ -73,5 +81,20 @@ pub async fn change(
             source,
         }),
         Err(_elapsed) => Err(FinalizerError::Timeout { namespace, name }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Being too late must not keep a pod from being charged, nor let it go uncharged.
+    #[test]
+    fn only_taking_it_off_depends_on_the_version_that_was_looked_at() {
+        let uid = "u".into();
+        let off = Finalizer::Off.patch(&uid, "7");
+        assert_eq!(off["metadata"]["resourceVersion"], "7");
+        let on = Finalizer::On.patch(&uid, "7");
+        assert_eq!(on["metadata"]["resourceVersion"], Value::Null);
     }
 }

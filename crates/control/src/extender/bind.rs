@@ -11,8 +11,8 @@ use super::state::{PodRef, Reservation};
 use super::watch::LookError;
 use super::wire::BindingArgs;
 
-/// How often a bind is sent to a pod that is changed by others all the time.
-const MOST_SENDS: usize = 4;
+/// How often a request is sent about a pod that is changed by others all the time.
+pub(super) const MOST_SENDS: usize = 4;
 
 #[derive(Debug, Error)]
 pub(super) enum BindError {

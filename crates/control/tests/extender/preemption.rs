@@ -1,5 +1,6 @@
 //! Preemption: pods of lower priority go for a pod that no card can take, and their room is its own.
 
+mod late;
 mod over_budget;
 mod verb;
 mod watched;

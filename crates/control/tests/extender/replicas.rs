@@ -51,6 +51,8 @@ struct Wires {
 pub(crate) struct Lingering {
     /// How their path ends.
     ending: &'static str,
+    /// Whether their senders are told that the connection broke.
+    broken: bool,
     delivered: watch::Sender<bool>,
     kept: watch::Sender<usize>,
     answers: watch::Sender<Vec<StatusCode>>,
@@ -73,7 +75,8 @@ impl Lingering {
     }
 
     /// The request goes on without its sender, who never hears of it.
-    async fn keep(self, client: Client, request: Request<kube::client::Body>) -> ! {
+    async fn keep(self, client: Client, request: Request<kube::client::Body>) -> std::io::Error {
+        let broken = self.broken;
         self.kept.send_modify(|kept| *kept += 1);
         tokio::spawn(async move {
             let mut delivered = self.delivered.subscribe();
@@ -81,7 +84,10 @@ impl Lingering {
             let answer = client.send(request).await.unwrap().status();
             self.answers.send_modify(|answers| answers.push(answer));
         });
-        std::future::pending().await
+        if !broken {
+            std::future::pending::<()>().await;
+        }
+        std::io::Error::other("the connection broke")
     }
 }
 
@@ -93,7 +99,7 @@ impl Line {
             async move {
                 line.check(&request)?;
                 if let Some(lingering) = line.lingering(&request) {
-                    lingering.keep(client, request).await;
+                    return Err(lingering.keep(client, request).await);
                 }
                 client.send(request).await.map_err(std::io::Error::other)
             }
@@ -117,8 +123,18 @@ impl Line {
 
     /// Keeps each request whose path ends like this on its way, until it is let go, whatever its sender does.
     pub(crate) fn keep(&self, ending: &'static str) -> Lingering {
+        self.keep_each(ending, false)
+    }
+
+    /// As [`Self::keep`], but the sender learns at once that its connection broke.
+    pub(crate) fn lose(&self, ending: &'static str) -> Lingering {
+        self.keep_each(ending, true)
+    }
+
+    fn keep_each(&self, ending: &'static str, broken: bool) -> Lingering {
         let lingering = Lingering {
             ending,
+            broken,
             delivered: watch::Sender::new(false),
             kept: watch::Sender::new(0),
             answers: watch::Sender::default(),

@@ -10,7 +10,8 @@ use gpushare_kube::notice::{self, Notice, Severity};
 use tokio::task::JoinHandle;
 
 use crate::extender::Extender;
-use crate::extender::state::{Outcome, PodRef, Reason, Step};
+use crate::extender::bind::MOST_SENDS;
+use crate::extender::state::{Followup, Outcome, PodRef, Reason, Step};
 
 impl Extender {
     /// Does a step in the background, and notes what became of it. The outcome is nothing at shutdown.
@@ -59,23 +60,65 @@ impl Extender {
         }
     }
 
+    /// Others change a pod at the same time, the scheduler above all, so it is read and marked again.
     async fn mark(&self, pod: &PodRef, what: Mark<'_>, term: u64) -> Outcome {
+        for sent in 1..=MOST_SENDS {
+            match self.mark_once(pod, what, term, sent).await {
+                Ok(Marked::Yes) => return Outcome::Done,
+                Ok(Marked::Gone) => return Outcome::Gone,
+                Ok(Marked::Changed) => {
+                    if let Err(error) = self.read(pod).await {
+                        tracing::warn!(%error, "a preemption is held up");
+                        return Outcome::Failed;
+                    }
+                }
+                Err(reason) => {
+                    tracing::warn!(reason, "a preemption is held up");
+                    return Outcome::Failed;
+                }
+            }
+        }
+        Outcome::Failed
+    }
+
+    async fn mark_once(
+        &self,
+        pod: &PodRef,
+        what: Mark<'_>,
+        term: u64,
+        sent: usize,
+    ) -> Result<Marked, String> {
         let PodRef {
             uid,
             namespace,
             name,
         } = pod;
-        if self.still_leads(term).is_err() {
-            return Outcome::Failed;
+        let version = self.version_of(pod, sent);
+        let version = version.filter(|_| what.names_version());
+        self.still_leads(term)?;
+        if let Mark::Claim { record, .. } = what
+            && !self.0.state.read().is_claim_of(uid, record)
+        {
+            return Err("the claim is over".to_owned());
         }
-        match mark(&self.0.client, namespace, name, uid, what).await {
-            Ok(Marked::Yes) => Outcome::Done,
-            Ok(Marked::Gone) => Outcome::Gone,
-            Err(error) => {
-                tracing::warn!(%error, "a preemption is held up");
-                Outcome::Failed
-            }
-        }
+        let marked = mark(
+            &self.0.client,
+            namespace,
+            name,
+            uid,
+            version.as_deref(),
+            what,
+        );
+        marked.await.map_err(|error| error.to_string())
+    }
+
+    /// The version of the pod that a request is to name, so that it is void once the pod has changed. The last of several
+    /// requests names none: nobody escapes by changing a pod all the time.
+    fn version_of(&self, pod: &PodRef, sent: usize) -> Option<String> {
+        let state = self.0.state.read();
+        let known = state.pod(pod.uid.as_str());
+        let version = known.map(|known| known.version.clone());
+        version.filter(|version| sent < MOST_SENDS && !version.is_empty())
     }
 
     /// One after the other, so that a budget's refusal spares those that come later.
@@ -87,27 +130,18 @@ impl Extender {
         term: u64,
     ) -> Outcome {
         for victim in victims {
-            if self.still_leads(term).is_err() {
-                return Outcome::Failed;
-            }
-            if !self.0.state.read().must_go(&victim.uid, &pod.uid) {
-                continue;
-            }
-            let PodRef {
-                uid,
-                namespace,
-                name: victim_name,
-            } = victim;
-            let label = match evict(&self.0.client, namespace, victim_name, uid).await {
-                Ok(Evicted::Ending) => {
+            let uid = &victim.uid;
+            let label = match self.evict_victim(victim, &pod.uid, term).await {
+                Ok(None) => continue,
+                Ok(Some(Evicted::Ending)) => {
                     tracing::info!(
                         pod = %name(victim), %uid, %node, preemptor = %name(pod), "evicted"
                     );
                     self.say_preempted(victim, &pod.uid, node);
                     "evicted"
                 }
-                Ok(Evicted::Gone) => "gone",
-                Ok(Evicted::Protected(message)) => {
+                Ok(Some(Evicted::Gone)) => "gone",
+                Ok(Some(Evicted::Protected(message))) => {
                     tracing::info!(
                         pod = %name(victim), %uid, message, preemptor = %name(pod),
                         "a disruption budget keeps a victim; looking for others"
@@ -119,8 +153,12 @@ impl Extender {
                     state.contend_later(&pod.uid, Instant::now());
                     return Outcome::Done;
                 }
-                Err(error) => {
-                    tracing::warn!(%error, "a preemption is held up");
+                Ok(Some(Evicted::Changed)) => {
+                    self.0.metrics.evicted("failed");
+                    return Outcome::Failed;
+                }
+                Err(reason) => {
+                    tracing::warn!(reason, "a preemption is held up");
                     self.0.metrics.evicted("failed");
                     return Outcome::Failed;
                 }
@@ -128,6 +166,42 @@ impl Extender {
             self.0.metrics.evicted(label);
         }
         Outcome::Done
+    }
+
+    /// Evicts the victim if it has to go for the pod; nothing when it has not.
+    async fn evict_victim(
+        &self,
+        victim: &PodRef,
+        pod: &PodUid,
+        term: u64,
+    ) -> Result<Option<Evicted>, String> {
+        let PodRef {
+            uid,
+            namespace,
+            name,
+        } = victim;
+        for sent in 1..=MOST_SENDS {
+            let version = self.version_of(victim, sent);
+            self.still_leads(term)?;
+            if !self.0.state.read().must_go(uid, pod) {
+                return Ok(None);
+            }
+            let evicted = evict(&self.0.client, namespace, name, uid, version.as_deref()).await;
+            match evicted {
+                Ok(Evicted::Changed) => {
+                    self.read(victim).await.map_err(|error| error.to_string())?;
+                }
+                Ok(evicted) => return Ok(Some(evicted)),
+                Err(error) => {
+                    // When it arrives, nobody may want it any more.
+                    if error.may_take_effect() && self.fence(victim).await.is_err() {
+                        self.follow_up(victim.clone(), Followup::Fence);
+                    }
+                    return Err(error.to_string());
+                }
+            }
+        }
+        Ok(Some(Evicted::Changed))
     }
 
     fn give_up(&self, pod: &PodRef, reason: Reason) {

@@ -154,6 +154,12 @@ impl State {
         self.preemptions.live.get(pod).map(|live| &live.record)
     }
 
+    /// Whether this is the claim that is alive for the pod.
+    pub(crate) fn is_claim_of(&self, pod: &PodUid, record: &str) -> bool {
+        let live = self.preemptions.live.get(pod);
+        live.is_some_and(|live| live.record.encode() == record)
+    }
+
     pub(crate) fn has_written_claim(&self, pod: &PodUid) -> bool {
         let live = self.preemptions.live.get(pod);
         live.is_some_and(|live| live.written)
@@ -212,7 +218,8 @@ impl State {
         self.ledger.unclaim(pod);
         self.redraw(std::slice::from_ref(&node));
         self.growth.room(node.as_str());
-        if live.written || live.busy {
+        // A write that was not answered may still take effect.
+        if live.written || live.busy || live.writes.times > 0 {
             let ended = Ended {
                 since: live.record.since,
                 cleared: false,

@@ -19,6 +19,8 @@ const COMPONENT: &str = "gpushare-timekeeper";
 const MOST_ACTIONS: usize = 64;
 const MOST_EVICTIONS: usize = 16;
 const AT_ONCE: usize = 8;
+/// An eviction names the version of its pod until it has failed so often.
+const FAILURES_BY_CHANGES: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
@@ -143,18 +145,20 @@ impl Enforcer {
         }
     }
 
+    /// The marks of a pod that is not to be evicted any more are taken off, which gives it another version: an eviction
+    /// that arrives after that is void.
     async fn evict(&self, action: &Action) -> Outcome {
         let pod = &action.pod;
-        match evict(
-            self.timekeeper.client(),
-            &pod.namespace,
-            &pod.name,
-            &pod.uid,
-        )
-        .await
-        {
+        let failed = self.attempts.lock().get(&pod.uid).map(|one| one.failures);
+        // Nobody escapes by changing the pod all the time.
+        let names_version = failed.unwrap_or(0) < FAILURES_BY_CHANGES;
+        let version = Some(pod.version.as_str()).filter(|_| names_version);
+        let (client, name) = (self.timekeeper.client(), &pod.name);
+        match evict(client, &pod.namespace, name, &pod.uid, version).await {
             Ok(Evicted::Ending) => Outcome::Done("evicted"),
             Ok(Evicted::Gone) => Outcome::Gone,
+            // The watch shows it soon, and what is to be done is decided again.
+            Ok(Evicted::Changed) => Outcome::Failed("failed"),
             Ok(Evicted::Protected(why)) => {
                 self.say(action, &say::blocked(&why)).await;
                 Outcome::Failed("protected")

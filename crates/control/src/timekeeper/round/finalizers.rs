@@ -33,7 +33,16 @@ impl Timekeeper {
             return;
         }
         let (namespace, name) = (&facts.namespace, &facts.name);
-        match finalizer::change(self.client(), namespace, name, &facts.uid, to).await {
+        match finalizer::change(
+            self.client(),
+            namespace,
+            name,
+            &facts.uid,
+            &facts.version,
+            to,
+        )
+        .await
+        {
             Ok(Changed::Yes | Changed::Gone) => {}
             Err(error) => {
                 self.0.metrics.finalizer_failed();
