@@ -81,6 +81,36 @@ pub(crate) fn scheduler_body(gib: u64, names: &[String]) -> Result<Vec<u8>> {
     Ok(serde_json::to_vec(&body)?)
 }
 
+/// As [`scheduler_body`], for one container with a part of one card, in MiB.
+pub(crate) fn share_body(mib: u64, names: &[String]) -> Result<Vec<u8>> {
+    body_of(
+        &[json!({"gpushare.io/gpu": "1", "gpushare.io/gpu-mem": mib.to_string()})],
+        names,
+    )
+}
+
+/// As [`scheduler_body`], for as many containers as a pod may ask in, with 2 to 4 cards each and shares of different
+/// size. All of them together are about what the cards of a node have free.
+pub(crate) fn hostile_body(seed: u64, names: &[String]) -> Result<Vec<u8>> {
+    let limits = (0..32_u64).map(|container| {
+        let number = container + seed * 32;
+        let (cards, mib) = (2 + number % 3, 700 + number * 7_919 % 1_301);
+        json!({"gpushare.io/gpu": cards.to_string(), "gpushare.io/gpu-mem": mib.to_string()})
+    });
+    body_of(&limits.collect::<Vec<_>>(), names)
+}
+
+fn body_of(limits: &[Value], names: &[String]) -> Result<Vec<u8>> {
+    let mut body: Value = serde_json::from_str(CAPTURED).context("the captured body")?;
+    body["Pod"] = captured_pod(1)?;
+    let containers = limits.iter().enumerate().map(|(at, limits)| {
+        json!({"name": format!("c{at}"), "image": "app", "resources": {"limits": limits, "requests": limits}})
+    });
+    body["Pod"]["spec"]["containers"] = containers.collect();
+    body["NodeNames"] = json!(names);
+    Ok(serde_json::to_vec(&body)?)
+}
+
 fn captured_pod(gib: u64) -> Result<Value> {
     let ours = CAPTURED
         .replace("example.com/gpu-mem", "aliyun.com/gpu-mem")

@@ -6,6 +6,7 @@ mod bind;
 mod charges;
 mod dashboard;
 mod filter;
+mod hostile;
 mod instructions;
 mod plugins;
 mod prioritize;
@@ -31,6 +32,7 @@ pub(crate) struct Bench {
 pub(crate) const ALL: &[Bench] = &[
     filter::BENCH,
     filter::DURING_BINDS,
+    hostile::BENCH,
     prioritize::BENCH,
     bind::BENCH,
     start::BENCH,

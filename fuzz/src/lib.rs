@@ -58,6 +58,7 @@ pub const TARGETS: &[Target] = &[
     target("certificate", targets::certificate::check),
     target("standing", targets::standing::check),
     target("story", targets::story::check),
+    target("search", targets::search::check),
 ];
 
 const fn target(name: &'static str, check: fn(&[u8]) -> Verdict) -> Target {

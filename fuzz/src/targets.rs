@@ -21,6 +21,7 @@ pub(crate) mod preempt;
 pub(crate) mod quantity;
 pub(crate) mod record;
 pub(crate) mod request;
+pub(crate) mod search;
 pub(crate) mod slot;
 pub(crate) mod standing;
 pub(crate) mod story;

@@ -21,10 +21,12 @@ mod text;
 mod verdict;
 
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use gpushare_core::Steps;
 use gpushare_core::dialect::Dialects;
 use k8s_openapi::api::core::v1 as core;
 use kube::Client;
@@ -81,6 +83,9 @@ enum Output {
     /// An object for programs
     Json,
 }
+
+/// What may be tried for one answer, with all changes that are thought of: a second or two.
+const STEPS: u32 = 10_000_000;
 
 /// Whether a pod may use a node at all, whatever is free there.
 pub(crate) struct Judge(Pod);
@@ -159,6 +164,7 @@ async fn of_waiting(
         cluster: Arc::new(read::cluster(client, dialects).await?),
         around,
         pod,
+        steps: Rc::new(Steps::new(STEPS)),
     };
     let verdict = situation.verdict();
     let (message, reason) = match &verdict {

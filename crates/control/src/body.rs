@@ -59,9 +59,22 @@ impl Held {
         self,
         work: impl FnOnce(&[u8]) -> T + Send + 'static,
     ) -> Result<T, JoinError> {
-        if self.bytes.len() <= SMALL {
+        if self.is_small() {
             return Ok(work(&self.bytes));
         }
+        self.work_beside(work).await
+    }
+
+    /// Whether it is read so soon that the async threads may do it.
+    pub(crate) fn is_small(&self) -> bool {
+        self.bytes.len() <= SMALL
+    }
+
+    /// Works on the body beside the async threads.
+    pub(crate) async fn work_beside<T: Send + 'static>(
+        self,
+        work: impl FnOnce(&[u8]) -> T + Send + 'static,
+    ) -> Result<T, JoinError> {
         let work = move || {
             // As a whole: also when nobody waits for the answer any more, the room is taken until the end.
             let held = self;

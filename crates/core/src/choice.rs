@@ -1,5 +1,6 @@
 //! A choice of cards: which of a class's cards a pod accepts, and by which policy it wants one.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::card::Card;
@@ -51,8 +52,9 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 pub struct Choice {
     pub models: Vec<Pattern>,
     pub not_models: Vec<Pattern>,
-    pub ids: Vec<CardId>,
-    pub not_ids: Vec<CardId>,
+    /// Sets, because every card of the cluster is looked up in them.
+    pub ids: BTreeSet<CardId>,
+    pub not_ids: BTreeSet<CardId>,
     /// The name of a policy; nothing for the cluster's own.
     pub policy: Option<Arc<str>>,
 }

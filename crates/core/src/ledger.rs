@@ -29,6 +29,7 @@ use crate::placement::{Charges, Hold, Placement};
 use crate::request::PodAsk;
 use crate::room::CardRoom;
 use crate::search::Search;
+use crate::steps::Steps;
 use crate::why::Why;
 
 pub use crate::journal::Bookmark;
@@ -141,8 +142,8 @@ impl Ledger {
     }
 
     /// A pod's request, prepared to be held against many nodes.
-    pub fn search<'a>(&'a self, ask: &'a PodAsk) -> Search<'a> {
-        Search::new(&self.classes, ask)
+    pub fn search<'a>(&'a self, ask: &'a PodAsk, steps: &'a Steps) -> Search<'a> {
+        Search::new(&self.classes, ask, steps)
     }
 
     /// Whether the node can take the pod now. Changes nothing.
@@ -207,12 +208,13 @@ impl Ledger {
         pod: &PodUid,
         node: &NodeName,
         ask: &PodAsk,
+        steps: &Steps,
         choose: impl FnOnce(&Search<'_>, &[CardRoom]) -> Option<Placement>,
     ) -> Result<Placement, Why> {
         if let Some(booking) = self.bookings.get(pod) {
             return Err(booking.refusal());
         }
-        let search = self.search(ask);
+        let search = self.search(ask, steps);
         let placement = if let Some(claim) = self.claim_on(node.as_str(), pod) {
             let rooms = self.rooms_without_claims(node.as_str(), |other| other == pod);
             if claim.fits(&rooms) {
@@ -238,7 +240,7 @@ impl Ledger {
         node: &NodeName,
         ask: &PodAsk,
     ) -> Result<Placement, Why> {
-        self.reserve_with(pod, node, ask, |_, _| None)
+        self.reserve_with(pod, node, ask, &Steps::for_request(), |_, _| None)
     }
 
     /// The API server accepted the bind. A booking that the watch has ended meanwhile stays ended.

@@ -27,6 +27,7 @@ pub mod record;
 pub mod request;
 pub mod room;
 pub mod search;
+pub mod steps;
 pub mod validate;
 pub mod why;
 
@@ -40,4 +41,5 @@ pub use quantity::Quantity;
 pub use record::Record;
 pub use request::PodAsk;
 pub use search::Search;
+pub use steps::Steps;
 pub use why::Why;

@@ -22,7 +22,7 @@ use crate::placement::{Charges, Placement};
 use crate::room::CardRoom;
 use std::cmp::Reverse;
 
-pub use choose::{Steps, choose};
+pub use choose::choose;
 pub use claim::{ClaimError, ClaimRecord, Evictor};
 pub use rank::{Rank, Spending};
 

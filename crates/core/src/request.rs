@@ -5,6 +5,13 @@ use std::sync::Arc;
 use crate::amounts::{Amounts, MAX_DIMENSIONS};
 use crate::choice::Choice;
 
+/// In so many containers a pod may ask for cards, counted once for each class: more than any real pod has, and few
+/// enough that it can be decided where they go.
+pub const MOST_ASKING: usize = 32;
+/// So many cards a pod may ask for in all, each container's counted by itself, also where they share them: 8 for
+/// each container that may ask.
+pub const MOST_CARDS_IN_ALL: usize = 256;
+
 /// When a container of a pod runs, which decides whether its share adds up with the others'.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
@@ -109,6 +116,11 @@ impl PodAsk {
         self.containers
             .iter()
             .find(|ask| *ask.class == *class && *ask.container == *name)
+    }
+
+    /// Whether several containers ask for cards of one class, so that where one goes depends on the others.
+    pub fn is_complex(&self) -> bool {
+        self.classes().count() < self.containers.len()
     }
 
     /// The classes asked for, each once, in the order of the containers.

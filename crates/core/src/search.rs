@@ -2,7 +2,8 @@
 //!
 //! A pod with one asking container, which nearly all are, is decided without an allocation. Several
 //! containers are assigned one after the other, the hardest first, each preferring cards that the pod
-//! uses already and then the tightest, with a bounded number of steps back.
+//! uses already and then the tightest, with a bounded number of [steps](crate::steps). Where the steps do not
+//! suffice, that is the answer.
 
 mod refusal;
 mod several;
@@ -15,13 +16,16 @@ use crate::ids::CardId;
 use crate::placement::{ContainerPlacement, Hold, Placement, Share};
 use crate::request::{ContainerAsk, PodAsk, Want};
 use crate::room::CardRoom;
+use crate::steps::Steps;
 use crate::why::{Obstacles, Why};
+use several::{Several, Spot};
 
 /// One pod's request, prepared once to be held against many nodes.
 #[derive(Debug)]
 pub struct Search<'a> {
     ask: &'a PodAsk,
     groups: Vec<Group<'a>>,
+    steps: &'a Steps,
 }
 
 /// The requests of one class.
@@ -29,6 +33,8 @@ pub struct Search<'a> {
 struct Group<'a> {
     class: &'a DeviceClass,
     asks: Vec<&'a ContainerAsk>,
+    /// The same where they are more than one.
+    several: Option<Several<'a>>,
     /// What the choice says of each model met so far; models are few and matching them is slow.
     models: RefCell<Vec<(Arc<str>, bool)>>,
 }
@@ -43,6 +49,15 @@ pub(crate) struct Span {
 /// Cards of the request's containers, in the order of the group's asks.
 type Assignment<'n> = Vec<Vec<&'n CardRoom>>;
 
+/// What a search came to.
+enum Found<'n> {
+    Here(Assignment<'n>),
+    /// There is none, for certain.
+    Nowhere,
+    /// The steps were used up before that was known.
+    Unknown,
+}
+
 const NOTHING: Obstacles = Obstacles {
     room: false,
     health: false,
@@ -56,18 +71,20 @@ const EVERYTHING: Obstacles = Obstacles {
 
 impl<'a> Search<'a> {
     /// Requests for classes that are not configured are left out: validation does not make any.
-    pub fn new(classes: &'a Classes, ask: &'a PodAsk) -> Self {
+    pub fn new(classes: &'a Classes, ask: &'a PodAsk, steps: &'a Steps) -> Self {
         let groups = ask
             .classes()
             .filter_map(|name| {
+                let asks: Vec<&ContainerAsk> = ask.of_class(name).collect();
                 Some(Group {
                     class: classes.get(name)?,
-                    asks: ask.of_class(name).collect(),
+                    several: (asks.len() > 1).then(|| Several::new(asks.clone())),
+                    asks,
                     models: RefCell::default(),
                 })
             })
             .collect();
-        Self { ask, groups }
+        Self { ask, groups, steps }
     }
 
     pub fn ask(&self) -> &'a PodAsk {
@@ -81,25 +98,66 @@ impl<'a> Search<'a> {
         group.is_some_and(|group| group.accepts(room))
     }
 
+    /// Whether the cards do for certain.
     pub fn fits(&self, cards: &[CardRoom]) -> bool {
-        self.groups.iter().all(|group| group.fits(cards, NOTHING))
+        let steps = self.steps.portion(Steps::PER_NODE);
+        let fits = |group: &Group<'_>| matches!(group.found(cards, &steps), Found::Here(_));
+        let all = self.groups.iter().all(fits);
+        self.steps.settle(&steps);
+        all
     }
 
-    /// Why not, in the fewest obstacles; nothing when it fits.
+    /// Why not, in the fewest obstacles, or that it is not known; nothing when it fits.
     pub fn why(&self, cards: &[CardRoom]) -> Option<Why> {
-        self.groups.iter().find_map(|group| group.why(cards))
+        let steps = self.steps.portion(Steps::PER_NODE);
+        let mut groups = self.groups.iter();
+        let why = groups.find_map(|group| match group.found(cards, &steps) {
+            Found::Here(_) => None,
+            Found::Nowhere => Some((group, group.refusal(cards, &steps))),
+            Found::Unknown => Some((group, group.lacks_cards(cards))),
+        });
+        self.steps.settle(&steps);
+        let (group, why) = why?;
+        Some(why.unwrap_or_else(|| self.undecided(group)))
     }
 
     /// The tightest cards that take the pod.
     pub fn place(&self, cards: &[CardRoom]) -> Result<Placement, Why> {
         let mut placed: Vec<(usize, ContainerPlacement)> = Vec::new();
         for group in &self.groups {
-            let assigned = group.assign(cards).ok_or_else(|| group.refusal(cards))?;
+            let assigned = match group.assign(cards, self.steps) {
+                Found::Here(assigned) => assigned,
+                Found::Unknown => return Err(self.undecided(group)),
+                Found::Nowhere => {
+                    let steps = self.steps.portion(Steps::PER_NODE);
+                    let why = group.refusal(cards, &steps);
+                    self.steps.settle(&steps);
+                    return Err(why.unwrap_or_else(|| self.undecided(group)));
+                }
+            };
             for (ask, cards) in group.asks.iter().zip(assigned) {
                 placed.push((self.position(ask), held(ask, &cards)));
             }
         }
         Ok(in_order(placed))
+    }
+
+    /// The steps were used up: those of this node, or those of the whole request.
+    fn undecided(&self, group: &Group<'_>) -> Why {
+        let class = group.class.name.clone();
+        let containers = u32::try_from(group.asks.len()).unwrap_or(u32::MAX);
+        if self.steps.are_used_up() {
+            return Why::NotReached {
+                class,
+                containers,
+                steps: self.steps.given(),
+            };
+        }
+        Why::TooComplex {
+            class,
+            containers,
+            steps: Steps::PER_NODE,
+        }
     }
 
     /// A placement on these cards, which every container shares, if it fits: for a caller that has
@@ -118,7 +176,9 @@ impl<'a> Search<'a> {
                     .filter(|room| chosen.contains(&&room.card.id))
                     .cloned()
                     .collect();
-                let assigned = group.assign(&chosen)?;
+                let Found::Here(assigned) = group.assign(&chosen, self.steps) else {
+                    return None;
+                };
                 let ids = |room: &&CardRoom| room.card.id.clone();
                 assigned
                     .iter()
@@ -126,7 +186,10 @@ impl<'a> Search<'a> {
                     .map(|ids| find(cards, &ids))
                     .collect()
             } else {
-                group.assign(cards)?
+                let Found::Here(assigned) = group.assign(cards, self.steps) else {
+                    return None;
+                };
+                assigned
             };
             for (ask, cards) in group.asks.iter().zip(assigned) {
                 placed.push((self.position(ask), held(ask, &cards)));
@@ -231,35 +294,70 @@ fn held(ask: &ContainerAsk, cards: &[&CardRoom]) -> ContainerPlacement {
 }
 
 impl Group<'_> {
-    /// Whether the cards would do without these obstacles.
-    fn fits(&self, cards: &[CardRoom], without: Obstacles) -> bool {
-        if let [ask] = self.asks.as_slice() {
+    /// Any assignment; of a container that asks alone not which.
+    fn found<'n>(&self, cards: &'n [CardRoom], steps: &Steps) -> Found<'n> {
+        if self.several.is_some() {
+            return self.found_without(cards, NOTHING, steps);
+        }
+        steps.count(cards.len());
+        let fits = self.asks.iter().all(|ask| {
             let wanted = number(ask.cards);
-            return self
-                .considered(cards, without)
-                .filter(|room| admits(room, &ask.want, without))
-                .take(wanted)
-                .count()
-                == wanted;
+            let considered = self.considered(cards, NOTHING);
+            let admitting = considered.filter(|room| room.admits(&ask.want));
+            admitting.take(wanted).count() == wanted
+        });
+        if fits {
+            Found::Here(Vec::new())
+        } else {
+            Found::Nowhere
         }
-        if without.room {
-            let empty: Vec<CardRoom> = cards.iter().map(CardRoom::emptied).collect();
-            return several::assign(&self.asks, self.considered(&empty, without)).is_some();
-        }
-        several::assign(&self.asks, self.considered(cards, without)).is_some()
     }
 
-    fn assign<'n>(&self, cards: &'n [CardRoom]) -> Option<Assignment<'n>> {
-        let [ask] = self.asks.as_slice() else {
-            return several::assign(&self.asks, self.considered(cards, NOTHING));
-        };
-        let mut fitting: Vec<&CardRoom> = self
-            .considered(cards, NOTHING)
-            .filter(|room| room.admits(&ask.want))
-            .collect();
-        fitting.sort_by_key(|room| several::tightness(room));
-        fitting.truncate(number(ask.cards));
-        (fitting.len() == number(ask.cards)).then(|| vec![fitting])
+    /// Any assignment of several containers, were these obstacles not there.
+    fn found_without<'n>(
+        &self,
+        cards: &'n [CardRoom],
+        without: Obstacles,
+        steps: &Steps,
+    ) -> Found<'n> {
+        match &self.several {
+            Some(several) if !steps.are_used_up() => {
+                several.anywhere(self.spots(cards, without).collect(), steps)
+            }
+            _ => Found::Unknown,
+        }
+    }
+
+    fn assign<'n>(&self, cards: &'n [CardRoom], steps: &Steps) -> Found<'n> {
+        if let Some(several) = &self.several {
+            let spots: Vec<Spot<'_>> = self.spots(cards, NOTHING).collect();
+            let portion = steps.portion(Steps::PER_NODE);
+            let found = several.on_fewest(spots.clone(), &portion);
+            steps.settle(&portion);
+            if !matches!(found, Found::Unknown) {
+                return found;
+            }
+            // What filter found in so many steps is found again here.
+            let portion = steps.portion(Steps::PER_NODE);
+            let found = several.anywhere(spots, &portion);
+            steps.settle(&portion);
+            return found;
+        }
+        steps.count(cards.len());
+        let mut assigned = Vec::new();
+        for ask in &self.asks {
+            let mut fitting: Vec<Spot<'_>> = self
+                .spots(cards, NOTHING)
+                .filter(|spot| spot.room.admits(&ask.want))
+                .collect();
+            fitting.sort_by(Spot::by_tightness);
+            fitting.truncate(number(ask.cards));
+            if fitting.len() < number(ask.cards) {
+                return Found::Nowhere;
+            }
+            assigned.push(fitting.into_iter().map(|spot| spot.room).collect());
+        }
+        Found::Here(assigned)
     }
 
     /// The cards of the class that are not ruled out.
@@ -274,6 +372,15 @@ impl Group<'_> {
                 && (without.health || room.card.healthy)
                 && (without.choice || self.accepts(room))
         })
+    }
+
+    fn spots<'s, 'n: 's>(
+        &'s self,
+        cards: &'n [CardRoom],
+        without: Obstacles,
+    ) -> impl Iterator<Item = Spot<'n>> + 's {
+        let considered = self.considered(cards, without);
+        considered.map(move |room| Spot::new(room, without.room))
     }
 
     /// Whether a container that asks alone could use the card.
@@ -300,14 +407,6 @@ impl Group<'_> {
         }
         accepted && choice.accepts_id(&room.card.id)
     }
-}
-
-/// Whether a card takes the want, or would if nobody held a part of it.
-fn admits(room: &CardRoom, want: &Want, without: Obstacles) -> bool {
-    if !without.room {
-        return room.admits(want);
-    }
-    want.on(&room.card.capacity).fits_in(&room.card.capacity)
 }
 
 fn number(cards: u32) -> usize {

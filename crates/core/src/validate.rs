@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::dialect::{Dialect, Dialects};
-use crate::request::{ContainerAsk, PodAsk, Role};
+use crate::request::{ContainerAsk, MOST_ASKING, MOST_CARDS_IN_ALL, PodAsk, Role};
 
 pub use fill::{ONE_CARD, left_out};
 
@@ -89,6 +89,7 @@ impl std::error::Error for Violations {}
 /// The request of a pod that has no node yet; nothing when no container asks for a device.
 pub fn validate(dialects: &Dialects, pod: &PodView<'_>) -> Result<Option<PodAsk>, Violations> {
     let (mut asks, mut violations) = read_containers(dialects, &pod.containers);
+    violations.extend(too_many(dialects, pod, &asks));
     // Annotations of a pod that asks for nothing are none of our business.
     if asks.is_empty() && violations.is_empty() {
         return Ok(None);
@@ -149,6 +150,43 @@ fn read_containers(
         }
     }
     (asks, violations)
+}
+
+/// More than can be placed without holding up others.
+fn too_many(dialects: &Dialects, pod: &PodView<'_>, asks: &[ContainerAsk]) -> Option<Violation> {
+    let mut cards = 0_usize;
+    let too_much = |ask: &&ContainerAsk| {
+        cards = cards.saturating_add(usize::try_from(ask.cards).unwrap_or(usize::MAX));
+        cards > MOST_CARDS_IN_ALL
+    };
+    let (ask, problem, fix) = if let Some(ask) = asks.get(MOST_ASKING) {
+        let fix = format!("ask in at most {MOST_ASKING} containers of a pod");
+        (
+            ask,
+            format!("is the request number {}", MOST_ASKING + 1),
+            fix,
+        )
+    } else {
+        let ask = asks.iter().find(too_much)?;
+        let fix = format!("ask for at most {MOST_CARDS_IN_ALL} in all containers together");
+        (ask, format!("brings the pod to {cards} cards"), fix)
+    };
+    let mut containers = pod.containers.iter();
+    let container = containers.find(|container| *container.name == *ask.container)?;
+    let dialect = dialects
+        .dialects
+        .iter()
+        .find(|one| one.name == ask.dialect)?;
+    let field = dialect
+        .resources()
+        .find(|name| container.limit(name).is_some())?;
+    Some(Violation {
+        container: Some(container.name.to_owned()),
+        field: field.clone(),
+        value: container.limit(field).unwrap_or_default().to_owned(),
+        problem,
+        fix,
+    })
 }
 
 fn validate_container<'a>(

@@ -50,6 +50,18 @@ pub enum Why {
         by: Obstacles,
         short: Shortage,
     },
+    /// Whether its containers fit there together, or why not, was not found out in so many steps.
+    TooComplex {
+        class: Arc<str>,
+        containers: u32,
+        steps: u32,
+    },
+    /// The nodes before it have taken all the steps that one request may take.
+    NotReached {
+        class: Arc<str>,
+        containers: u32,
+        steps: u32,
+    },
     /// A bind of this pod is under way.
     BindInProgress { node: NodeName },
     /// The outcome of an earlier bind is not known yet.
@@ -110,11 +122,18 @@ impl Why {
         }
     }
 
+    /// Whether the next request goes on where this one had to stop.
+    pub fn is_unfinished(&self) -> bool {
+        matches!(self, Self::NotReached { .. })
+    }
+
     pub fn class(&self) -> Option<&Arc<str>> {
         match self {
             Self::NoCards { class }
             | Self::TooSmall { class, .. }
-            | Self::Blocked { class, .. } => Some(class),
+            | Self::Blocked { class, .. }
+            | Self::TooComplex { class, .. }
+            | Self::NotReached { class, .. } => Some(class),
             _ => None,
         }
     }
@@ -142,6 +161,20 @@ impl Why {
             }
             Self::TooSmall { short, .. } => short.write(f, Tense::Ever, numbers),
             Self::Blocked { by, short, .. } => blocked(f, *by, short, numbers),
+            Self::TooComplex {
+                containers, steps, ..
+            } => write!(
+                f,
+                "in {steps} steps it was not found out how {containers} containers share the cards: \
+                 ask in fewer containers, or for whole cards"
+            ),
+            Self::NotReached {
+                containers, steps, ..
+            } => write!(
+                f,
+                "not looked at: how {containers} containers share the cards of other nodes took all {steps} \
+                 steps: ask in fewer containers, or for whole cards"
+            ),
             Self::BindInProgress { node } => write!(f, "the pod is being bound to {node}"),
             Self::BindInDoubt { node } => {
                 write!(f, "an earlier bind to {node} is not settled yet")

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use gpushare_core::ledger::Bound;
 use gpushare_core::pack::{Policy, Rankings};
 use gpushare_core::packing::Packing;
-use gpushare_core::{Card, Classes, Host, Ledger, NodeName, PodAsk, PodUid};
+use gpushare_core::room::CardRoom;
+use gpushare_core::{Card, Classes, Host, Ledger, NodeName, PodAsk, PodUid, Search, Steps};
 use serde::Serialize;
 
 /// A cluster as it is.
@@ -17,7 +18,11 @@ pub struct Now {
     /// One pod changes one node: the others keep their places.
     rankings: Rankings,
     nodes: Vec<NodeName>,
+    steps: Steps,
 }
+
+/// What may be tried for all pods together: seconds at most.
+const STEPS: u32 = 50_000_000;
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -38,6 +43,7 @@ impl Now {
             packing: Packing::new(policy, class),
             rankings: Rankings::default(),
             nodes: Vec::new(),
+            steps: Steps::new(STEPS),
         }
     }
 
@@ -89,7 +95,7 @@ impl Now {
         let best = self
             .packing
             .best_ranked(&mut self.rankings, Some(ask), host, |_every| true);
-        let search = self.ledger.search(ask);
+        let search = self.ledger.search(ask, &self.steps);
         let fits = |name: &&str| {
             self.packing.has_host_room(name, host) && self.ledger.fit(name, pod, &search).is_ok()
         };
@@ -100,9 +106,11 @@ impl Now {
         })?;
         let node = NodeName::new(chosen);
         let packing = &self.packing;
-        let reserved = self.ledger.reserve_with(pod, &node, ask, |search, rooms| {
+        let choose = |search: &Search<'_>, rooms: &[CardRoom]| {
             packing.place(ask, host, &node, search, rooms)
-        });
+        };
+        let steps = &self.steps;
+        let reserved = self.ledger.reserve_with(pod, &node, ask, steps, choose);
         reserved.ok()?;
         self.packing.set_pod(pod, Some((&node, host)));
         self.packing.redraw(&self.ledger, &node);
@@ -110,7 +118,7 @@ impl Now {
     }
 
     fn reasons(&self, ask: &PodAsk, host: Host) -> Vec<(u64, String)> {
-        let search = self.ledger.search(ask);
+        let search = self.ledger.search(ask, &self.steps);
         let pod = PodUid::new("one-more");
         let mut counted: BTreeMap<String, u64> = BTreeMap::new();
         for node in &self.nodes {

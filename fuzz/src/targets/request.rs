@@ -57,7 +57,11 @@ pub(crate) fn check(data: &[u8]) -> Verdict {
             }
             Err(violations) => {
                 let sensible = asking.iter().all(|(_, meant)| meant.is_some());
-                assert!(!(sensible && well_chosen), "refused: {violations}");
+                let cards = asking
+                    .iter()
+                    .filter_map(|(_, meant)| Some(meant.as_ref()?.cards));
+                let few = asking.len() <= 32 && cards.sum::<u64>() <= 256;
+                assert!(!(sensible && well_chosen && few), "refused: {violations}");
                 pod.is_told(violations);
             }
         }

@@ -168,7 +168,8 @@ fn operated(situation: &mut Situation, what: Operation, on: &Target) -> Result<b
     let name = NodeName::new(&on.name);
     match what {
         Operation::RunAgent => {
-            let found = super::node::obstacles(&situation.cluster, &situation.pod, &name);
+            let found =
+                super::node::obstacles(&situation.cluster, &situation.pod, &name, &situation.steps);
             let unpublished: Vec<String> = found
                 .into_iter()
                 .filter_map(|obstacle| match obstacle {

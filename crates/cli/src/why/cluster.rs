@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use gpushare_core::dialect::Dialects;
 use gpushare_core::ledger::Bound;
-use gpushare_core::preempt::{Guard, Occupant, Rank, Site, Steps, choose};
-use gpushare_core::{Card, Ledger, NodeName, Placement, PodAsk, PodUid};
+use gpushare_core::preempt::{Guard, Occupant, Rank, Site, choose};
+use gpushare_core::{Card, Ledger, NodeName, Placement, PodAsk, PodUid, Steps};
 use gpushare_kube::convert::{self, PodFacts};
 use gpushare_kube::slim;
 use gpushare_kube::totals::{self, Totals};
@@ -239,6 +239,7 @@ impl Cluster {
         name: &NodeName,
         pod: &PodUid,
         ask: &PodAsk,
+        steps: &Steps,
     ) -> Option<Vec<PodUid>> {
         let occupants = self.on(name).filter_map(|(uid, holder)| {
             Some(Occupant {
@@ -256,10 +257,12 @@ impl Cluster {
                 .rooms_without_claims(name.as_str(), |other| other == pod),
             occupants: occupants.collect(),
         };
-        let search = self.ledger.search(ask);
-        let mut steps = Steps::new(STEPS);
+        let search = self.ledger.search(ask, steps);
         let anybody = Rank::within_budget(i32::MAX);
-        let plan = choose(&site, &search, anybody, &[], None, &mut steps)?;
+        let choice = steps.portion(STEPS);
+        let plan = choose(&site, &search, anybody, &[], None, &choice);
+        steps.settle(&choice);
+        let plan = plan?;
         (!plan.victims.is_empty()).then_some(plan.victims)
     }
 

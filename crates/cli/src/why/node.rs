@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use gpushare_core::{NodeName, PodUid, Why};
+use gpushare_core::{NodeName, PodUid, Steps, Why};
 use gpushare_kube::totals;
 use k8s_openapi::api::core::v1::Taint;
 
@@ -50,7 +50,12 @@ pub(super) enum Obstacle {
 }
 
 /// All of them; none when the node can take the pod.
-pub(super) fn obstacles(cluster: &Cluster, pod: &Pod, name: &NodeName) -> Vec<Obstacle> {
+pub(super) fn obstacles(
+    cluster: &Cluster,
+    pod: &Pod,
+    name: &NodeName,
+    steps: &Steps,
+) -> Vec<Obstacle> {
     let Some(node) = cluster.nodes.get(name) else {
         return Vec::new();
     };
@@ -59,18 +64,19 @@ pub(super) fn obstacles(cluster: &Cluster, pod: &Pod, name: &NodeName) -> Vec<Ob
         found.push(Obstacle::Unreadable(why.clone()));
         return found;
     }
-    let cards = cards(cluster, pod, name);
+    let cards = cards(cluster, pod, name, steps);
     found.extend(totals(cluster, node, pod, name, cards.as_ref()));
     found.extend(cards.map(Obstacle::Cards));
     found
 }
 
 /// Why the node's cards do not do.
-pub(super) fn cards(cluster: &Cluster, pod: &Pod, name: &NodeName) -> Option<Why> {
+pub(super) fn cards(cluster: &Cluster, pod: &Pod, name: &NodeName, steps: &Steps) -> Option<Why> {
     let ask = pod.facts.ask.as_ref().ok()?.as_ref()?;
     let ledger = cluster.ledger();
     let uid: &PodUid = &pod.facts.uid;
-    ledger.fit(name.as_str(), uid, &ledger.search(ask)).err()
+    let search = ledger.search(ask, steps);
+    ledger.fit(name.as_str(), uid, &search).err()
 }
 
 /// What has nothing to do with resources.
@@ -171,9 +177,10 @@ impl Obstacle {
                 Why::Blocked { by, .. } if by.choice => "card-selectors",
                 Why::Blocked { by, .. } if by.health => "card-health",
                 Why::Blocked { .. } => "no-room",
-                Why::BindInProgress { .. } | Why::BindInDoubt { .. } | Why::AlreadyBound { .. } => {
-                    "bound"
-                }
+                Why::TooComplex { .. } | Why::NotReached { .. } => "undecided",
+                Why::BindInProgress { .. }
+                | Why::BindInDoubt { .. }
+                | Why::AlreadyBound { .. } => "bound",
             },
         }
     }
@@ -204,6 +211,7 @@ impl Obstacle {
             Self::Selector { .. } | Self::Affinity => 4,
             Self::Taint { .. } => 5,
             Self::NotReady => 9,
+            Self::Cards(Why::TooComplex { .. } | Why::NotReached { .. }) => 10,
             Self::Cards(Why::TooSmall { .. }) => 20,
             Self::Unpublished { .. } | Self::Unreadable(_) => 30,
             Self::Cards(Why::NoCards { .. }) => 100,

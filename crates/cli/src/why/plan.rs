@@ -50,6 +50,7 @@ fn of_group(situation: &Situation, group: &Group) -> Vec<Plan> {
         cluster: Arc::new(situation.cluster.only(node)),
         pod: situation.pod.clone(),
         around: situation.around.clone(),
+        steps: situation.steps.clone(),
     };
     let changes = repair::of_obstacle(&alone, node, obstacle);
     changes

@@ -255,16 +255,21 @@ fn end(situation: &Situation, node: &NodeName, pods: Vec<PodUid>) -> Change {
 }
 
 fn cards(situation: &Situation, name: &NodeName, why: &Why) -> Vec<Change> {
-    let Situation { cluster, pod, .. } = situation;
+    let Situation {
+        cluster,
+        pod,
+        steps,
+        ..
+    } = situation;
     let dialects = &cluster.dialects;
     let less = || {
         request::less(pod, dialects, |pod| {
-            pod.facts.ask.is_ok() && node::cards(cluster, pod, name).is_none()
+            pod.facts.ask.is_ok() && node::cards(cluster, pod, name, steps).is_none()
         })
     };
     match why {
         Why::NoCards { .. } => vec![run_agent(name)],
-        Why::TooSmall { .. } => less(),
+        Why::TooSmall { .. } | Why::TooComplex { .. } => less(),
         Why::Blocked { by, .. } => {
             let mut changes = Vec::new();
             if by.choice {
@@ -282,13 +287,15 @@ fn cards(situation: &Situation, name: &NodeName, why: &Why) -> Vec<Change> {
             if by.room {
                 changes.extend(less());
                 let ask = pod.facts.ask.as_ref().ok().and_then(Option::as_ref);
-                let ending = ask.and_then(|ask| cluster.in_the_way(name, &pod.facts.uid, ask));
+                let ending =
+                    ask.and_then(|ask| cluster.in_the_way(name, &pod.facts.uid, ask, steps));
                 changes.extend(ending.map(|pods| end(situation, name, pods)));
             }
             changes
         }
-        Why::BindInProgress { .. } | Why::BindInDoubt { .. } | Why::AlreadyBound { .. } => {
-            Vec::new()
-        }
+        Why::NotReached { .. }
+        | Why::BindInProgress { .. }
+        | Why::BindInDoubt { .. }
+        | Why::AlreadyBound { .. } => Vec::new(),
     }
 }

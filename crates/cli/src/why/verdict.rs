@@ -1,11 +1,12 @@
 //! The verdict on a pod: what stands in its way before any node is looked at, or on every node.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use gpushare_core::NodeName;
 use gpushare_core::names::BUDGET_GATE;
 use gpushare_core::validate::Violations;
+use gpushare_core::{NodeName, Steps};
 
 use super::cluster::Cluster;
 use super::node::{self, Obstacle};
@@ -19,6 +20,8 @@ pub(super) struct Situation {
     pub(super) cluster: Arc<Cluster>,
     pub(super) pod: Pod,
     pub(super) around: Surroundings,
+    /// What may be tried for the whole answer.
+    pub(super) steps: Rc<Steps>,
 }
 
 /// What keeps the pod from being looked at, or from being created.
@@ -67,6 +70,7 @@ impl Situation {
             cluster,
             pod,
             around,
+            ..
         } = self;
         if let Err(violations) = &pod.facts.ask {
             return Some(Block::Invalid(violations.clone()));
@@ -104,7 +108,7 @@ impl Situation {
         let mut fitting = Vec::new();
         let mut groups: BTreeMap<Vec<Obstacle>, Group> = BTreeMap::new();
         for name in self.cluster.nodes.keys() {
-            let obstacles = node::obstacles(&self.cluster, &self.pod, name);
+            let obstacles = node::obstacles(&self.cluster, &self.pod, name, &self.steps);
             if obstacles.is_empty() {
                 fitting.push(name.clone());
                 continue;

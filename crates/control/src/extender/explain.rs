@@ -7,7 +7,7 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use gpushare_core::explain::{CardDetail, Explanation, Report, Tally};
-use gpushare_core::{NodeName, PodAsk, PodUid};
+use gpushare_core::{NodeName, PodAsk, PodUid, Steps};
 use gpushare_kube::bind::read_pod;
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
@@ -177,10 +177,10 @@ impl Extender {
 
     /// Why each of these nodes does or does not take the pod.
     pub(super) fn explain(&self, pod: &PodUid, ask: &PodAsk, nodes: &[NodeName]) -> Explanation {
-        let mut tally = Tally::default();
+        let (mut tally, steps) = (Tally::default(), Steps::for_request());
         for some in nodes.chunks(IN_ONE_GO) {
             let state = self.0.state.read();
-            let search = state.ledger().search(ask);
+            let search = state.ledger().search(ask, &steps);
             for node in some {
                 tally.add(node, state.ledger().fit(node.as_str(), pod, &search));
             }
@@ -193,7 +193,8 @@ impl Extender {
         explanation.report(ask, &self.0.dialects, |node| {
             let state = self.0.state.read();
             let ledger = state.ledger();
-            let search = ledger.search(ask);
+            let steps = Steps::new(0);
+            let search = ledger.search(ask, &steps);
             let rooms = ledger
                 .node(node.as_str())
                 .map_or(&[][..], |view| view.rooms());

@@ -1,5 +1,8 @@
 //! Filter: which nodes have one card with room for the pod, and for the others why not.
 
+use std::cell::RefCell;
+
+use gpushare_core::{Steps, Why};
 use gpushare_kube::convert::PodFacts;
 
 use crate::config::Offer;
@@ -18,8 +21,10 @@ pub(super) fn filter<'a>(
     if let Err(missing) = state.ready() {
         return not_ready(candidates, missing);
     }
+    // However many nodes there are.
+    let steps = Steps::for_request();
     if offer == Offer::Best
-        && let Some(best) = best(state, pod, candidates)
+        && let Some(best) = best(state, pod, candidates, &steps)
     {
         return Answer::offering_only(candidates, best);
     }
@@ -30,14 +35,31 @@ pub(super) fn filter<'a>(
             return Answer::refusing_all(candidates, violations, Refusal::InvalidRequest);
         }
     };
-    let search = state.ledger().search(ask);
+    let search = state.ledger().search(ask, &steps);
     let fit = state.ledger().fitting(&pod.uid, &search);
-    let why = |name: &str| fit(name).err();
-    if state.ledger().holds_nothing_for(pod.uid.as_str()) {
+    let unfinished: RefCell<Option<Why>> = RefCell::default();
+    let why = |name: &str| {
+        let why = fit(name).err();
+        if let Some(stopped) = why.as_ref().filter(|why| why.is_unfinished()) {
+            *unfinished.borrow_mut() = Some(stopped.clone());
+        }
+        why
+    };
+    let holds_nothing = state.ledger().holds_nothing_for(pod.uid.as_str());
+    let answer = if holds_nothing {
         let (verdicts, reasons) = state.verdicts(ask, candidates.names(), why);
-        return Answer::judged(candidates, verdicts, reasons);
+        Answer::judged(candidates, verdicts, reasons)
+    } else {
+        Answer::of(candidates, why)
+    };
+    // The scheduler tries again soon, and what was found out until then is kept.
+    if let Some(unfinished) = unfinished.take().filter(|_| answer.refuses_all()) {
+        let reason = format!("{unfinished}; the next try goes on where this one stopped");
+        return Answer::error(candidates, &reason, Refusal::Undecided);
     }
-    let answer = Answer::of(candidates, why);
+    if holds_nothing {
+        return answer;
+    }
     // That a pod is bound or being bound is no matter of the nodes. As an error the scheduler tries it
     // again soon; as a refusal by every node it would wait for some event in the cluster.
     let held = state.ledger().booking(pod.uid.as_str()).is_some();
@@ -49,9 +71,14 @@ pub(super) fn filter<'a>(
 }
 
 /// The node that packing prefers, if the ledger agrees that it fits.
-fn best<'s>(state: &'s State, pod: &PodFacts, candidates: &Candidates<'_>) -> Option<&'s str> {
+fn best<'s>(
+    state: &'s State,
+    pod: &PodFacts,
+    candidates: &Candidates<'_>,
+    steps: &Steps,
+) -> Option<&'s str> {
     let ask = pod.ask.as_ref().ok()?.as_ref();
-    if let Some(claimed) = state.claimed_node(pod, candidates) {
+    if let Some(claimed) = state.claimed_node(pod, candidates, steps) {
         return Some(claimed);
     }
     let packing = state.packing();
@@ -61,7 +88,7 @@ fn best<'s>(state: &'s State, pod: &PodFacts, candidates: &Candidates<'_>) -> Op
     }
     let preferred = state.best(ask, pod.host, candidates.membership())?;
     if let Some(ask) = ask {
-        let search = state.ledger().search(ask);
+        let search = state.ledger().search(ask, steps);
         state.ledger().fit(preferred, &pod.uid, &search).ok()?;
     }
     Some(preferred)

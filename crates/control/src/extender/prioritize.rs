@@ -3,6 +3,7 @@
 //! kube-scheduler chooses at random among equal scores and adds its own; only a single best node with a
 //! weight above the sum of all others makes the choice ours.
 
+use gpushare_core::Steps;
 use gpushare_kube::convert::PodFacts;
 
 use super::state::State;
@@ -40,6 +41,7 @@ enum Best<'a> {
 
 fn best<'a>(state: &'a State, pod: &PodFacts, candidates: &'a Candidates<'a>) -> Best<'a> {
     let packing = state.packing();
+    let steps = Steps::for_request();
     let ask = match &pod.ask {
         Ok(ask) => ask.as_ref(),
         Err(_) => return Best::Any,
@@ -47,7 +49,7 @@ fn best<'a>(state: &'a State, pod: &PodFacts, candidates: &'a Candidates<'a>) ->
     if ask.is_none() && candidates.names().any(|name| !packing.has_cards(name)) {
         return Best::WithoutCards;
     }
-    if let Some(claimed) = state.claimed_node(pod, candidates) {
+    if let Some(claimed) = state.claimed_node(pod, candidates, &steps) {
         return Best::One(claimed);
     }
     if let Some(best) = state.best(ask, pod.host, candidates.membership()) {
@@ -57,7 +59,7 @@ fn best<'a>(state: &'a State, pod: &PodFacts, candidates: &'a Candidates<'a>) ->
     let Some(ask) = ask else {
         return Best::Any;
     };
-    let search = state.ledger().search(ask);
+    let search = state.ledger().search(ask, &steps);
     let left = |name: &'a str| Some((state.ledger().left(name, &pod.uid, &search)?, name));
     let tightest = candidates.names().filter_map(left).min();
     tightest.map_or(Best::Any, |(_, name)| Best::One(name))

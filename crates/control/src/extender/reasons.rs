@@ -20,6 +20,8 @@ pub(super) enum Refusal {
     InvalidRequest,
     NoCards,
     NoRoom,
+    /// The steps were used up before it was known.
+    Undecided,
     /// The pod is bound, being bound, or held by a bind in doubt.
     Held,
 }
@@ -98,6 +100,7 @@ impl Refusal {
             Self::InvalidRequest => "invalid_request",
             Self::NoCards => "no_cards",
             Self::NoRoom => "no_room",
+            Self::Undecided => "undecided",
             Self::Held => "held",
         }
     }
@@ -107,6 +110,7 @@ fn kind(why: &Why) -> Refusal {
     match why {
         Why::NoCards { .. } => Refusal::NoCards,
         Why::TooSmall { .. } | Why::Blocked { .. } => Refusal::NoRoom,
+        Why::TooComplex { .. } | Why::NotReached { .. } => Refusal::Undecided,
         Why::BindInProgress { .. } | Why::BindInDoubt { .. } | Why::AlreadyBound { .. } => {
             Refusal::Held
         }

@@ -11,6 +11,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use gpushare_core::PodAsk;
 use gpushare_daemon::admin::Admin;
 use gpushare_kube::convert::PodFacts;
 use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
@@ -22,6 +23,21 @@ use super::preempt::preempt_verb;
 use super::state::State as Known;
 use super::wire::{Args, BindingArgs, BodyError, ErrorResult};
 use super::{explain, filter, inspect, prioritize};
+
+/// Where a request is worked on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum On {
+    /// Everybody waits meanwhile.
+    AsyncThread,
+    ItsOwn,
+}
+
+/// What came of it.
+enum Worked {
+    Answered(Response),
+    /// It would take too long there.
+    NotHere,
+}
 
 impl Extender {
     /// All routes: the scheduler's, and those of operators.
@@ -51,14 +67,18 @@ impl Extender {
         .router()
     }
 
-    fn answer_filter(&self, body: &[u8]) -> Result<Response, BodyError> {
+    fn answer_filter(&self, body: &[u8], on: On) -> Result<Worked, BodyError> {
         let args = Args::parse(body)?;
         if let Err(reason) = self.may_answer() {
             let answer = filter::not_ready(&args.candidates, &reason);
             self.0.metrics.refused(answer.refusals());
-            return Ok(written(StatusCode::OK, answer.write()));
+            let response = written(StatusCode::OK, answer.write());
+            return Ok(Worked::Answered(response));
         }
         let pod = PodFacts::new(&args.pod, &self.0.dialects);
+        if takes_long(&pod, on) {
+            return Ok(Worked::NotHere);
+        }
         let (answer, moment) = {
             let (state, offer) = (self.having_met(&pod), self.0.config.offer);
             let answer = filter::filter(&state, &pod, &args.candidates, offer);
@@ -79,7 +99,7 @@ impl Extender {
         if answer.refuses_all() {
             self.refused(pod, args.candidates.names(), moment);
         }
-        Ok(response)
+        Ok(Worked::Answered(response))
     }
 
     /// The state by which to judge the pod, after what the pod itself teaches. To read it is enough for all but the
@@ -95,36 +115,59 @@ impl Extender {
         RwLockWriteGuard::downgrade(state)
     }
 
-    fn answer_prioritize(&self, body: &[u8]) -> Result<Response, BodyError> {
+    fn answer_prioritize(&self, body: &[u8], on: On) -> Result<Worked, BodyError> {
         let args = Args::parse(body)?;
+        let pod = PodFacts::new(&args.pod, &self.0.dialects);
+        if takes_long(&pod, on) {
+            return Ok(Worked::NotHere);
+        }
         let leads = self.may_answer();
         let state = self.0.state.read();
         if let Err(missing) = leads.and_then(|_| state.ready().map_err(str::to_owned)) {
             let message = format!("gpushare: {missing}");
-            return Ok(error_response(StatusCode::SERVICE_UNAVAILABLE, message));
+            let response = error_response(StatusCode::SERVICE_UNAVAILABLE, message);
+            return Ok(Worked::Answered(response));
         }
-        let pod = PodFacts::new(&args.pod, &self.0.dialects);
         let scores = prioritize::prioritize(&state, &pod, &args.candidates);
         drop(state);
-        Ok(json(StatusCode::OK, &scores))
+        Ok(Worked::Answered(json(StatusCode::OK, &scores)))
     }
 
-    /// Reads the body and answers it, off the async threads if it is large.
+    /// Reads the body and answers it, off the async threads if it is large or may take long.
     async fn answer(
         self,
         headers: HeaderMap,
         body: Body,
-        answer: fn(&Self, &[u8]) -> Result<Response, BodyError>,
+        answer: fn(&Self, &[u8], On) -> Result<Worked, BodyError>,
     ) -> Response {
         let held = match self.0.body_room.read(&headers, body).await {
             Ok(held) => held,
             Err(refusal) => return refusal,
         };
-        let work =
-            move |body: &[u8]| answer(&self, body).unwrap_or_else(|error| bad_request(&error));
-        let worked = held.work(work).await;
-        worked.unwrap_or_else(|error| internal_error(&error))
+        if held.is_small() {
+            match answer(&self, &held.bytes, On::AsyncThread) {
+                Ok(Worked::Answered(response)) => return response,
+                Ok(Worked::NotHere) => {}
+                Err(error) => return bad_request(&error),
+            }
+        }
+        let work = move |body: &[u8]| answer(&self, body, On::ItsOwn);
+        match held.work_beside(work).await {
+            Ok(Ok(Worked::Answered(response))) => response,
+            Ok(Ok(Worked::NotHere)) => {
+                let message = "gpushare: the request was not worked on".to_owned();
+                error_response(StatusCode::INTERNAL_SERVER_ERROR, message)
+            }
+            Ok(Err(error)) => bad_request(&error),
+            Err(error) => internal_error(&error),
+        }
     }
+}
+
+/// A pod of several containers may take a thousand times as long as another.
+fn takes_long(pod: &PodFacts, on: On) -> bool {
+    let ask = pod.ask.as_ref().ok().and_then(Option::as_ref);
+    on == On::AsyncThread && ask.is_some_and(PodAsk::is_complex)
 }
 
 async fn filter_verb(State(extender): State<Extender>, headers: HeaderMap, body: Body) -> Response {

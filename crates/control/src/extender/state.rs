@@ -23,7 +23,7 @@ use gpushare_core::card::Card;
 use gpushare_core::pack::{Policy, Rankings};
 use gpushare_core::packing::Packing;
 use gpushare_core::preempt::Rank;
-use gpushare_core::{Classes, Host, Ledger, NodeName, PodAsk, PodUid};
+use gpushare_core::{Classes, Host, Ledger, NodeName, PodAsk, PodUid, Steps};
 use gpushare_kube::convert::{PodFacts, Standing};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -215,10 +215,16 @@ impl State {
     }
 
     /// The node on which room was claimed for the pod, if it is among these and has that room now.
-    pub(crate) fn claimed_node(&self, pod: &PodFacts, among: &Candidates<'_>) -> Option<&str> {
+    pub(crate) fn claimed_node(
+        &self,
+        pod: &PodFacts,
+        among: &Candidates<'_>,
+        steps: &Steps,
+    ) -> Option<&str> {
         let claim = self.ledger.claimed(pod.uid.as_str())?;
         let node = claim.node.as_str();
-        let search = self.ledger.search(pod.ask.as_ref().ok()?.as_ref()?);
+        let ask = pod.ask.as_ref().ok()?.as_ref()?;
+        let search = self.ledger.search(ask, steps);
         let fits = self.ledger.fit(node, &pod.uid, &search).is_ok();
         (fits && among.names().any(|name| name == node)).then_some(node)
     }

@@ -17,6 +17,7 @@ mod devices;
 mod doubts;
 mod edits;
 mod explain;
+mod hostile;
 mod kubernetes;
 mod late;
 mod leaders;

@@ -58,6 +58,8 @@ pub enum Kind {
     /// Even empty, healthy and accepted cards would not do.
     TooSmall,
     Blocked,
+    /// It was not found out in the steps that a node or a request may take.
+    Undecided,
     /// The pod is bound or being bound.
     Held,
 }
@@ -166,6 +168,7 @@ impl GroupReport {
                 let lack = by.room.then(|| Lack::of(short));
                 (Kind::Blocked, obstacles(*by), lack)
             }
+            Why::TooComplex { .. } | Why::NotReached { .. } => (Kind::Undecided, Vec::new(), None),
             Why::BindInProgress { .. } | Why::BindInDoubt { .. } | Why::AlreadyBound { .. } => {
                 (Kind::Held, Vec::new(), None)
             }

@@ -13,39 +13,13 @@ use crate::ids::{CardId, PodUid};
 use crate::placement::Hold;
 use crate::room::CardRoom;
 use crate::search::Search;
+use crate::steps::Steps;
 
 const MILLION: u64 = 1_000_000;
 /// One set of cards may use up this part of the steps that are left, so that some are left for others.
 const PART_OF_STEPS: u32 = 8;
 /// As many as the first way down a large set of cards takes.
 const MAX_DIVE: u32 = 1_000;
-
-/// How much may still be tried. One number for a whole decision keeps it short however many nodes and
-/// pods there are.
-#[derive(Clone, Copy, Debug)]
-pub struct Steps(u32);
-
-impl Steps {
-    pub fn new(number: u32) -> Self {
-        Self(number)
-    }
-
-    /// A part of what is left, at least a few.
-    fn portion(self) -> Self {
-        Self((self.0 / PART_OF_STEPS).max(MAX_DIVE).min(self.0))
-    }
-
-    /// False when none are left.
-    pub(super) fn spend(&mut self) -> bool {
-        match self.0.checked_sub(1) {
-            Some(left) => {
-                self.0 = left;
-                true
-            }
-            None => false,
-        }
-    }
-}
 
 /// A pod that may be evicted, by its holds on the node's cards.
 #[derive(Debug)]
@@ -58,14 +32,15 @@ pub(super) struct Candidate<'a> {
 
 /// The cheapest plan for the pod on this node, if there is one that costs less than `limit`.
 ///
-/// `headroom` is how many pods each disruption budget still lets go.
+/// `headroom` is how many pods each disruption budget still lets go. `steps` are for the choice among victims; the
+/// search has its own, which may be the same.
 pub fn choose(
     site: &Site<'_>,
     search: &Search<'_>,
     rank: Rank,
     headroom: &[u32],
     limit: Option<&Cost>,
-    steps: &mut Steps,
+    steps: &Steps,
 ) -> Option<Plan> {
     let mut rooms = site.rooms.clone();
     for going in site.occupants.iter().filter(|occupant| occupant.going) {
@@ -202,7 +177,7 @@ struct Chooser<'a> {
     rooms: &'a [CardRoom],
     candidates: Vec<Candidate<'a>>,
     headroom: &'a [u32],
-    steps: &'a mut Steps,
+    steps: &'a Steps,
 }
 
 impl Chooser<'_> {
@@ -268,10 +243,11 @@ impl Chooser<'_> {
     /// The cheapest victims that make these cards do, below the limit; and whether nothing cheaper can
     /// have been missed.
     fn cheapest_on(&mut self, set: &[usize], limit: Option<Cost>) -> (Option<Found>, bool) {
-        let portion = self.steps.portion();
-        let dive = Dive::new(self.search, &self.candidates, self.rooms, set);
-        let (found, left) = dive.cheapest(self.headroom.to_vec(), limit, portion);
-        self.steps.0 = self.steps.0.saturating_sub(portion.0 - left.0);
-        (found, left.0 > 0)
+        let most = (self.steps.left() / PART_OF_STEPS).max(MAX_DIVE);
+        let portion = self.steps.portion(most);
+        let dive = Dive::new(self.search, &self.candidates, self.rooms, set, &portion);
+        let found = dive.cheapest(self.headroom.to_vec(), limit);
+        self.steps.settle(&portion);
+        (found, !portion.are_used_up())
     }
 }

@@ -8,11 +8,12 @@
 use std::cmp::Reverse;
 
 use super::Cost;
-use super::choose::{Candidate, Steps, give, millionths, take};
+use super::choose::{Candidate, give, millionths, take};
 use crate::amounts::{Amounts, MAX_DIMENSIONS};
 use crate::placement::Hold;
 use crate::room::CardRoom;
 use crate::search::Search;
+use crate::steps::Steps;
 
 /// What victims cost, and their places among the candidates.
 pub(super) type Found = (Cost, Vec<usize>);
@@ -48,7 +49,7 @@ pub(super) struct Dive<'a> {
     /// Without those taken and those not decided yet.
     hopeful: Vec<CardRoom>,
     headroom: Vec<u32>,
-    steps: Steps,
+    steps: &'a Steps,
     taken: Vec<usize>,
     best: Option<Found>,
     limit: Option<Cost>,
@@ -60,6 +61,7 @@ impl<'a> Dive<'a> {
         candidates: &[Candidate<'_>],
         rooms: &[CardRoom],
         set: &[usize],
+        steps: &'a Steps,
     ) -> Self {
         let place = |card: &usize| set.iter().position(|other| other == card);
         let turn = |(victim, candidate): (usize, &Candidate<'_>)| {
@@ -89,30 +91,24 @@ impl<'a> Dive<'a> {
             hopeful: rooms.clone(),
             rooms,
             headroom: Vec::new(),
-            steps: Steps::new(0),
+            steps,
             taken: Vec::new(),
             best: None,
             limit: None,
         }
     }
 
-    /// The cheapest victims below the limit, and the steps that are left.
-    pub(super) fn cheapest(
-        mut self,
-        headroom: Vec<u32>,
-        limit: Option<Cost>,
-        steps: Steps,
-    ) -> (Option<Found>, Steps) {
+    /// The cheapest victims below the limit.
+    pub(super) fn cheapest(mut self, headroom: Vec<u32>, limit: Option<Cost>) -> Option<Found> {
         self.headroom = headroom;
         self.limit = limit;
-        self.steps = steps;
         for (card, hold) in self.turns.iter().flat_map(|turn| &turn.holds) {
             give(&mut self.hopeful, *card, hold);
         }
         if self.does(&self.hopeful) {
             self.decide(0, Cost::NOTHING);
         }
-        (self.best, self.steps)
+        self.best
     }
 
     fn does(&self, rooms: &[CardRoom]) -> bool {

@@ -1,9 +1,10 @@
 //! Why the cards of a node do not do: the fewest things that stand in the way.
 
-use super::{EVERYTHING, Group, NOTHING, admits, number};
+use super::{EVERYTHING, Found, Group, NOTHING, number};
 use crate::amounts::MAX_DIMENSIONS;
 use crate::request::{ContainerAsk, Want};
 use crate::room::CardRoom;
+use crate::steps::Steps;
 use crate::why::{Obstacles, Shortage, Why};
 
 /// Fewest first; of equally many, the one that passes by itself first.
@@ -36,24 +37,35 @@ const BY_NUMBER: [Obstacles; 7] = [
 ];
 
 impl Group<'_> {
-    pub(super) fn why(&self, cards: &[CardRoom]) -> Option<Why> {
-        (!self.fits(cards, NOTHING)).then(|| self.refusal(cards))
+    pub(super) fn lacks_cards(&self, cards: &[CardRoom]) -> Option<Why> {
+        let none = self.considered(cards, EVERYTHING).next().is_none();
+        none.then(|| Why::NoCards {
+            class: self.class.name.clone(),
+        })
     }
 
-    pub(super) fn refusal(&self, cards: &[CardRoom]) -> Why {
-        let class = self.class.name.clone();
-        if self.considered(cards, EVERYTHING).next().is_none() {
-            return Why::NoCards { class };
+    /// Why the cards, which do not do, do not; nothing if the steps do not suffice to tell.
+    pub(super) fn refusal(&self, cards: &[CardRoom], steps: &Steps) -> Option<Why> {
+        if let Some(why) = self.lacks_cards(cards) {
+            return Some(why);
         }
         let by = match self.asks.as_slice() {
             [ask] => {
+                steps.count(cards.len() * 2);
                 let kept = self.kept_from(ask, cards);
                 let wanted = number(ask.cards);
                 BY_NUMBER.into_iter().find(|by| kept.without(*by) >= wanted)
             }
-            _ => BY_NUMBER.into_iter().find(|by| self.fits(cards, *by)),
+            asks => {
+                let by = self.fewest_obstacles(cards, steps)?;
+                if !steps.spend_all(cards.len() * asks.len()) {
+                    return None;
+                }
+                by
+            }
         };
-        match by {
+        let class = self.class.name.clone();
+        Some(match by {
             Some(by) => Why::Blocked {
                 class,
                 by,
@@ -63,14 +75,36 @@ impl Group<'_> {
                 class,
                 short: self.shortage(cards, EVERYTHING),
             },
+        })
+    }
+
+    /// Without which several containers would fit; not even without all, or nothing if that is not known.
+    fn fewest_obstacles(&self, cards: &[CardRoom], steps: &Steps) -> Option<Option<Obstacles>> {
+        if !steps.spend_all(cards.len()) {
+            return None;
         }
+        let mut of_class = self.considered(cards, EVERYTHING);
+        let unhealthy = of_class.any(|room| !room.card.healthy);
+        let mut of_class = self.considered(cards, EVERYTHING);
+        let unaccepted = of_class.any(|room| !self.accepts(room));
+        // Without an obstacle that is not there, all is as it was.
+        let there = |by: &Obstacles| (!by.health || unhealthy) && (!by.choice || unaccepted);
+        for by in BY_NUMBER.into_iter().filter(there) {
+            match self.found_without(cards, by, steps) {
+                Found::Here(_) => return Some(Some(by)),
+                Found::Nowhere => {}
+                Found::Unknown => return None,
+            }
+        }
+        Some(None)
     }
 
     /// What keeps each card from a container that asks alone, in one look at the cards.
     fn kept_from(&self, ask: &ContainerAsk, cards: &[CardRoom]) -> Kept {
         let mut kept = Kept::default();
         for room in self.considered(cards, EVERYTHING) {
-            if admits(room, &ask.want, EVERYTHING) {
+            let capacity = &room.card.capacity;
+            if ask.want.on(capacity).fits_in(capacity) {
                 kept.count(Obstacles {
                     room: !room.admits(&ask.want),
                     health: !room.card.healthy,

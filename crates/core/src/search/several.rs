@@ -1,179 +1,155 @@
-//! Several containers on the cards of one node: on as few as possible.
+//! Several containers on the cards of one node.
+//!
+//! Containers are placed one after the other, the hardest first. What cannot be is seen first, as far as that is
+//! cheap; then the containers are spread over the cards, which mostly holds if anything does; and only then every
+//! way is tried, until the steps are used up.
 
-use crate::amounts::Amounts;
-use crate::ids::CardId;
-use crate::request::{ContainerAsk, Part, Role, Want, peak};
-use crate::room::CardRoom;
+mod dive;
+mod load;
 
-use super::{Assignment, number};
+use std::cmp::Reverse;
 
-/// Choices tried before giving up: far more than real pods need, few enough that no request can hold up
-/// the scheduler. A pod that fits only by an assignment beyond it counts as not fitting.
-const MAX_STEPS: u32 = 20_000;
+use crate::amounts::{Amounts, MAX_DIMENSIONS};
+use crate::request::{ContainerAsk, MOST_CARDS_IN_ALL, Part, Role, Want};
+use crate::steps::Steps;
 
-/// A card and what the pod's containers would hold there, by the place of their request.
-#[derive(Clone, Debug)]
-struct Load<'n> {
-    room: &'n CardRoom,
-    /// By place of the request; nothing where it does not use the card.
-    held: Vec<Option<(Role, Amounts)>>,
-    whole: bool,
+use super::{Found, number};
+use dive::Dive;
+pub(super) use load::Spot;
+
+/// The requests of several containers for cards of one class, prepared once for many nodes.
+#[derive(Debug)]
+pub(super) struct Several<'a> {
+    asks: Vec<&'a ContainerAsk>,
+    /// Places of the asks, the hardest first.
+    hardest: Vec<usize>,
+    /// The fewest cards that can do.
+    fewest: usize,
+    /// How many are asked for, each container's counted by itself.
+    in_all: usize,
+    /// The least that all cards together must hold as long as the pod runs.
+    lasting: Amounts,
 }
 
-impl Load<'_> {
-    /// Whether the request may use the card beside those that do already.
-    fn admits(&mut self, place: usize, ask: &ContainerAsk) -> bool {
-        let amounts = ask.want.on(&self.room.card.capacity);
-        let whole = self.whole || ask.want == Want::Whole;
-        if whole && !self.room.is_untouched() {
-            return false;
-        }
-        let Some(slot) = self.held.get_mut(place) else {
-            return false;
-        };
-        *slot = Some((ask.role, amounts));
-        let fits = peak(self.held.iter().copied().flatten()).fits_in(&self.room.free());
-        if let Some(slot) = self.held.get_mut(place) {
-            *slot = None;
-        }
-        fits
-    }
-
-    fn put(&mut self, place: usize, ask: &ContainerAsk) {
-        if let Some(slot) = self.held.get_mut(place) {
-            *slot = Some((ask.role, ask.want.on(&self.room.card.capacity)));
-        }
-        self.whole |= ask.want == Want::Whole;
-    }
-
-    /// Whether one is as good as the other for everything still to come.
-    fn equals(&self, other: &Self) -> bool {
-        self.held == other.held
-            && self.whole == other.whole
-            && self.room.card.capacity == other.room.card.capacity
-            && self.room.free() == other.room.free()
-            && self.room.is_untouched() == other.room.is_untouched()
-    }
-
-    fn is_used(&self) -> bool {
-        self.held.iter().any(Option::is_some)
-    }
-}
-
-/// The order in which cards are tried: least free first, then by index, never by chance.
-pub(super) fn tightness(room: &CardRoom) -> (Amounts, u32, CardId) {
-    (room.free(), room.card.index, room.card.id.clone())
-}
-
-struct Search<'a, 'n> {
-    /// With their place in the group, the hardest first.
-    asks: Vec<(usize, &'a ContainerAsk)>,
-    loads: Vec<Load<'n>>,
-    chosen: Vec<Vec<usize>>,
-    /// How many cards the pod may use in all.
-    most_cards: usize,
-    steps: u32,
-}
-
-pub(super) fn assign<'n>(
-    asks: &[&ContainerAsk],
-    cards: impl Iterator<Item = &'n CardRoom>,
-) -> Option<Assignment<'n>> {
-    let mut loads: Vec<Load<'n>> = cards
-        .map(|room| Load {
-            room,
-            held: vec![None; asks.len()],
-            whole: false,
-        })
-        .collect();
-    loads.sort_by_key(|load| tightness(load.room));
-    let mut hardest: Vec<(usize, &ContainerAsk)> = asks.iter().copied().enumerate().collect();
-    hardest.sort_by_key(|(_, ask)| {
-        let size = match ask.want {
-            Want::Whole => (true, Part::default()),
-            Want::Share(part) => (false, part),
-        };
-        std::cmp::Reverse((size.0, ask.cards, size.1))
-    });
-    let fewest = asks.iter().map(|ask| number(ask.cards)).max()?;
-    // On as few cards as possible: the others stay whole.
-    (fewest..=loads.len()).find_map(|most_cards| {
-        let mut search = Search {
-            chosen: vec![Vec::new(); asks.len()],
-            asks: hardest.clone(),
-            loads: loads.clone(),
-            most_cards,
-            steps: 0,
-        };
-        search.assign_from(0).then(|| search.rooms())
-    })
-}
-
-impl<'n> Search<'_, 'n> {
-    fn rooms(&self) -> Assignment<'n> {
-        let rooms = |cards: &Vec<usize>| {
-            let found = cards.iter().filter_map(|card| self.loads.get(*card));
-            found.map(|load| load.room).collect()
-        };
-        self.chosen.iter().map(rooms).collect()
-    }
-
-    fn assign_from(&mut self, turn: usize) -> bool {
-        let Some((place, ask)) = self.asks.get(turn).copied() else {
-            return true;
-        };
-        // Cards that the pod uses already come first: they leave the others whole.
-        let mut order: Vec<usize> = (0..self.loads.len()).collect();
-        order.sort_by_key(|card| !self.loads.get(*card).is_some_and(Load::is_used));
-        self.choose(turn, place, ask, &order, number(ask.cards))
-    }
-
-    /// Chooses `missing` more cards for one request out of `order`, then goes on to the next request.
-    fn choose(
-        &mut self,
-        turn: usize,
-        place: usize,
-        ask: &ContainerAsk,
-        order: &[usize],
-        missing: usize,
-    ) -> bool {
-        if missing == 0 {
-            return self.assign_from(turn + 1);
-        }
-        let in_use = self.loads.iter().filter(|load| load.is_used()).count();
-        let mut refused: Vec<Load<'_>> = Vec::new();
-        for (at, card) in order.iter().enumerate() {
-            if order.len() - at < missing || self.steps >= MAX_STEPS {
-                return false;
-            }
-            let Some(load) = self.loads.get_mut(*card) else {
-                continue;
+impl<'a> Several<'a> {
+    pub(super) fn new(asks: Vec<&'a ContainerAsk>) -> Self {
+        let mut hardest: Vec<(usize, &ContainerAsk)> = asks.iter().copied().enumerate().collect();
+        hardest.sort_by_key(|(_, ask)| {
+            let size = match ask.want {
+                Want::Whole => (true, Part::default()),
+                Want::Share(part) => (false, part),
             };
-            if !load.is_used() && in_use >= self.most_cards {
-                continue;
+            Reverse((size.0, ask.cards, size.1))
+        });
+        let mut lasting = Amounts::ZERO;
+        for ask in asks.iter().filter(|ask| ask.role != Role::Init) {
+            if let Want::Share(part) = ask.want {
+                for _ in 0..ask.cards {
+                    lasting = lasting.saturating_add(&part.amounts);
+                }
             }
-            // What failed with one card fails with its equal.
-            if refused.iter().any(|other| other.equals(load)) || !load.admits(place, ask) {
-                continue;
-            }
-            self.steps += 1;
-            let before = load.clone();
-            load.put(place, ask);
-            if let Some(chosen) = self.chosen.get_mut(place) {
-                chosen.push(*card);
-            }
-            let rest = order.get(at + 1..).unwrap_or_default();
-            if self.choose(turn, place, ask, rest, missing - 1) {
-                return true;
-            }
-            if let Some(chosen) = self.chosen.get_mut(place) {
-                chosen.pop();
-            }
-            if let Some(load) = self.loads.get_mut(*card) {
-                *load = before.clone();
-            }
-            refused.push(before);
         }
-        false
+        let wanted = || asks.iter().map(|ask| number(ask.cards));
+        Self {
+            hardest: hardest.into_iter().map(|(place, _)| place).collect(),
+            fewest: wanted().max().unwrap_or(0),
+            in_all: wanted().fold(0, usize::saturating_add),
+            lasting,
+            asks,
+        }
     }
+
+    /// Any assignment.
+    pub(super) fn anywhere<'n>(&self, cards: Vec<Spot<'n>>, steps: &Steps) -> Found<'n> {
+        match self.outlook(&cards, steps) {
+            Outlook::Hopeless => return Found::Nowhere,
+            Outlook::Unknown => return Found::Unknown,
+            Outlook::Possible => {}
+        }
+        let all = cards.len();
+        let mut dive = Dive::new(self, cards, steps);
+        if dive.spread() {
+            return Found::Here(dive.rooms());
+        }
+        dive.clear();
+        dive.search(all)
+    }
+
+    /// An assignment on as few cards as possible: the others stay whole.
+    pub(super) fn on_fewest<'n>(&self, cards: Vec<Spot<'n>>, steps: &Steps) -> Found<'n> {
+        match self.outlook(&cards, steps) {
+            Outlook::Hopeless => return Found::Nowhere,
+            Outlook::Unknown => return Found::Unknown,
+            Outlook::Possible => {}
+        }
+        let (fewest, all) = (self.fewest.max(self.enough(&cards)), cards.len());
+        let mut dive = Dive::new(self, cards, steps);
+        for most_cards in fewest..=all {
+            match dive.search(most_cards) {
+                Found::Nowhere => {}
+                found => return found,
+            }
+        }
+        Found::Nowhere
+    }
+
+    /// What can be said without trying: each container must fit alone, and all of them in what is free in all.
+    fn outlook(&self, cards: &[Spot<'_>], steps: &Steps) -> Outlook {
+        if cards.len() < self.fewest {
+            return Outlook::Hopeless;
+        }
+        // The search goes as deep as that; no pod that validation lets through asks for more.
+        if self.in_all > MOST_CARDS_IN_ALL || !steps.spend_all(cards.len()) {
+            return Outlook::Unknown;
+        }
+        let free = cards
+            .iter()
+            .fold(Amounts::ZERO, |sum, spot| sum.saturating_add(&spot.free));
+        if !self.lasting.fits_in(&free) {
+            return Outlook::Hopeless;
+        }
+        for ask in &self.asks {
+            let mut missing = number(ask.cards);
+            let mut looks = 0;
+            for spot in cards {
+                if missing == 0 {
+                    break;
+                }
+                looks += 1;
+                missing -= usize::from(spot.admits(&ask.want));
+            }
+            if !steps.spend_all(looks) {
+                return Outlook::Unknown;
+            }
+            if missing > 0 {
+                return Outlook::Hopeless;
+            }
+        }
+        Outlook::Possible
+    }
+
+    /// With fewer cards than this, not even the freest have what is needed in all.
+    fn enough(&self, cards: &[Spot<'_>]) -> usize {
+        let of_dimension = |dimension| {
+            let needed = self.lasting.get(dimension);
+            let each = cards.iter().map(|spot| spot.free.get(dimension));
+            let mut free: Vec<u64> = each.collect();
+            free.sort_unstable_by_key(|free| Reverse(*free));
+            let mut sum = 0_u64;
+            let too_little = free.iter().take_while(|free| {
+                let before = sum;
+                sum = sum.saturating_add(**free);
+                before < needed
+            });
+            too_little.count()
+        };
+        (0..MAX_DIMENSIONS).map(of_dimension).max().unwrap_or(0)
+    }
+}
+
+/// What is known before anything is tried.
+enum Outlook {
+    Possible,
+    Hopeless,
+    Unknown,
 }

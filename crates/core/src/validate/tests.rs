@@ -329,3 +329,47 @@ fn an_ephemeral_container_gets_no_devices_whatever_else_it_asks_for() {
     pod.containers = vec![debugger(&[("cpu", "1")])];
     assert_eq!(validate(&all_dialects(), &pod), Ok(None));
 }
+
+/// A pod of so many containers with so many cards each.
+fn many(names: &[String], cards: &'static str) -> Vec<ContainerView<'static>> {
+    let each = names.iter().map(|name| ContainerView {
+        name: name.clone().leak(),
+        role: Role::App,
+        index: 0,
+        limits: vec![("gpushare.io/gpu", cards), ("gpushare.io/gpu-mem", "1")],
+    });
+    each.collect()
+}
+
+#[test]
+fn a_pod_that_asks_in_too_many_containers_is_refused_until_it_has_a_node() {
+    let dialects = gpu::dialects(AliyunUnit::GiB);
+    let names: Vec<String> = (0..40).map(|at| format!("c{at}")).collect();
+    let cases = [
+        (32, "8", None),
+        (
+            33,
+            "1",
+            Some(
+                r#"container "c32": gpushare.io/gpu: "1" is the request number 33; ask in at most 32 containers of a pod"#,
+            ),
+        ),
+        (
+            17,
+            "16",
+            Some(
+                r#"container "c16": gpushare.io/gpu: "16" brings the pod to 272 cards; ask for at most 256 in all containers together"#,
+            ),
+        ),
+    ];
+    for (containers, cards, expected) in cases {
+        let pod = PodView {
+            containers: many(&names[..containers], cards),
+            annotations: Vec::new(),
+        };
+        let refused = validate(&dialects, &pod).err().map(|all| all.to_string());
+        assert_eq!(refused.as_deref(), expected, "{containers} of {cards}");
+        let placed = validate_bound(&dialects, &pod.containers).unwrap().unwrap();
+        assert_eq!(placed.containers.len(), containers);
+    }
+}

@@ -6,7 +6,7 @@ use gpushare_core::card::Card;
 use gpushare_core::gpu::{self, MEMORY};
 use gpushare_core::ledger::{Bound, Ledger};
 use gpushare_core::request::{ContainerAsk, PodAsk, Role, Want};
-use gpushare_core::{Amounts, CardId, NodeName, PodUid, Why};
+use gpushare_core::{Amounts, CardId, NodeName, PodUid, Steps, Why};
 
 pub(crate) fn card(index: u32, memory: u64) -> Card {
     Card {
@@ -82,5 +82,5 @@ pub(crate) fn bound(ledger: &Ledger, pod: &PodUid, ask: &PodAsk) -> Bound {
 }
 
 pub(crate) fn fit(ledger: &Ledger, name: &str, pod: &PodUid, ask: &PodAsk) -> Result<(), Why> {
-    ledger.fit(name, pod, &ledger.search(ask))
+    ledger.fit(name, pod, &ledger.search(ask, &Steps::for_request()))
 }

@@ -6,7 +6,7 @@ use gpushare_core::explain::{CardDetail, Explanation, Kind, Obstacle, Tally};
 use gpushare_core::gpu::{self, AliyunUnit};
 use gpushare_core::ledger::Ledger;
 use gpushare_core::request::PodAsk;
-use gpushare_core::{NodeName, Why};
+use gpushare_core::{NodeName, Steps, Why};
 use proptest::prelude::*;
 
 use crate::common::{fit, ledger, node, pod};
@@ -107,7 +107,8 @@ proptest! {
 fn report(nodes: &[Vec<SomeCard>]) -> gpushare_core::explain::Report {
     let (books, ask) = (cluster(nodes), some_pod(&[(1, Some(6), 2)], true));
     let explanation = explained(verdicts(&books, &ask, nodes.len()).iter());
-    let search = books.search(&ask);
+    let steps = Steps::for_request();
+    let search = books.search(&ask, &steps);
     explanation.report(&ask, &gpu::dialects(AliyunUnit::GiB), |name| {
         let rooms = books
             .node(name.as_str())

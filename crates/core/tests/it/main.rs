@@ -15,3 +15,4 @@ mod ledger;
 mod preempt;
 mod props;
 mod search;
+mod steps;

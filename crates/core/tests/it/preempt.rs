@@ -6,10 +6,10 @@ use gpushare_core::amounts::DeviceClass;
 use gpushare_core::card::Card;
 use gpushare_core::gpu::{self, MEMORY};
 use gpushare_core::placement::{Charges, Hold};
-use gpushare_core::preempt::{Cost, Guard, Occupant, Plan, Rank, Site, Steps, choose};
+use gpushare_core::preempt::{Cost, Guard, Occupant, Plan, Rank, Site, choose};
 use gpushare_core::request::{PodAsk, Role};
 use gpushare_core::room::CardRoom;
-use gpushare_core::{Amounts, CardId, Classes, PodUid, Search};
+use gpushare_core::{Amounts, CardId, Classes, PodUid, Search, Steps};
 
 use crate::common::{ask, card, container, share};
 
@@ -105,9 +105,10 @@ impl Node {
     }
 
     fn choose(&self, ask: &PodAsk, rank: Rank, headroom: &[u32]) -> Option<Plan> {
-        let (classes, mut steps) = (classes(), Steps::new(PLENTY));
-        let search = Search::new(&classes, ask);
-        choose(&self.site(), &search, rank, headroom, None, &mut steps)
+        let (classes, steps) = (classes(), Steps::new(PLENTY));
+        let looks = Steps::new(u32::MAX);
+        let search = Search::new(&classes, ask, &looks);
+        choose(&self.site(), &search, rank, headroom, None, &steps)
     }
 
     fn victims(&self, ask: &PodAsk, priority: i32) -> Option<Vec<String>> {
@@ -265,15 +266,16 @@ fn a_large_node_is_decided_within_its_steps() {
         containers: [container("c", Role::App, 8, share(20))].into(),
     };
     let classes = classes();
-    let search = Search::new(&classes, &ask);
-    let mut steps = Steps::new(20_000);
+    let looks = Steps::for_request();
+    let search = Search::new(&classes, &ask, &looks);
+    let steps = Steps::new(20_000);
     let plan = choose(
         &node.site(),
         &search,
         Rank::within_budget(9),
         &[],
         None,
-        &mut steps,
+        &steps,
     )
     .unwrap();
     assert!(search.fits(&node.rooms(|pod| plan.victims.contains(&pod.uid))));

@@ -9,7 +9,7 @@ use gpushare_core::ledger::Ledger;
 use gpushare_core::request::{ContainerAsk, Part, PodAsk, Role, Want};
 use gpushare_core::room::CardRoom;
 use gpushare_core::why::Obstacles;
-use gpushare_core::{Amounts, Card, PodUid, Search};
+use gpushare_core::{Amounts, Card, PodUid, Search, Steps};
 use proptest::prelude::*;
 
 fn asks(containers: Vec<ContainerAsk>) -> PodAsk {
@@ -345,7 +345,8 @@ pub(crate) fn fits_without(books: &Ledger, name: &str, ask: &PodAsk, by: Obstacl
             container.choice = Arc::default();
         }
     }
-    Search::new(books.classes(), &asks(containers)).fits(&rooms)
+    let steps = Steps::for_request();
+    Search::new(books.classes(), &asks(containers), &steps).fits(&rooms)
 }
 
 /// The same obstacles with one of them left out.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use gpushare_core::explain::{CardDetail, Explanation, Report, Tally};
-use gpushare_core::{NodeName, PodAsk, PodUid};
+use gpushare_core::{NodeName, PodAsk, PodUid, Steps};
 use serde::Serialize;
 
 use super::asked;
@@ -127,7 +127,8 @@ impl Reason {
 /// Why each node does or does not take the pod, by the rule that decides about it.
 fn explain(model: &Model, pod: &PodUid, ask: &PodAsk) -> Explanation {
     let ledger = model.ledger();
-    let search = ledger.search(ask);
+    let steps = Steps::for_request();
+    let search = ledger.search(ask, &steps);
     let mut tally = Tally::default();
     for name in model.nodes().keys() {
         tally.add(name, ledger.fit(name.as_str(), pod, &search));
@@ -139,7 +140,8 @@ fn explain(model: &Model, pod: &PodUid, ask: &PodAsk) -> Explanation {
 pub(crate) fn report(model: &Model, pod: &PodUid, ask: &PodAsk) -> Report {
     let ledger = model.ledger();
     let cards = |node: &NodeName| {
-        let search = ledger.search(ask);
+        let steps = Steps::new(0);
+        let search = ledger.search(ask, &steps);
         let view = ledger.node(node.as_str());
         let rooms = view.map_or(&[][..], |view| view.rooms());
         let detail = |room| CardDetail::new(ledger.classes(), &search, room);

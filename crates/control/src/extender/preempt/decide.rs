@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use gpushare_core::preempt::{Evictor, Steps};
-use gpushare_core::{NodeName, PodUid};
+use gpushare_core::preempt::Evictor;
+use gpushare_core::{NodeName, PodUid, Steps};
 use gpushare_kube::budgets::Budgets;
 use gpushare_kube::suits::Suitor;
 
@@ -17,6 +17,8 @@ use crate::extender::watch::LookError;
 /// Nodes looked at under one lock, and what may be tried on them.
 const PORTION: usize = 64;
 const STEPS: u32 = 20_000;
+/// What may be tried on all nodes together.
+const ALL_STEPS: u32 = 1_000_000;
 const READ_BUDGETS_WITHIN: Duration = Duration::from_secs(5);
 /// Of nodes that the scheduler did not name, so many are read to see whether the pod could go there.
 const MOST_READ: usize = 8;
@@ -236,24 +238,27 @@ impl Extender {
     ) -> Result<Option<Proposal>, String> {
         let (extender, preemptor) = (self.clone(), preemptor.clone());
         let work = move || {
-            let mut best: Option<Proposal> = None;
+            let (mut best, all_steps) = (None::<Proposal>, Steps::new(ALL_STEPS));
             for portion in nodes.chunks(PORTION) {
-                let (limit, mut steps) = (best.as_ref().map(|best| best.cost), Steps::new(STEPS));
+                let limit = best.as_ref().map(|best| best.cost);
+                let steps = all_steps.portion(STEPS);
                 let state = extender.0.state.read();
-                let found = state.propose(
-                    &preemptor,
-                    portion,
-                    &terms,
-                    limit.as_ref(),
-                    &mut steps,
-                    now(),
-                );
+                let found =
+                    state.propose(&preemptor, portion, &terms, limit.as_ref(), &steps, now());
                 drop(state);
+                all_steps.settle(&steps);
                 best = found.or(best);
             }
-            best
+            if best.is_none() && all_steps.are_used_up() {
+                let steps = all_steps.given();
+                return Err(format!(
+                    "in {steps} steps it was not found out who would have to go: \
+                     the pod asks in too many containers"
+                ));
+            }
+            Ok(best)
         };
         let worked = tokio::task::spawn_blocking(work).await;
-        worked.map_err(|error| error.to_string())
+        worked.map_err(|error| error.to_string())?
     }
 }

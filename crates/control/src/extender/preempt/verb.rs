@@ -14,8 +14,8 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use gpushare_core::preempt::{Cost, Evictor, Steps};
-use gpushare_core::{NodeName, PodUid};
+use gpushare_core::preempt::{Cost, Evictor};
+use gpushare_core::{NodeName, PodUid, Steps};
 use gpushare_kube::budgets::Budgets;
 use gpushare_kube::convert::PodFacts;
 
@@ -93,11 +93,14 @@ impl Extender {
             return result;
         }
         let budgets = self.read_budgets().await?;
-        let best = self
-            .0
-            .state
-            .read()
-            .correct(&preemptor, &args.nodes, &budgets);
+        let (extender, asking, nodes) = (self.clone(), preemptor.clone(), args.nodes);
+        // Beside the async threads: it may take a while.
+        let work = move || {
+            let state = extender.0.state.read();
+            state.correct(&asking, &nodes, &budgets)
+        };
+        let worked = tokio::task::spawn_blocking(work).await;
+        let best = worked.map_err(|error| error.to_string())?;
         let Some(Correction { proposal, victims }) = best else {
             self.0.metrics.preempted("no_victims");
             return Ok(PreemptionResult::default());
@@ -161,10 +164,10 @@ impl Known {
         budgets: &Budgets,
     ) -> Option<Correction> {
         let mut best: Option<(Cost, Correction)> = None;
-        let mut steps = Steps::new(STEPS);
+        let steps = Steps::new(STEPS);
         for (name, offer) in nodes {
             let node = NodeName::new(name);
-            let correction = self.correct_node(preemptor, &node, offer, budgets, &mut steps);
+            let correction = self.correct_node(preemptor, &node, offer, budgets, &steps);
             let Some((cost, correction)) = correction else {
                 continue;
             };
@@ -181,7 +184,7 @@ impl Known {
         node: &NodeName,
         offer: &Offer,
         budgets: &Budgets,
-        steps: &mut Steps,
+        steps: &Steps,
     ) -> Option<(Cost, Correction)> {
         if self.knows_elsewhere(&offer.victims, node) {
             return None;
@@ -196,7 +199,7 @@ impl Known {
         if !others.is_empty() && offer.violations > 0 {
             return None;
         }
-        let mut propose = |going: HashSet<PodUid>| {
+        let propose = |going: HashSet<PodUid>| {
             let terms = Terms {
                 budgets: budgets.clone(),
                 going,

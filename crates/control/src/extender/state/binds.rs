@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use gpushare_core::gpu::{AliyunUnit, env};
 use gpushare_core::ledger::State as Booked;
-use gpushare_core::{CardId, NodeName, Placement, PodAsk, PodUid, Record, Why};
+use gpushare_core::room::CardRoom;
+use gpushare_core::{CardId, NodeName, Placement, PodAsk, PodUid, Record, Search, Steps, Why};
 use gpushare_kube::bind::Outcome;
 
 use super::{KnownPod, PodRef, State};
@@ -59,9 +60,11 @@ impl State {
         let known = self.pods.get(uid);
         let host = known.map(|known| known.host).unwrap_or_default();
         let packing = &self.packing;
-        let placement = self.ledger.reserve_with(uid, node, ask, |search, rooms| {
-            packing.place(ask, host, node, search, rooms)
-        })?;
+        let choose =
+            |search: &Search<'_>, rooms: &[CardRoom]| packing.place(ask, host, node, search, rooms);
+        let steps = Steps::for_request();
+        let reserved = self.ledger.reserve_with(uid, node, ask, &steps, choose);
+        let placement = reserved?;
         self.packing.set_pod(uid, Some((node, host)));
         self.redraw(std::slice::from_ref(node));
         self.stop_waiting_booked(uid, node);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use gpushare_core::ledger::NodeView;
 use gpushare_core::preempt::Rank;
-use gpushare_core::{NodeName, PodUid};
+use gpushare_core::{NodeName, PodUid, Steps};
 
 use super::{KnownPod, Now, State, WaitingPod};
 
@@ -168,9 +168,9 @@ impl State {
                 known.is_some_and(|known| known.rank.is_over_budget())
             })
         };
-        let nodes = self.nodes.iter().filter(held);
+        let (nodes, steps) = (self.nodes.iter().filter(held), Steps::for_request());
         nodes
-            .filter(|node| !self.fits_there(pod, node))
+            .filter(|node| !self.fits_within(pod, node, &steps))
             .cloned()
             .collect()
     }

@@ -14,6 +14,9 @@ use crate::extender::reasons::Reasons;
 
 /// Requests for which verdicts are kept, about half a megabyte each in a cluster of 5,000 nodes.
 const KEPT: usize = 8;
+/// Those of several containers, which take longest to judge, are kept by themselves: however many different ones
+/// come, ordinary requests keep their place, and the other way round.
+const KEPT_COMPLEX: usize = 4;
 /// Nodes that are gone and reasons that nobody is given any more are dropped when they are so many more
 /// than there can be.
 const SLACK: usize = 256;
@@ -23,6 +26,7 @@ const SLACK: usize = 256;
 pub(super) struct Verdicts {
     /// The one used last is at the end.
     kept: Vec<Sheet>,
+    kept_complex: Vec<Sheet>,
 }
 
 /// The verdicts on one request.
@@ -54,28 +58,42 @@ impl State {
         names: impl Iterator<Item = &'n str>,
         judge: impl Fn(&str) -> Option<Why>,
     ) -> (Vec<Verdict>, Reasons) {
-        let mut kept = self.verdicts.lock();
-        let sheet = kept.take(ask).and_then(|sheet| sheet.caught_up(self));
+        // Judging may take a while, and others have their own sheets.
+        let kept = self.verdicts.lock().take(ask);
+        let sheet = kept.and_then(|sheet| sheet.caught_up(self));
         let mut sheet = sheet.unwrap_or_else(|| Sheet::new(self, ask));
         let mut next = 0;
         let each = names.map(|name| sheet.verdict(self, name, &mut next, &judge));
         let judged = (each.collect(), sheet.reasons.written());
-        kept.put(sheet);
+        self.verdicts.lock().put(sheet);
         judged
     }
 }
 
 impl Verdicts {
+    /// Where sheets of such requests are, and how many at most.
+    fn shelf(&mut self, ask: &PodAsk) -> (&mut Vec<Sheet>, usize) {
+        if ask.is_complex() {
+            (&mut self.kept_complex, KEPT_COMPLEX)
+        } else {
+            (&mut self.kept, KEPT)
+        }
+    }
+
     fn take(&mut self, ask: &PodAsk) -> Option<Sheet> {
-        let place = self.kept.iter().position(|sheet| sheet.ask == *ask)?;
-        Some(self.kept.remove(place))
+        let (shelf, _) = self.shelf(ask);
+        let place = shelf.iter().position(|sheet| sheet.ask == *ask)?;
+        Some(shelf.remove(place))
     }
 
     fn put(&mut self, sheet: Sheet) {
-        if self.kept.len() == KEPT {
-            self.kept.remove(0);
+        let (shelf, most) = self.shelf(&sheet.ask);
+        // Somebody may have judged an equal pod meanwhile.
+        shelf.retain(|other| other.ask != sheet.ask);
+        if shelf.len() == most {
+            shelf.remove(0);
         }
-        self.kept.push(sheet);
+        shelf.push(sheet);
     }
 }
 
@@ -127,7 +145,13 @@ impl Sheet {
                 return verdict;
             }
         }
-        let verdict = judge(name).map(|why| self.reasons.place_of(why));
+        let why = judge(name);
+        let finished = !why.as_ref().is_some_and(Why::is_unfinished);
+        let verdict = why.map(|why| self.reasons.place_of(why));
+        // The next try goes on here.
+        if !finished {
+            return verdict;
+        }
         if let Some(line) = place.and_then(|place| self.nodes.get_mut(place)) {
             line.verdict = Some(verdict);
         } else if let Some(node) = state.nodes.get(name) {

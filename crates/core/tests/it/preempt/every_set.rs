@@ -6,10 +6,10 @@ use std::mem;
 use gpushare_core::card::Card;
 use gpushare_core::gpu::{CORE, MEMORY};
 use gpushare_core::placement::Hold;
-use gpushare_core::preempt::{Cost, Guard, Plan, Rank, Spending, Steps, choose};
+use gpushare_core::preempt::{Cost, Guard, Plan, Rank, Spending, choose};
 use gpushare_core::request::{ContainerAsk, PodAsk, Role, Want};
 use gpushare_core::room::CardRoom;
-use gpushare_core::{Amounts, CardId, Search};
+use gpushare_core::{Amounts, CardId, Search, Steps};
 use proptest::prelude::*;
 
 use super::{NIC, Node, PLENTY, Pod, classes, nic};
@@ -223,7 +223,8 @@ proptest! {
     #[test]
     fn no_other_set_of_victims_is_cheaper(case in case()) {
         let (node, classes) = (case.node(), classes());
-        let search = Search::new(&classes, &case.ask);
+        let looks = Steps::new(u32::MAX);
+        let search = Search::new(&classes, &case.ask, &looks);
         let sets = case.every_set().filter(|set| case.works(&search, set));
         let cheapest = sets.map(|set| cost(&node, &set)).min();
         let plan = node.choose(&case.ask, case.rank, &case.headroom);
@@ -236,13 +237,14 @@ proptest! {
     #[test]
     fn a_limit_asks_for_something_cheaper(case in case()) {
         let (node, classes) = (case.node(), classes());
-        let search = Search::new(&classes, &case.ask);
+        let looks = Steps::new(u32::MAX);
+        let search = Search::new(&classes, &case.ask, &looks);
         let Some(plan) = node.choose(&case.ask, case.rank, &case.headroom) else {
             return Ok(());
         };
         let limited = |limit: Cost| {
-            let mut steps = Steps::new(PLENTY);
-            choose(&node.site(), &search, case.rank, &case.headroom, Some(&limit), &mut steps)
+            let steps = Steps::new(PLENTY);
+            choose(&node.site(), &search, case.rank, &case.headroom, Some(&limit), &steps)
         };
         prop_assert_eq!(limited(plan.cost), None);
         let worse = Cost { victims: plan.cost.victims + 1, ..plan.cost };
@@ -252,7 +254,8 @@ proptest! {
     #[test]
     fn nobody_within_budget_goes_where_those_over_it_suffice(case in case()) {
         let (node, classes) = (case.node(), classes());
-        let search = Search::new(&classes, &case.ask);
+        let looks = Steps::new(u32::MAX);
+        let search = Search::new(&classes, &case.ask, &looks);
         let over = |set: &Vec<&Pod>| set.iter().all(|pod| pod.rank.is_over_budget());
         let mut sets = case.every_set().filter(|set| over(set) && case.works(&search, set));
         let suffice = sets.next().is_some();
@@ -264,10 +267,11 @@ proptest! {
     #[test]
     fn with_few_steps_a_plan_is_dearer_but_never_wrong(case in case(), steps in 0..30_u32) {
         let (node, classes) = (case.node(), classes());
-        let search = Search::new(&classes, &case.ask);
-        let mut steps = Steps::new(steps);
+        let looks = Steps::new(u32::MAX);
+        let search = Search::new(&classes, &case.ask, &looks);
+        let steps = Steps::new(steps);
         let headroom = &case.headroom;
-        if let Some(plan) = choose(&node.site(), &search, case.rank, headroom, None, &mut steps) {
+        if let Some(plan) = choose(&node.site(), &search, case.rank, headroom, None, &steps) {
             case.check(&search, &plan);
         }
     }

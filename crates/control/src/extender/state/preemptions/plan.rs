@@ -6,8 +6,8 @@
 use std::collections::HashSet;
 
 use gpushare_core::ledger::{Booking, NodeView, State as Booked};
-use gpushare_core::preempt::{Cost, Guard, Occupant, Rank, Site, Steps, choose};
-use gpushare_core::{Host, NodeName, Placement, PodAsk, PodUid};
+use gpushare_core::preempt::{Cost, Guard, Occupant, Rank, Site, choose};
+use gpushare_core::{Host, NodeName, Placement, PodAsk, PodUid, Steps};
 use gpushare_kube::budgets::Budgets;
 
 use super::Now;
@@ -50,10 +50,10 @@ impl State {
         nodes: &[NodeName],
         terms: &Terms,
         limit: Option<&Cost>,
-        steps: &mut Steps,
+        steps: &Steps,
         now: Now,
     ) -> Option<Proposal> {
-        let search = self.ledger.search(&preemptor.ask);
+        let search = self.ledger.search(&preemptor.ask, steps);
         let headroom = terms.budgets.headroom();
         let doomed = self.doomed();
         let mut best: Option<Proposal> = None;
@@ -76,7 +76,8 @@ impl State {
 
     /// Whether the pod fits on one of these nodes without anybody having to go.
     pub(crate) fn fits_somewhere(&self, preemptor: &Preemptor, nodes: &[NodeName]) -> bool {
-        let search = self.ledger.search(&preemptor.ask);
+        let steps = Steps::for_request();
+        let search = self.ledger.search(&preemptor.ask, &steps);
         let uid = &preemptor.pod.uid;
         let fits = |node: &NodeName| self.ledger.fit(node.as_str(), uid, &search).is_ok();
         nodes.iter().any(fits)
@@ -129,10 +130,11 @@ impl State {
                 return None;
             }
         }
-        let search = self.ledger.search(&preemptor.ask);
+        let steps = Steps::for_request();
+        let search = self.ledger.search(&preemptor.ask, &steps);
         let mut site = self.site(preemptor, &proposal.node, &terms, &self.doomed(), now);
         let place = |site: &Site<'_>| {
-            let plan = choose(site, &search, Rank::LOWEST, &[], None, &mut Steps::new(0))?;
+            let plan = choose(site, &search, Rank::LOWEST, &[], None, &Steps::new(0))?;
             Some(plan.placement)
         };
         let alone = place(&site)?;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use gpushare_core::ledger::NodeView;
 use gpushare_core::preempt::Evictor;
-use gpushare_core::{NodeName, PodUid};
+use gpushare_core::{NodeName, PodUid, Steps};
 
 use super::{Ended, Now, Preemption, Preemptions, Repeated};
 use crate::extender::state::{KnownPod, PodRef, State};
@@ -174,9 +174,19 @@ impl State {
     }
 
     pub(in crate::extender::state) fn fits_there(&self, pod: &PodUid, node: &NodeName) -> bool {
+        self.fits_within(pod, node, &Steps::for_request())
+    }
+
+    /// The same for one of many nodes, which share the steps.
+    pub(in crate::extender::state) fn fits_within(
+        &self,
+        pod: &PodUid,
+        node: &NodeName,
+        steps: &Steps,
+    ) -> bool {
         let ask = self.pods.get(pod).map(|known| &known.ask);
         ask.is_some_and(|ask| {
-            let search = self.ledger.search(ask);
+            let search = self.ledger.search(ask, steps);
             self.ledger.fit(node.as_str(), pod, &search).is_ok()
         })
     }

@@ -1,5 +1,5 @@
-use gpushare_core::Placement;
 use gpushare_core::pack::Policy;
+use gpushare_core::{Placement, Steps};
 
 use super::super::Bells;
 use super::super::tests::{node, pending, reserve_on};
@@ -48,7 +48,8 @@ fn something_happens(state: &mut State, draw: &mut Draw) {
 fn both(state: &State, gib: u64, names: &[&str]) -> [Vec<Option<String>>; 2] {
     let facts = pending("asking", gib);
     let ask = facts.ask.unwrap().unwrap();
-    let search = state.ledger.search(&ask);
+    let steps = Steps::for_request();
+    let search = state.ledger.search(&ask, &steps);
     let fit = state.ledger.fitting(&facts.uid, &search);
     let why = |name: &str| fit(name).err();
     let (verdicts, reasons) = state.verdicts(&ask, names.iter().copied(), why);
@@ -103,4 +104,61 @@ fn a_node_that_did_not_change_is_not_judged_again() {
     reserve_on(&mut state, "u1", 1, "n3").unwrap();
     assert_eq!(judged(&state), ["n3"]);
     assert!(judged(&state).is_empty());
+}
+
+fn listed() -> State {
+    let mut state = State::new(
+        gpushare_core::gpu::classes(),
+        Policy::default(),
+        Bells::default(),
+    );
+    state.replace_nodes(NODES.map(|name| node(name, CARDS[0])).into());
+    state.replace_pods(Vec::new(), Vec::new());
+    state
+}
+
+/// Which nodes are judged, with this said of each.
+fn judged(state: &State, ask: &PodAsk, say: impl Fn(&str) -> Option<Why>) -> Vec<String> {
+    let judged = std::cell::RefCell::new(Vec::new());
+    state.verdicts(ask, NODES.into_iter(), |name| {
+        judged.borrow_mut().push(name.to_owned());
+        say(name)
+    });
+    judged.into_inner()
+}
+
+/// Two containers, of which no two calls give the same.
+fn complex(number: u64) -> PodAsk {
+    let one = |gib| pending("asking", gib).ask.unwrap().unwrap().containers[0].clone();
+    PodAsk {
+        containers: [one(1), one(2 + number)].into(),
+    }
+}
+
+#[test]
+fn however_many_complex_requests_come_ordinary_ones_are_remembered() {
+    let state = listed();
+    let ordinary = pending("asking", 9).ask.unwrap().unwrap();
+    assert_eq!(judged(&state, &ordinary, |_| None), NODES);
+    for number in 0..100 {
+        assert_eq!(judged(&state, &complex(number), |_| None), NODES);
+        assert!(judged(&state, &complex(number), |_| None).is_empty());
+    }
+    assert!(judged(&state, &ordinary, |_| None).is_empty());
+    assert_eq!(state.verdicts.lock().kept_complex.len(), KEPT_COMPLEX);
+}
+
+#[test]
+fn a_node_that_was_not_reached_is_judged_at_the_next_try() {
+    let state = listed();
+    let not_reached = |name: &str| {
+        (name == "n3").then(|| Why::NotReached {
+            class: "gpu".into(),
+            containers: 2,
+            steps: 1,
+        })
+    };
+    assert_eq!(judged(&state, &complex(0), not_reached), NODES);
+    assert_eq!(judged(&state, &complex(0), |_| None), ["n3"]);
+    assert!(judged(&state, &complex(0), |_| None).is_empty());
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use gpushare_core::placement::Charges;
 use gpushare_core::room::CardRoom;
-use gpushare_core::{Classes, NodeName, Placement, PodAsk, PodUid, Search};
+use gpushare_core::{Classes, NodeName, Placement, PodAsk, PodUid, Search, Steps};
 
 use super::super::growth::{Grown, Moment};
 use super::super::node_set::NodeSet;
@@ -295,13 +295,20 @@ impl Outlook {
             ..Plan::default()
         };
         let mut hopes = Hopes::default();
+        // For all pods of several containers together; others need none.
+        let steps = Steps::for_request();
         for hopeful in &self.pods {
             if plan.wakes.len() == most {
                 plan.unfinished = true;
                 break;
             }
             let ask = &hopeful.pod.ask;
-            let search = Search::new(&self.classes, ask);
+            // Whoever used them up counts as tried, so each round gets on.
+            if ask.is_complex() && steps.are_used_up() {
+                plan.unfinished = true;
+                continue;
+            }
+            let search = Search::new(&self.classes, ask, &steps);
             let mut left = hopes.take(ask, self.nodes.len());
             let found = hopeful.find(&search, &mut self.nodes, &mut left);
             hopes.keep(ask, left);

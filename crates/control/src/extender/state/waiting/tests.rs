@@ -278,3 +278,46 @@ fn the_last_are_forgotten_when_too_many_wait() {
     state.end_pod(&"holder".into());
     assert_eq!(woken(&mut state, now, 1), ["u-0"]);
 }
+
+/// Nine containers for eight cards, none of which takes two: to see that takes every order.
+fn hard(uid: &str) -> PodFacts {
+    let mut facts = urgent(uid, 9, 100, 0);
+    let one = facts.ask.clone().unwrap().unwrap().containers[0].clone();
+    let containers = (0..9).map(|at| {
+        let mut ask = one.clone();
+        ask.container = format!("{uid}-{at}").into();
+        ask
+    });
+    facts.ask = Ok(Some(PodAsk {
+        containers: containers.collect(),
+    }));
+    facts
+}
+
+#[test]
+fn pods_that_are_hard_to_place_are_looked_at_in_rounds_and_nobody_waits_for_them() {
+    let cards: [(&str, u64); 8] = [
+        ("GPU-a", 16),
+        ("GPU-b", 15),
+        ("GPU-c", 14),
+        ("GPU-d", 13),
+        ("GPU-e", 12),
+        ("GPU-f", 11),
+        ("GPU-g", 10),
+        ("GPU-h", 17),
+    ];
+    let (mut state, now) = (state(&cards), Instant::now());
+    reserve(&mut state, "holder", 10).unwrap();
+    for number in 0..50 {
+        refuse(&mut state, hard(&format!("hard-{number}")), &[NODE], now);
+    }
+    refuse(&mut state, pending("ordinary", 4), &[NODE], now);
+    state.end_pod(&"holder".into());
+    let first = state.outlook(now).plan(MANY);
+    assert!(first.unfinished, "all were decided at once");
+    let woken = state.note_plan(first, now);
+    let uids: Vec<&str> = woken.iter().map(|pod| pod.uid.as_str()).collect();
+    assert_eq!(uids, ["ordinary"]);
+    let second = state.outlook(now).plan(MANY);
+    assert!(!second.unfinished, "the rest was not decided");
+}

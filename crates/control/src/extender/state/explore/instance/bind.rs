@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gpushare_core::gpu::AliyunUnit;
-use gpushare_core::{NodeName, PodAsk, PodUid, names};
+use gpushare_core::{NodeName, PodAsk, PodUid, Steps, names};
 use gpushare_kube::bind::{Answer, Bind, Outcome};
 use shuttle::sync::{Arc, mpsc};
 
@@ -22,7 +22,8 @@ impl Instance {
     pub(in super::super) fn fits(&self, pod: &PodUid, node: &str) -> bool {
         let state = self.state();
         state.pod(pod.as_str()).is_some_and(|known| {
-            let search = state.ledger().search(&known.ask);
+            let steps = Steps::for_request();
+            let search = state.ledger().search(&known.ask, &steps);
             state.ledger().fit(node, pod, &search).is_ok()
         })
     }

@@ -1,9 +1,9 @@
 //! A leader's state beside an API server's pods, driven step by step with a clock of its own.
 
 use gpushare_core::NodeName;
+use gpushare_core::Steps;
 use gpushare_core::gpu::{self, AliyunUnit};
 use gpushare_core::names;
-use gpushare_core::preempt::Steps;
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
 use serde_json::json;
@@ -261,9 +261,9 @@ pub(in crate::extender::state::preemptions) fn contend(
         host: known.host,
         rank: known.rank,
     };
-    let mut steps = Steps::new(10_000);
+    let steps = Steps::new(10_000);
     let (nodes, terms): (&[NodeName], _) = (&[NODE.into()], Terms::default());
-    let proposal = state.propose(&preemptor, nodes, &terms, None, &mut steps, now);
+    let proposal = state.propose(&preemptor, nodes, &terms, None, &steps, now);
     let proposal = proposal.ok_or(Outdated::Node)?;
     let begun = state.begin_preemption(&preemptor, &proposal, evictor, now)?;
     Ok(begun.first)

@@ -1,0 +1,84 @@
+//! Filter for pods whose containers are hard to place, beside filter for ordinary ones.
+
+use anyhow::{Context, Result};
+
+use super::Bench;
+use super::verb::Verb;
+use crate::client::{Connection, Request};
+use crate::lab::{Cluster, Lab};
+use crate::measure::in_turns;
+use crate::objects::{self, ASKED_GIB};
+use crate::report::{Limit, Row};
+
+/// So many different pods come in turn that what is kept of each is gone when it comes again.
+const DIFFERENT: u64 = 32;
+/// So few that it is not.
+const FEW: u64 = 4;
+/// What no pod may cost more than, of what an ordinary one costs.
+const MOST_TIMES: f64 = 10.0;
+
+pub(crate) const BENCH: Bench = Bench {
+    name: "filter with hostile pods",
+    about: "filter of 5,000 names for pods of 32 containers with shares of different size, beside ordinary pods",
+    run,
+};
+
+fn run(lab: &mut Lab) -> Result<Vec<Row>> {
+    let cluster = lab.cluster()?;
+    let names = objects::node_names(objects::NODES);
+    let hostile = |seed: u64| objects::hostile_body(seed, &names);
+    let new = |number: u64| objects::share_body(7_168 + number * 96, &names);
+    let known = |gib: &u64| objects::scheduler_body(*gib, &names);
+    let all_new = compared(
+        cluster,
+        (0..DIFFERENT).map(hostile).collect::<Result<_>>()?,
+        (0..DIFFERENT).map(new).collect::<Result<_>>()?,
+    )?;
+    let all_known = compared(
+        cluster,
+        (0..FEW).map(hostile).collect::<Result<_>>()?,
+        ASKED_GIB.iter().map(known).collect::<Result<_>>()?,
+    )?;
+    let row = |name, (value, floor), note: &str| {
+        Row::time(name, value, floor)
+            .limit(Limit::RatioAtMost(MOST_TIMES))
+            .note(format!("{note}; the floor is filter of ordinary pods"))
+    };
+    Ok(vec![
+        row(
+            "filter with hostile pods, none like another",
+            all_new,
+            "32 pods in turn",
+        ),
+        row(
+            "filter with hostile pods, the same again",
+            all_known,
+            "4 pods in turn",
+        ),
+    ])
+}
+
+fn compared(
+    cluster: &Cluster,
+    hostile: Vec<Vec<u8>>,
+    ordinary: Vec<Vec<u8>>,
+) -> Result<(std::time::Duration, std::time::Duration)> {
+    let requests = |bodies: Vec<Vec<u8>>| -> Vec<Request> {
+        bodies
+            .iter()
+            .map(|body| Verb::Filter.request(body))
+            .collect()
+    };
+    let (hostile, ordinary) = (requests(hostile), requests(ordinary));
+    let (mut next, mut next_ordinary) = (hostile.iter().cycle(), ordinary.iter().cycle());
+    let mut one = Connection::open(cluster.extender)?;
+    let mut other = Connection::open(cluster.extender)?;
+    in_turns(
+        || one.send(next.next().context("no request")?).map(drop),
+        || {
+            other
+                .send(next_ordinary.next().context("no request")?)
+                .map(drop)
+        },
+    )
+}
