@@ -36,6 +36,7 @@ pub const TARGETS: &[Target] = &[
     target("request", targets::request::check),
     target("record", targets::record::check),
     target("inventory", targets::inventory::check),
+    target("held", targets::held::check),
     target("pod", targets::pod::check),
     target("admission", targets::admission::check),
     target("node", targets::node::check),

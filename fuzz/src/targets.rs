@@ -11,6 +11,7 @@ pub(crate) mod driver_spec;
 pub(crate) mod explain;
 pub(crate) mod extender;
 pub(crate) mod grant;
+pub(crate) mod held;
 pub(crate) mod inventory;
 pub(crate) mod lease;
 pub(crate) mod manifest;

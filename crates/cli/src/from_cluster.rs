@@ -81,7 +81,9 @@ pub(crate) fn add_node(now: &mut Now, node: &slim::Node, dialects: &Dialects) ->
     let cards = convert::cards(node, &dialects.classes)
         .with_context(|| format!("node {name}"))?
         .unwrap_or_default();
+    let held = convert::held(node, &dialects.classes).with_context(|| format!("node {name}"))?;
     now.add_node(NodeName::new(name), cards, convert::allocatable(node));
+    now.add_held(&NodeName::new(name), held);
     Ok(())
 }
 

@@ -13,9 +13,11 @@
 //! Every state counts against the card. `confirm` and `release` come from the watch, which is the
 //! truth; the others bridge the time until it arrives. Reserving never takes a card past its size.
 //! A confirmed record is booked even if it does (a card can shrink under its pods): what runs must be
-//! counted. Room can also be claimed for a pod before it is free, see [`Claim`].
+//! counted. Room can also be claimed for a pod before it is free, see [`Claim`], and containers can hold
+//! it after their pod is gone, see [`Ledger::set_held`].
 
 mod claims;
+mod outlived;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +25,7 @@ use std::sync::Arc;
 
 use crate::amounts::{Amounts, Classes};
 use crate::card::Card;
+use crate::held::HeldPod;
 use crate::ids::{NodeName, PodUid};
 use crate::journal::Journal;
 use crate::placement::{Charges, Hold, Placement};
@@ -46,6 +49,8 @@ pub enum State {
     Settled,
     /// The watch shows the pod bound with its record.
     Confirmed,
+    /// The pod is gone, and by the word of its node's agent its containers still run.
+    Outlived,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +76,8 @@ struct Node {
     cards: Arc<Vec<CardRoom>>,
     pods: BTreeSet<PodUid>,
     claims: BTreeSet<PodUid>,
+    /// What the node's agent tells of containers without pods.
+    held: BTreeMap<PodUid, HeldPod>,
 }
 
 #[derive(Clone, Debug)]
@@ -79,6 +86,8 @@ pub struct Ledger {
     nodes: BTreeMap<NodeName, Node>,
     bookings: BTreeMap<PodUid, Booking>,
     claims: BTreeMap<PodUid, Claim>,
+    /// The node whose agent tells of containers without this pod.
+    told: BTreeMap<PodUid, NodeName>,
     /// Every node whose rooms changed.
     journal: Journal<NodeName>,
 }
@@ -90,6 +99,7 @@ impl Ledger {
             nodes: BTreeMap::new(),
             bookings: BTreeMap::new(),
             claims: BTreeMap::new(),
+            told: BTreeMap::new(),
             journal: Journal::default(),
         }
     }
@@ -103,10 +113,11 @@ impl Ledger {
         let node = self.nodes.entry(name.clone()).or_default();
         let mut rooms: Vec<CardRoom> = cards.into_iter().map(CardRoom::new).collect();
         rooms.sort_by(|a, b| (a.card.index, &a.card.id).cmp(&(b.card.index, &b.card.id)));
-        let booked = node.pods.iter().filter_map(|pod| self.bookings.get(pod));
-        for (id, hold) in booked.flat_map(|booking| &booking.charges) {
-            if let Some(room) = rooms.iter_mut().find(|room| room.card.id == *id) {
-                room.take(hold);
+        for booking in node.pods.iter().filter_map(|pod| self.bookings.get(pod)) {
+            for (id, hold) in &booking.charges {
+                if let Some(room) = rooms.iter_mut().find(|room| room.card.id == *id) {
+                    booking.state.taken()(room, hold);
+                }
             }
         }
         node.cards = Arc::new(rooms);
@@ -116,6 +127,7 @@ impl Ledger {
 
     /// Forgets a node's cards. Bookings end with their pods, not with the node.
     pub fn remove_node(&mut self, name: &str) {
+        self.forget_held(&NodeName::new(name));
         let Some(node) = self.nodes.get_mut(name) else {
             return;
         };
@@ -288,12 +300,22 @@ impl Ledger {
             }
             return;
         }
-        self.release(&pod);
+        self.remove(&pod);
         self.insert(&pod, &node, &ask, placement, state);
     }
 
-    /// Ends a booking: the bind failed for certain, the containers have ended, or the pod is gone.
+    /// Ends a booking: the bind failed for certain, the containers have ended, or the pod is gone. What its
+    /// containers hold by the word of the node's agent stays booked.
     pub fn release(&mut self, pod: &PodUid) -> bool {
+        let booked = self.remove(pod);
+        if let Some(node) = self.told.get(pod).cloned() {
+            self.book_outlived(&node);
+        }
+        booked
+    }
+
+    /// Takes a booking out of the books, if there is one.
+    fn remove(&mut self, pod: &PodUid) -> bool {
         let Some(booking) = self.bookings.remove(pod) else {
             return false;
         };
@@ -305,13 +327,12 @@ impl Ledger {
             self.resume_claim(pod);
         }
         self.journal.enter(booking.node.clone());
-        let Some(node) = self.nodes.get_mut(&booking.node) else {
-            return true;
-        };
-        node.pods.remove(pod);
-        each_room(&mut node.cards, &booking.charges, CardRoom::give);
-        if node.is_forgotten() {
-            self.nodes.remove(&booking.node);
+        if let Some(node) = self.nodes.get_mut(&booking.node) {
+            node.pods.remove(pod);
+            each_room(&mut node.cards, &booking.charges, booking.state.given());
+            if node.is_forgotten() {
+                self.nodes.remove(&booking.node);
+            }
         }
         true
     }
@@ -324,7 +345,7 @@ impl Ledger {
         let unlisted: Vec<(PodUid, State)> = self
             .bookings
             .iter()
-            .filter(|(pod, _)| !listed.contains(*pod))
+            .filter(|(pod, booking)| booking.state != State::Outlived && !listed.contains(*pod))
             .map(|(pod, booking)| (pod.clone(), booking.state))
             .collect();
         for bound in bound {
@@ -366,16 +387,40 @@ impl Ledger {
         // Tens of thousands of bookings share the texts of the names.
         placement.share_ids(&node.cards.iter().map(|room| &room.card.id));
         let charges = placement.charges(ask);
-        node.pods.insert(pod.clone());
-        each_room(&mut node.cards, &charges, CardRoom::take);
-        self.journal.enter(name.clone());
         let booking = Booking {
             node: name,
             placement,
             state,
             charges,
         };
+        self.enter(pod, booking);
+    }
+
+    /// Puts a booking into the books.
+    fn enter(&mut self, pod: &PodUid, booking: Booking) {
+        let node = self.nodes.entry(booking.node.clone()).or_default();
+        node.pods.insert(pod.clone());
+        each_room(&mut node.cards, &booking.charges, booking.state.taken());
+        self.journal.enter(booking.node.clone());
         self.bookings.insert(pod.clone(), booking);
+    }
+}
+
+impl State {
+    /// How a booking in this state takes room.
+    fn taken(self) -> fn(&mut CardRoom, &Hold) {
+        match self {
+            Self::Outlived => CardRoom::take_outlived,
+            _ => CardRoom::take,
+        }
+    }
+
+    /// How a booking in this state gives its room back.
+    fn given(self) -> fn(&mut CardRoom, &Hold) {
+        match self {
+            Self::Outlived => CardRoom::give_outlived,
+            _ => CardRoom::give,
+        }
     }
 }
 
@@ -401,7 +446,7 @@ impl Booking {
         match self.state {
             State::InDoubt => Why::BindInDoubt { node },
             State::Reserved => Why::BindInProgress { node },
-            State::Settled | State::Confirmed => Why::AlreadyBound { node },
+            State::Settled | State::Confirmed | State::Outlived => Why::AlreadyBound { node },
         }
     }
 }

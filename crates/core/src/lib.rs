@@ -11,6 +11,7 @@ pub mod devices;
 pub mod dialect;
 pub mod explain;
 pub mod gpu;
+pub mod held;
 pub mod host;
 pub mod ids;
 pub mod inventory;
@@ -33,6 +34,7 @@ pub mod why;
 
 pub use amounts::{Amounts, Classes, DeviceClass};
 pub use card::Card;
+pub use held::HeldPod;
 pub use host::Host;
 pub use ids::{CardId, NodeName, PodUid};
 pub use ledger::Ledger;

@@ -22,6 +22,10 @@ pub const ALLOCATION: &str = "gpushare.io/allocation";
 /// Node annotation that gpushare writes: the node's cards. Publishers of other device classes use it with a suffix of their
 /// own, such as `gpushare.io/cards.rdma`.
 pub const CARDS: &str = "gpushare.io/cards";
+/// Node annotation that gpushare writes: what containers still hold of the node's cards although their pods are over, such as
+/// after a forced deletion. It is there only while there are such containers. Publishers of other device classes use it with a
+/// suffix of their own, as they do with the cards.
+pub const HELD: &str = "gpushare.io/held";
 
 /// Pod annotation that gpushare writes: when the extender last made the scheduler try the pod again. The change alone has an
 /// effect; nobody reads the value.

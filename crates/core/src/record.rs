@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::amounts::{Classes, DeviceClass};
 use crate::ids::{CardId, NodeName, PodUid};
-use crate::placement::{ContainerPlacement, Hold, Placement, Share};
+use crate::placement::{Charges, ContainerPlacement, Hold, Placement, Share};
 use crate::request::{ContainerAsk, PodAsk, Want};
 
 const VERSION: u32 = 2;
@@ -137,6 +137,35 @@ impl Record {
             })
             .collect::<Result<_, _>>()?;
         Ok(Placement { containers })
+    }
+}
+
+impl Record {
+    /// What the record holds at most on cards of one class: the sum of all its containers. For a pod that is gone, so
+    /// that nobody knows which of its containers ran one after the other.
+    pub fn most(&self, classes: &Classes, class: &str) -> Charges {
+        let mut charges: BTreeMap<CardId, Hold> = BTreeMap::new();
+        let Some(known) = classes.get(class) else {
+            return Charges::default();
+        };
+        let containers = self
+            .containers
+            .iter()
+            .filter(|record| record.class == class);
+        for share in containers.flat_map(|record| &record.cards) {
+            let amounts = share.amounts.as_ref();
+            // Amounts that nobody understands may be all of the card.
+            let hold = amounts.and_then(|named| known.amounts(named).ok());
+            let sum = match (charges.get(&share.id), hold) {
+                (None, Some(amounts)) => Hold::Part(amounts),
+                (Some(Hold::Part(before)), Some(amounts)) => {
+                    Hold::Part(before.saturating_add(&amounts))
+                }
+                _ => Hold::Whole,
+            };
+            charges.insert(share.id.clone(), sum);
+        }
+        charges.into_iter().collect()
     }
 }
 

@@ -11,6 +11,8 @@ pub struct CardRoom {
     held: Load,
     /// Kept for pods that wait until others have gone; see [`crate::ledger`].
     claimed: Load,
+    /// How many of those who hold a part are containers whose pod is gone.
+    outlived: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,6 +28,7 @@ impl CardRoom {
             card,
             held: Load::default(),
             claimed: Load::default(),
+            outlived: 0,
         }
     }
 
@@ -73,6 +76,23 @@ impl CardRoom {
 
     pub fn give(&mut self, hold: &Hold) {
         self.held.remove(hold);
+    }
+
+    /// As [`Self::take`], by containers whose pod is gone.
+    pub fn take_outlived(&mut self, hold: &Hold) {
+        self.take(hold);
+        self.outlived = self.outlived.saturating_add(1);
+    }
+
+    /// As [`Self::give`], by containers whose pod is gone.
+    pub fn give_outlived(&mut self, hold: &Hold) {
+        self.give(hold);
+        self.outlived = self.outlived.saturating_sub(1);
+    }
+
+    /// Containers whose pod is gone hold a part of it.
+    pub fn is_outlived(&self) -> bool {
+        self.outlived > 0
     }
 
     /// Keeps room for a pod, also while others still hold it.

@@ -49,6 +49,8 @@ pub enum Why {
         class: Arc<str>,
         by: Obstacles,
         short: Shortage,
+        /// A part of the room that is missing is held by containers whose pod is gone.
+        outlived: bool,
     },
     /// Whether its containers fit there together, or why not, was not found out in so many steps.
     TooComplex {
@@ -91,10 +93,16 @@ impl Why {
                 class,
                 short: short.kind(),
             },
-            Self::Blocked { class, by, short } => Self::Blocked {
+            Self::Blocked {
+                class,
+                by,
+                short,
+                outlived,
+            } => Self::Blocked {
                 class,
                 by,
                 short: short.kind(),
+                outlived,
             },
             other => other,
         }
@@ -108,6 +116,7 @@ impl Why {
                 class: class.clone(),
                 by: *by,
                 short: Shortage::Together { wanted: 0 },
+                outlived: false,
             },
             other => other.clone(),
         }
@@ -160,7 +169,18 @@ impl Why {
                 )
             }
             Self::TooSmall { short, .. } => short.write(f, Tense::Ever, numbers),
-            Self::Blocked { by, short, .. } => blocked(f, *by, short, numbers),
+            Self::Blocked {
+                by,
+                short,
+                outlived,
+                ..
+            } => {
+                blocked(f, *by, short, numbers)?;
+                if *outlived {
+                    f.write_str(OUTLIVED)?;
+                }
+                Ok(())
+            }
             Self::TooComplex {
                 containers, steps, ..
             } => write!(
@@ -183,6 +203,10 @@ impl Why {
         }
     }
 }
+
+/// What is added where it is not only pods that hold the room.
+const OUTLIVED: &str =
+    "; a part is held by containers of a pod that no longer exists, until they have ended";
 
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

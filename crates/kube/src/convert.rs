@@ -1,7 +1,11 @@
 //! Kubernetes objects to core values.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use gpushare_core::card::Card;
 use gpushare_core::dialect::Dialects;
+use gpushare_core::held::{self, HeldError, HeldPod};
 use gpushare_core::inventory::{self, InventoryError};
 use gpushare_core::ledger::Bound;
 use gpushare_core::names;
@@ -191,6 +195,14 @@ pub fn allocatable(node: &slim::Node) -> Host {
     Host::read(cpu, memory)
 }
 
+/// Whether the node's kubelet reports, ready or not. The node controller writes `Unknown` when it has not heard of it for a
+/// while.
+pub fn kubelet_reports(node: &slim::Node) -> bool {
+    let mut conditions = node.status.conditions.iter();
+    let ready = conditions.find(|condition| condition.kind == "Ready");
+    ready.is_some_and(|ready| matches!(ready.status.as_str(), "True" | "False"))
+}
+
 fn view(pod: &slim::Pod) -> PodView<'_> {
     let annotations = pod.metadata.annotations.iter().flatten();
     PodView {
@@ -235,19 +247,48 @@ pub(crate) fn started<'a, C: Starts>(
 /// card that two of them claim would be booked twice, so it is an error.
 pub fn cards(node: &slim::Node, classes: &Classes) -> Result<Option<Vec<Card>>, InventoryError> {
     let mut cards: Option<Vec<Card>> = None;
-    for (name, text) in node.metadata.annotations.iter().flatten() {
-        let suffix = name.strip_prefix(names::CARDS);
-        if suffix.is_some_and(|suffix| suffix.is_empty() || suffix.starts_with('.')) {
-            let cards = cards.get_or_insert_default();
-            for card in inventory::decode(classes, text)? {
-                if cards.iter().any(|other| other.id == card.id) {
-                    return Err(InventoryError::Twice(card.id));
-                }
-                cards.push(card);
+    for text in published(node, names::CARDS) {
+        let cards = cards.get_or_insert_default();
+        for card in inventory::decode(classes, text)? {
+            if cards.iter().any(|other| other.id == card.id) {
+                return Err(InventoryError::Twice(card.id));
             }
+            cards.push(card);
         }
     }
     Ok(cards)
+}
+
+/// What containers without pods still hold on the node, by the word of its agents. What cannot be read is an error,
+/// because it does not mean that nothing is held.
+pub fn held(node: &slim::Node, classes: &Classes) -> Result<Vec<HeldPod>, HeldError> {
+    let mut pods: BTreeMap<PodUid, HeldPod> = BTreeMap::new();
+    for text in published(node, names::HELD) {
+        for held in held::decode(classes, text)? {
+            match pods.entry(held.pod.clone()) {
+                Entry::Vacant(new) => {
+                    new.insert(held);
+                }
+                // Cards of several classes, each told by its own agent.
+                Entry::Occupied(mut known) => {
+                    let known = known.get_mut();
+                    let both = std::mem::take(&mut known.charges).into_iter();
+                    known.charges = both.chain(held.charges).collect();
+                }
+            }
+        }
+    }
+    Ok(pods.into_values().collect())
+}
+
+/// An annotation of a node's agents: under its own name, and under those that begin with it and a dot.
+fn published<'a>(node: &'a slim::Node, annotation: &str) -> impl Iterator<Item = &'a str> {
+    let all = node.metadata.annotations.iter().flatten();
+    all.filter(move |(name, _)| {
+        let suffix = name.strip_prefix(annotation);
+        suffix.is_some_and(|suffix| suffix.is_empty() || suffix.starts_with('.'))
+    })
+    .map(|(_, text)| text.as_str())
 }
 
 #[cfg(test)]

@@ -158,6 +158,16 @@ pub struct NodeSpec {
 pub struct NodeStatus {
     #[serde(default, deserialize_with = "or_default")]
     pub allocatable: HostQuantities,
+    #[serde(default, deserialize_with = "or_default")]
+    pub conditions: Vec<NodeCondition>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct NodeCondition {
+    #[serde(default, rename = "type")]
+    pub kind: String,
+    #[serde(default)]
+    pub status: String,
 }
 
 /// The fields of metadata that are kept.

@@ -16,6 +16,7 @@ use crate::cards::Cards;
 use crate::cdi::SlotFiles;
 use crate::cdi::directory::DirectoryError;
 use crate::cdi::nvidia::DriverSpecs;
+use crate::cgroup::{CgroupError, Cgroups};
 use crate::config::Config;
 use crate::identity::podresources::lister;
 use crate::metrics::{self, Metrics};
@@ -23,12 +24,14 @@ use crate::offer::Offer;
 use crate::plugin::Plugin;
 use crate::start::{PodLookup, Starter};
 use crate::state::NodeState;
-use crate::{nvml, publish, sweep, watch as pods};
+use crate::{ends, nvml, publish, sweep, watch as pods};
 
 #[derive(Debug, Error)]
 pub enum AgentError {
     #[error("cannot take over the CDI specs of an earlier agent")]
     Files(#[from] DirectoryError),
+    #[error("cannot tell when containers have ended")]
+    Cgroups(#[from] CgroupError),
     #[error(transparent)]
     Listen(#[from] ListenError),
     #[error("cannot serve the administration routes")]
@@ -59,6 +62,7 @@ pub fn start_with(
 ) -> Result<Agent, AgentError> {
     let listener = serve::listen(config.listen)?;
     let address = listener.local_addr().map_err(AgentError::Serve)?;
+    let cgroups = Cgroups::open(&config.cgroup_root)?;
     let (files, earlier) = SlotFiles::open(&config.cdi_dir)?;
     let files = Arc::new(files);
     let offer = Offer::new(config.reading, config.slots);
@@ -80,6 +84,11 @@ pub fn start_with(
     );
     forever(
         tasks,
+        "the watch for the ends of containers",
+        ends::watch_ends(state.clone(), cgroups.clone()),
+    );
+    forever(
+        tasks,
         "the card metrics",
         count_cards(cards.clone(), metrics.clone()),
     );
@@ -90,6 +99,7 @@ pub fn start_with(
         state: state.clone(),
         cards: cards.clone(),
         files,
+        cgroups,
         driver: DriverSpecs {
             directories: vec![config.driver_cdi_dir.clone(), config.cdi_dir.clone()],
         },
@@ -170,7 +180,11 @@ fn talk_to_the_api(
         state.clone(),
     );
     forever(tasks, "the watch of pods", following);
-    let publishing = publish::publish_for_ever(client, node, offer.clone(), cards.clone(), tell);
+    let sources = publish::Sources {
+        cards: cards.clone(),
+        held: state.held(),
+    };
+    let publishing = publish::publish_for_ever(client, node, offer.clone(), sources, tell);
     forever(tasks, "the publishing of cards", publishing);
     published
 }

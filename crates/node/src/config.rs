@@ -59,6 +59,10 @@ pub struct RawConfig {
     #[arg(long, env = "GPUSHARE_DRIVER_CDI_DIR", default_value = "/etc/cdi")]
     driver_cdi_dir: PathBuf,
 
+    /// Where the host's control groups are mounted; they tell when containers have ended
+    #[arg(long, env = "GPUSHARE_CGROUP_ROOT", default_value = "/sys/fs/cgroup")]
+    cgroup_root: PathBuf,
+
     /// The NVIDIA driver's management library, as a path or as a name for the dynamic linker
     #[arg(
         long,
@@ -110,6 +114,7 @@ pub struct Config {
     pub pod_resources_socket: PathBuf,
     pub cdi_dir: PathBuf,
     pub driver_cdi_dir: PathBuf,
+    pub cgroup_root: PathBuf,
     pub driver: Driver,
     pub reading: Reading,
     pub slots: SlotsPerCard,
@@ -163,6 +168,7 @@ impl TryFrom<RawConfig> for Config {
             pod_resources_socket: raw.pod_resources_socket,
             cdi_dir: raw.cdi_dir,
             driver_cdi_dir: raw.driver_cdi_dir,
+            cgroup_root: raw.cgroup_root,
             driver: Driver {
                 library: raw.nvml_library,
                 rescan: Duration::from_secs(raw.rescan_seconds),

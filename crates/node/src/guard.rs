@@ -2,14 +2,15 @@
 //!
 //! The scheduler's ledger decides; this tally only refuses what contradicts it: a record that would
 //! take a card past its size, one for a card that is not here, one that was changed after the pod had
-//! started. It is pure; [`crate::state`] keeps it in step with the pods of the node.
+//! started. A pod holds its cards until the kernel has shown the end of its processes, whatever the API
+//! server shows. It is pure; [`crate::state`] keeps it in step with the pods of the node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpushare_core::ledger::Bound;
 use gpushare_core::placement::{Charges, Hold};
 use gpushare_core::room::CardRoom;
-use gpushare_core::{Amounts, Card, CardId, Classes, Placement, PodUid, gpu};
+use gpushare_core::{Amounts, Card, CardId, Classes, HeldPod, Placement, PodUid, gpu};
 use thiserror::Error;
 
 #[derive(Clone, Debug, Default)]
@@ -21,8 +22,22 @@ pub struct Tally {
 struct Admitted {
     placement: Placement,
     charges: Charges,
-    /// The containers have ended for good; the first record is still remembered.
-    ended: bool,
+    stage: Stage,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The API server shows the pod, and not that it has ended.
+    Present,
+    /// The API server shows no pod, or one that has ended. Its processes may still run.
+    Leaving {
+        /// `namespace/name`, for people.
+        name: Box<str>,
+        /// They do.
+        alive: bool,
+    },
+    /// All processes have ended; the first record is still remembered.
+    Ended,
 }
 
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -63,6 +78,19 @@ pub enum GuardRefusal {
         needed: u64,
         free: u64,
     },
+    #[error(
+        "card {index} ({card}) has {free} {unit} of {dimension} free and the pod takes {needed}: containers of {pods}, \
+         which no longer exists, still run and hold the rest; the pod starts by itself when they have ended"
+    )]
+    StillHeld {
+        index: u32,
+        card: CardId,
+        dimension: String,
+        unit: String,
+        needed: u64,
+        free: u64,
+        pods: String,
+    },
 }
 
 impl Tally {
@@ -79,7 +107,7 @@ impl Tally {
         let charges = charges(bound);
         let again = match self.admitted.get(&bound.pod) {
             Some(first) if first.placement != bound.placement => return Err(GuardRefusal::Changed),
-            first => first.is_some(),
+            first => first.is_some_and(|first| first.stage != Stage::Ended),
         };
         for (id, needed) in &charges {
             let card = cards
@@ -109,7 +137,7 @@ impl Tally {
                 card: card.id.clone(),
             });
         }
-        let free = self.room(card).free();
+        let free = self.room(card, true).free();
         let needed = &needed.on(&card.capacity);
         let class = classes.get(&card.class);
         let shortage = class.map(|class| class.shortage(needed, &free));
@@ -117,31 +145,66 @@ impl Tally {
             None => Ok(()),
             Some((dimension, missing)) => {
                 let named = class.map(|class| class.named(needed)).unwrap_or_default();
-                let needed = named.get(&*dimension.name).copied().unwrap_or(0);
+                let amount = named.get(&*dimension.name).copied().unwrap_or(0);
+                let (index, card_id) = (card.index, card.id.clone());
+                let (dimension, unit) = (dimension.name.to_string(), dimension.unit.to_string());
+                let free = amount.saturating_sub(*missing);
+                let pods = self.leaving_from(card);
+                // Without those who are leaving there would be room.
+                if !pods.is_empty() && needed.fits_in(&self.room(card, false).free()) {
+                    return Err(GuardRefusal::StillHeld {
+                        index,
+                        card: card_id,
+                        dimension,
+                        unit,
+                        needed: amount,
+                        free,
+                        pods: pods.join(" and "),
+                    });
+                }
                 Err(GuardRefusal::Full {
-                    index: card.index,
-                    card: card.id.clone(),
-                    dimension: dimension.name.to_string(),
-                    unit: dimension.unit.to_string(),
-                    needed,
-                    free: needed.saturating_sub(*missing),
+                    index,
+                    card: card_id,
+                    dimension,
+                    unit,
+                    needed: amount,
+                    free,
                 })
             }
         }
     }
 
-    /// What running pods hold on a card.
+    /// What pods hold on a card.
     pub fn used(&self, card: &Card) -> Amounts {
-        self.room(card).used()
+        self.room(card, true).used()
     }
 
-    fn room(&self, card: &Card) -> CardRoom {
+    fn room(&self, card: &Card, with_leaving: bool) -> CardRoom {
         let mut room = CardRoom::new(card.clone());
-        let running = self.admitted.values().filter(|admitted| !admitted.ended);
-        for hold in running.filter_map(|admitted| admitted.charges.get(&card.id)) {
+        let holding = self
+            .admitted
+            .values()
+            .filter(|admitted| match admitted.stage {
+                Stage::Present => true,
+                Stage::Leaving { .. } => with_leaving,
+                Stage::Ended => false,
+            });
+        for hold in holding.filter_map(|admitted| admitted.charges.get(&card.id)) {
             room.take(hold);
         }
         room
+    }
+
+    /// The names of pods that are leaving and hold a part of this card.
+    fn leaving_from(&self, card: &Card) -> Vec<String> {
+        let holders = self.admitted.values();
+        let holders = holders.filter(|admitted| admitted.charges.get(&card.id).is_some());
+        holders
+            .filter_map(|admitted| match &admitted.stage {
+                Stage::Leaving { name, .. } => Some(format!("pod {name}")),
+                _ => None,
+            })
+            .collect()
     }
 
     /// Takes over what an earlier life of this agent let on; it runs, so it counts.
@@ -149,20 +212,104 @@ impl Tally {
         let admitted = Admitted {
             placement: bound.placement.clone(),
             charges: charges(bound),
-            ended: false,
+            stage: Stage::Present,
         };
         self.admitted.insert(bound.pod.clone(), admitted);
     }
 
-    /// The pod's containers have ended for good: it holds nothing any more.
+    /// The same of a pod that the API server does not show any more.
+    pub fn remember_gone(&mut self, pod: &PodUid, name: &str, charges: Charges) {
+        let admitted = Admitted {
+            placement: Placement {
+                containers: Vec::new(),
+            },
+            charges,
+            stage: Stage::leaving(name),
+        };
+        self.admitted.insert(pod.clone(), admitted);
+    }
+
+    /// The API server shows no pod any more, or one that has ended. It holds its cards until [`Self::end`].
+    pub fn leave(&mut self, pod: &PodUid, name: &str) {
+        if let Some(admitted) = self.admitted.get_mut(pod)
+            && admitted.stage == Stage::Present
+        {
+            admitted.stage = Stage::leaving(name);
+        }
+    }
+
+    /// The API server shows the pod, contrary to what it showed before.
+    pub fn stay(&mut self, pod: &PodUid) {
+        if let Some(admitted) = self.admitted.get_mut(pod)
+            && matches!(admitted.stage, Stage::Leaving { .. })
+        {
+            admitted.stage = Stage::Present;
+        }
+    }
+
+    /// The pods whose processes must be looked for.
+    pub fn leaving(&self) -> BTreeSet<PodUid> {
+        let leaving = self
+            .admitted
+            .iter()
+            .filter(|(_, admitted)| admitted.is_leaving());
+        leaving.map(|(pod, _)| pod.clone()).collect()
+    }
+
+    pub fn is_leaving(&self, pod: &PodUid) -> bool {
+        self.admitted.get(pod).is_some_and(Admitted::is_leaving)
+    }
+
+    /// Processes of a pod that is leaving were seen.
+    pub fn note_alive(&mut self, pod: &PodUid) {
+        if let Some(admitted) = self.admitted.get_mut(pod)
+            && let Stage::Leaving { alive, .. } = &mut admitted.stage
+        {
+            *alive = true;
+        }
+    }
+
+    /// What pods hold that are leaving; nothing before all of them were looked for.
+    pub fn held(&self) -> Option<Vec<HeldPod>> {
+        let mut held = Vec::new();
+        for (pod, admitted) in &self.admitted {
+            match &admitted.stage {
+                Stage::Leaving { alive: false, .. } => return None,
+                Stage::Leaving { name, .. } => held.push(HeldPod {
+                    pod: pod.clone(),
+                    name: name.clone(),
+                    charges: admitted.charges.clone(),
+                }),
+                Stage::Present | Stage::Ended => {}
+            }
+        }
+        Some(held)
+    }
+
+    /// All processes of the pod have ended: it holds nothing any more.
     pub fn end(&mut self, pod: &PodUid) {
         if let Some(admitted) = self.admitted.get_mut(pod) {
-            admitted.ended = true;
+            admitted.stage = Stage::Ended;
         }
     }
 
     pub fn forget(&mut self, pod: &PodUid) {
         self.admitted.remove(pod);
+    }
+}
+
+impl Admitted {
+    fn is_leaving(&self) -> bool {
+        matches!(self.stage, Stage::Leaving { .. })
+    }
+}
+
+impl Stage {
+    fn leaving(name: &str) -> Self {
+        Self::Leaving {
+            name: name.into(),
+            alive: false,
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 //!  kubelet ─ Allocate ────┼─► plugin::service: a CDI name never used before
 //!  kubelet ─ PreStart ────┴─► start: identity ─► record ─► guard ─► cdi ─► the runtime
 //!  API server ─ pods ─► watch ─► state ─► sweep: files of pods that are gone
+//!  kernel ─ processes ─► cgroup ─► ends ──┘    └► publish: what is held without a pod
 //! ```
 //!
 //! It decides nothing: the decision stands in the pod's allocation record. It only checks and carries
@@ -21,7 +22,9 @@
 pub mod agent;
 pub mod cards;
 pub mod cdi;
+pub mod cgroup;
 pub mod config;
+pub mod ends;
 pub mod guard;
 pub mod identity;
 pub mod metrics;

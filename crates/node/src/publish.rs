@@ -1,5 +1,6 @@
 //! Publishes the cards on the Node object: the inventory in an annotation for the scheduler extender,
-//! totals in the status for kube-scheduler and for tools.
+//! totals in the status for kube-scheduler and for tools, and in another annotation what containers
+//! still hold whose pods are over.
 //!
 //! Follows the own Node, so that a Node that was recreated, or values that somebody changed, are put
 //! right. Writes only what differs.
@@ -9,7 +10,7 @@ mod totals;
 use std::time::Duration;
 
 use futures::StreamExt;
-use gpushare_core::{Card, Classes, NodeName, inventory, names};
+use gpushare_core::{Card, Classes, HeldPod, NodeName, gpu, held, inventory, names};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::WatchStreamExt;
@@ -31,14 +32,26 @@ struct Changes {
     status: Option<Value>,
 }
 
+/// What is published.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    pub cards: watch::Receiver<Cards>,
+    /// Nothing while it is not known.
+    pub held: watch::Receiver<Option<Vec<HeldPod>>>,
+}
+
 /// Runs for ever.
 pub async fn publish_for_ever(
     client: Client,
     name: NodeName,
     offer: Offer,
-    mut cards: watch::Receiver<Cards>,
+    sources: Sources,
     published: watch::Sender<bool>,
 ) {
+    let Sources {
+        mut cards,
+        mut held,
+    } = sources;
     let nodes: Api<Node> = Api::all(client);
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let mut events = std::pin::pin!(watcher(nodes.clone(), config).default_backoff());
@@ -54,6 +67,7 @@ pub async fn publish_for_ever(
                 None => return,
             },
             changed = cards.changed() => if changed.is_err() { return },
+            changed = held.changed() => if changed.is_err() { return },
             () = sleep(RETRY), if retry => seen.written = None,
         }
         let tell = |now: bool| {
@@ -63,7 +77,9 @@ pub async fn publish_for_ever(
             tell(false);
         }
         let Some(node) = seen.current() else { continue };
-        let changes = changes(node, &cards.borrow_and_update(), &offer);
+        let mut changes = changes(node, &cards.borrow_and_update(), &offer);
+        let held = annotate_held(node, held.borrow_and_update().as_deref(), &offer);
+        changes.annotation = merged(changes.annotation, held);
         match write(&nodes, &name, &changes).await {
             Ok(None) => {
                 tell(cards.borrow().known().is_some());
@@ -195,6 +211,32 @@ fn annotation(node: &Node) -> Option<&String> {
 fn annotate(node: &Node, inventory: &str) -> Option<Value> {
     let differs = annotation(node).map(String::as_str) != Some(inventory);
     differs.then(|| json!({"metadata": {"annotations": {names::CARDS: inventory}}}))
+}
+
+/// What is still held without a pod; the annotation is there only while something is.
+fn annotate_held(node: &Node, held: Option<&[HeldPod]>, offer: &Offer) -> Option<Value> {
+    let class = offer.dialects.classes.get(gpu::CLASS)?;
+    let held = held?;
+    let text = (!held.is_empty()).then(|| held::encode(class, held));
+    let annotations = node.metadata.annotations.as_ref();
+    let before = annotations.and_then(|all| all.get(names::HELD));
+    let differs = before != text.as_ref();
+    differs.then(|| json!({"metadata": {"annotations": {names::HELD: text}}}))
+}
+
+/// One patch of annotations that does what both do.
+fn merged(one: Option<Value>, other: Option<Value>) -> Option<Value> {
+    let (Some(mut one), Some(other)) = (one.clone(), other.clone()) else {
+        return one.or(other);
+    };
+    let annotations = |patch: &Value| patch.pointer("/metadata/annotations").cloned();
+    if let (Some(Value::Object(into)), Some(Value::Object(from))) = (
+        one.pointer_mut("/metadata/annotations"),
+        annotations(&other),
+    ) {
+        into.extend(from);
+    }
+    Some(one)
 }
 
 /// Cards that an earlier life of the agent published and this one cannot read take no new pods.

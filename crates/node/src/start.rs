@@ -19,12 +19,14 @@ use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
 use kube::{Api, Client};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::cards::Cards;
 use crate::cdi::nvidia::DriverSpecs;
 use crate::cdi::spec::{ContainerEdits, OLDEST_VERSION, Slot};
 use crate::cdi::{Owner, SlotFiles};
+use crate::cgroup::Cgroups;
+use crate::guard::GuardRefusal;
 use crate::identity::checkpoint;
 use crate::identity::podresources::{self, ListError, Lister};
 use crate::identity::{Identity, identify};
@@ -38,6 +40,9 @@ const BUDGET: Duration = Duration::from_secs(25);
 const LIST_PATIENCE: Duration = Duration::from_secs(8);
 const WATCH_PATIENCE: Duration = Duration::from_secs(10);
 const GET_PATIENCE: Duration = Duration::from_secs(4);
+/// For containers that hold the card although their pod is over: most end in this time, so that the kubelet's back-off
+/// is not waited for.
+const HELD_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Everything that the start of a container needs.
 #[derive(Debug)]
@@ -47,6 +52,7 @@ pub struct Starter {
     pub state: Arc<NodeState>,
     pub cards: watch::Receiver<Cards>,
     pub files: Arc<SlotFiles>,
+    pub cgroups: Cgroups,
     pub driver: DriverSpecs,
     pub dialects: Dialects,
     pub unit: AliyunUnit,
@@ -135,8 +141,35 @@ impl Starter {
             .map_err(Refusal::Record)?;
         let cards = self.cards.borrow().known().cloned();
         let cards = cards.ok_or(Refusal::NoCards)?;
-        self.state.admit(&bound, &cards)?;
+        self.check_visible(pod).await?;
+        self.admit(&bound, &cards).await?;
         self.write_slots(identity, pod, bound, cards).await
+    }
+
+    /// The pod's sandbox runs before its first container starts. If its process is not seen now, nobody could tell
+    /// later when the containers have ended.
+    async fn check_visible(&self, pod: &Arc<PodFacts>) -> Result<(), Refusal> {
+        let (cgroups, uid) = (self.cgroups.clone(), pod.uid.clone());
+        let wanted = BTreeSet::from([uid.clone()]);
+        let alive = tokio::task::spawn_blocking(move || cgroups.alive(&wanted)).await;
+        let alive = alive.map_err(|_| Refusal::Stopping)??;
+        let visible = alive.contains(&uid);
+        visible.then_some(()).ok_or(Refusal::NoProcess)
+    }
+
+    /// Lets the pod onto its cards, at once or when those who are leaving have left soon.
+    async fn admit(&self, bound: &Bound, cards: &[Card]) -> Result<(), GuardRefusal> {
+        let mut changed = self.state.subscribe();
+        let deadline = Instant::now() + HELD_PATIENCE;
+        loop {
+            let refusal = match self.state.admit(bound, cards) {
+                Err(refusal @ GuardRefusal::StillHeld { .. }) => refusal,
+                other => return other,
+            };
+            if !matches!(timeout_at(deadline, changed.changed()).await, Ok(Ok(()))) {
+                return Err(refusal);
+            }
+        }
     }
 
     /// One file for each container that may be meant, each with its own container's share.

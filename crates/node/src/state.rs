@@ -1,5 +1,8 @@
 //! The pods of this node and what was let onto its cards, in step with each other.
 //!
+//! A card is free when the processes of its pod have ended. The end of the pod's object, or of its phase, only
+//! gives reason to look for them ([`crate::ends`]).
+//!
 //! Plain synchronous methods under one short lock: the watch calls `apply`, `delete` and `reset`, the
 //! start of a container calls `admit`. No IO.
 
@@ -8,13 +11,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpushare_core::ledger::Bound;
-use gpushare_core::record::Record;
-use gpushare_core::{Amounts, Card, Classes, PodUid};
+use gpushare_core::placement::Charges;
+use gpushare_core::record::{Record, RecordError};
+use gpushare_core::{Amounts, Card, Classes, HeldPod, PodUid, gpu};
 use gpushare_kube::convert::PodFacts;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use crate::cdi::directory::Earlier;
 use crate::guard::{GuardRefusal, Tally};
 
 #[derive(Debug)]
@@ -23,6 +28,8 @@ pub struct NodeState {
     inner: Mutex<Inner>,
     /// Told after every change; waiting for a pod is waiting for this.
     changed: watch::Sender<()>,
+    /// What containers hold whose pods are over; nothing while that is not known.
+    held: watch::Sender<Option<Vec<HeldPod>>>,
 }
 
 #[derive(Debug, Default)]
@@ -32,14 +39,14 @@ struct Inner {
     pods: BTreeMap<PodUid, Arc<PodFacts>>,
     tally: Tally,
     /// Records that an earlier life of this agent let on, of pods not seen since.
-    earlier: BTreeMap<PodUid, String>,
+    earlier: BTreeMap<PodUid, Earlier>,
     /// Pods that were here and are not any more, until the next sweep.
     gone: BTreeSet<PodUid>,
 }
 
 impl NodeState {
     /// `earlier` are the records found in the files of an earlier life of the agent.
-    pub fn new(classes: Classes, earlier: BTreeMap<PodUid, String>) -> Self {
+    pub fn new(classes: Classes, earlier: BTreeMap<PodUid, Earlier>) -> Self {
         let inner = Inner {
             earlier,
             ..Inner::default()
@@ -48,6 +55,7 @@ impl NodeState {
             classes,
             inner: Mutex::new(inner),
             changed: watch::Sender::new(()),
+            held: watch::Sender::new(None),
         }
     }
 
@@ -56,12 +64,24 @@ impl NodeState {
     }
 
     pub fn apply(&self, pod: PodFacts) {
-        self.inner.lock().apply(&self.classes, pod);
-        self.changed.send_replace(());
+        let mut inner = self.inner.lock();
+        inner.apply(&self.classes, pod);
+        self.tell(&inner);
     }
 
     pub fn delete(&self, pod: &PodUid) {
-        self.inner.lock().delete(pod);
+        let mut inner = self.inner.lock();
+        inner.delete(pod);
+        self.tell(&inner);
+    }
+
+    /// Tells everybody who waits for a change, in the order of changes.
+    fn tell(&self, inner: &Inner) {
+        let held = inner.tally.held().filter(|_| inner.listed);
+        if held.is_some() {
+            self.held
+                .send_if_modified(|before| std::mem::replace(before, held.clone()) != held);
+        }
         self.changed.send_replace(());
     }
 
@@ -81,10 +101,11 @@ impl NodeState {
         for pod in pods {
             inner.apply(&self.classes, pod);
         }
-        inner.earlier.clear();
+        for (pod, earlier) in std::mem::take(&mut inner.earlier) {
+            inner.remember_gone(&self.classes, &pod, &earlier);
+        }
         inner.listed = true;
-        drop(inner);
-        self.changed.send_replace(());
+        self.tell(&inner);
     }
 
     pub fn listed(&self) -> bool {
@@ -116,7 +137,7 @@ impl NodeState {
         self.inner.lock().tally.admit(bound, &self.classes, cards)
     }
 
-    /// What running pods hold on a card.
+    /// What pods hold on a card.
     pub fn used(&self, card: &Card) -> Amounts {
         self.inner.lock().tally.used(card)
     }
@@ -125,10 +146,40 @@ impl NodeState {
         self.changed.subscribe()
     }
 
-    /// True when the watch does not show the pod; not before it has shown all others.
+    /// True when the watch does not show the pod and it holds nothing any more; not before the watch has shown
+    /// all others.
     pub fn is_missing(&self, pod: &PodUid) -> bool {
         let inner = self.inner.lock();
-        inner.listed && !inner.pods.contains_key(pod)
+        inner.listed && !inner.pods.contains_key(pod) && !inner.tally.is_leaving(pod)
+    }
+
+    /// The pods that are over for the API server, and whose processes have not been seen to end.
+    pub fn leaving(&self) -> BTreeSet<PodUid> {
+        self.inner.lock().tally.leaving()
+    }
+
+    /// What is known of the processes of these pods: the alive ones have some, the others have none.
+    pub fn note_processes(&self, looked_for: &BTreeSet<PodUid>, alive: &BTreeSet<PodUid>) {
+        let mut inner = self.inner.lock();
+        let before = (inner.tally.leaving(), inner.tally.held());
+        // One that the API server shows again is not concerned.
+        for pod in looked_for.intersection(&before.0) {
+            if alive.contains(pod) {
+                inner.tally.note_alive(pod);
+            } else if inner.pods.contains_key(pod) {
+                inner.tally.end(pod);
+            } else {
+                inner.tally.forget(pod);
+            }
+        }
+        if before != (inner.tally.leaving(), inner.tally.held()) {
+            self.tell(&inner);
+        }
+    }
+
+    /// What containers hold whose pods are over; nothing while that is not known.
+    pub fn held(&self) -> watch::Receiver<Option<Vec<HeldPod>>> {
+        self.held.subscribe()
     }
 
     /// The pods that were here and are not any more, since the last call.
@@ -149,23 +200,48 @@ impl NodeState {
 
 impl Inner {
     fn apply(&mut self, classes: &Classes, pod: PodFacts) {
-        if let Some(record) = self.earlier.remove(&pod.uid)
-            && let Some(bound) = first_admitted(classes, &pod, &record)
+        if let Some(earlier) = self.earlier.remove(&pod.uid)
+            && let Some(bound) = first_admitted(classes, &pod, &earlier.record)
         {
             self.tally.remember(&bound);
         }
         if pod.ended {
-            self.tally.end(&pod.uid);
+            self.tally.leave(&pod.uid, &full_name(&pod));
+        } else {
+            self.tally.stay(&pod.uid);
         }
         self.gone.remove(&pod.uid);
         self.pods.insert(pod.uid.clone(), Arc::new(pod));
     }
 
     fn delete(&mut self, pod: &PodUid) {
-        self.pods.remove(pod);
-        self.tally.forget(pod);
+        if let Some(facts) = self.pods.remove(pod) {
+            self.tally.leave(pod, &full_name(&facts));
+        }
         self.gone.insert(pod.clone());
     }
+
+    /// Counts what an earlier life of the agent let on for a pod that is gone; whether its containers run is to be
+    /// found out.
+    fn remember_gone(&mut self, classes: &Classes, pod: &PodUid, earlier: &Earlier) {
+        match charges(classes, &earlier.record) {
+            Ok(charges) => self.tally.remember_gone(pod, &earlier.name, charges),
+            Err(error) => {
+                tracing::warn!(%pod, pod_name = earlier.name, %error, "ignoring the record in an old CDI file");
+            }
+        }
+        self.gone.insert(pod.clone());
+    }
+}
+
+fn full_name(pod: &PodFacts) -> String {
+    format!("{}/{}", pod.namespace, pod.name)
+}
+
+/// What a record holds at most on the cards that this agent serves. Without the pod nobody knows which containers run one
+/// after the other.
+fn charges(classes: &Classes, record: &str) -> Result<Charges, RecordError> {
+    Ok(Record::decode(record)?.most(classes, gpu::CLASS))
 }
 
 /// What the pod was let on with. The record now in its annotation may be another one.

@@ -1,4 +1,5 @@
-//! Removes what pods leave behind: the spec files of those that are gone from the node, and no others.
+//! Removes what pods leave behind: the spec files of those that are gone from the node with all their processes, and no
+//! others.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,6 +37,8 @@ fn sweep(state: &NodeState, files: &SlotFiles) -> usize {
     for (pod, age) in files.pods() {
         let expired = || age.is_none_or(|age| age > GRACE);
         if !state.is_missing(&pod) || !(gone.contains(&pod) || expired()) {
+            // Its containers may still run.
+            later.extend(gone.contains(&pod).then(|| pod.clone()));
             left += 1;
             continue;
         }

@@ -7,7 +7,9 @@ use gpushare_core::ledger::Bound;
 use gpushare_core::pack::{Policy, Rankings};
 use gpushare_core::packing::Packing;
 use gpushare_core::room::CardRoom;
-use gpushare_core::{Card, Classes, Host, Ledger, NodeName, PodAsk, PodUid, Search, Steps};
+use gpushare_core::{
+    Card, Classes, HeldPod, Host, Ledger, NodeName, PodAsk, PodUid, Search, Steps,
+};
 use serde::Serialize;
 
 /// A cluster as it is.
@@ -51,6 +53,11 @@ impl Now {
         self.ledger.set_node(&name, cards);
         self.packing.set_allocatable(&name, allocatable);
         self.nodes.push(name);
+    }
+
+    /// What containers on the node hold whose pods are gone.
+    pub fn add_held(&mut self, node: &NodeName, held: Vec<HeldPod>) {
+        self.ledger.set_held(node, held);
     }
 
     /// A pod that runs on a node, with its booking if it holds cards.

@@ -17,6 +17,7 @@ mod end;
 mod failover;
 mod late;
 mod manifests;
+mod outliving;
 mod packing;
 mod past_the_books;
 mod preemption;

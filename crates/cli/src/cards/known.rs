@@ -4,15 +4,23 @@ use std::collections::BTreeMap;
 
 use gpushare_core::dialect::Dialects;
 use gpushare_core::ledger::Bound;
-use gpushare_core::{Card, Classes, Ledger, NodeName, PodUid};
+use gpushare_core::{Card, Classes, HeldPod, Ledger, NodeName, PodUid};
 use gpushare_kube::convert::{self, PodFacts};
 use gpushare_kube::slim;
 
 #[derive(Debug)]
 pub(super) struct Known {
     dialects: Dialects,
-    nodes: BTreeMap<NodeName, Result<Vec<Card>, String>>,
+    nodes: BTreeMap<NodeName, Result<Published, String>>,
     pods: BTreeMap<PodUid, Holder>,
+}
+
+/// What a node's agent has published.
+#[derive(Debug)]
+struct Published {
+    cards: Vec<Card>,
+    /// By containers whose pods are gone.
+    held: Vec<HeldPod>,
 }
 
 /// A pod that holds cards by its record.
@@ -34,8 +42,13 @@ impl Known {
 
     pub(super) fn set_node(&mut self, node: &slim::Node) {
         let name = NodeName::new(node.metadata.name.as_deref().unwrap_or_default());
-        match convert::cards(node, &self.dialects.classes) {
-            Ok(Some(cards)) => self.nodes.insert(name, Ok(cards)),
+        let classes = &self.dialects.classes;
+        let held = convert::held(node, classes).map_err(|error| error.to_string());
+        match convert::cards(node, classes) {
+            Ok(Some(cards)) => {
+                let published = held.map(|held| Published { cards, held });
+                self.nodes.insert(name, published)
+            }
             Ok(None) => self.nodes.remove(&name),
             Err(error) => self.nodes.insert(name, Err(error.to_string())),
         };
@@ -92,9 +105,10 @@ impl Known {
     /// The books that the extender would have.
     pub(super) fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::new(self.dialects.classes.clone());
-        for (name, cards) in &self.nodes {
-            if let Ok(cards) = cards {
+        for (name, published) in &self.nodes {
+            if let Ok(Published { cards, held }) = published {
                 ledger.set_node(name, cards.clone());
+                ledger.set_held(name, held.clone());
             }
         }
         for holder in self.pods.values() {

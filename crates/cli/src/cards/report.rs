@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 use gpushare_core::ledger::CardView;
-use gpushare_core::{Amounts, Classes, NodeName};
+use gpushare_core::{Amounts, Classes, Ledger, NodeName};
 use serde::Serialize;
 
 use super::known::Known;
@@ -36,6 +36,9 @@ pub(super) struct Pod {
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) used: BTreeMap<String, u64>,
+    /// The pod no longer exists, and its containers still run.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) gone: bool,
 }
 
 impl Report {
@@ -64,7 +67,7 @@ impl Report {
         let cards = nodes.flat_map(|node| node.cards().map(move |card| (node.name, card)));
         Ok(Self {
             cards: cards
-                .map(|(node, card)| Card::new(known, node, &card))
+                .map(|(node, card)| Card::new(known, &ledger, node, &card))
                 .collect(),
             unreadable,
         })
@@ -72,7 +75,7 @@ impl Report {
 }
 
 impl Card {
-    fn new(known: &Known, node: &NodeName, view: &CardView<'_>) -> Self {
+    fn new(known: &Known, ledger: &Ledger, node: &NodeName, view: &CardView<'_>) -> Self {
         let classes: &Classes = known.classes();
         let class = classes.get(&view.card.class);
         let dimensions = || (0..).map_while(|index| Some((index, class?.dimension(index)?)));
@@ -84,11 +87,20 @@ impl Card {
                 .collect()
         };
         let pods = view.pods().filter_map(|(uid, used)| {
-            let holder = known.holder(uid)?;
+            let (namespace, name, gone) = match known.holder(uid) {
+                Some(holder) => (holder.namespace.as_str(), holder.name.as_str(), false),
+                None => {
+                    let held = ledger.outlived(uid.as_str())?;
+                    let named = held.name.split_once('/');
+                    let (namespace, name) = named.unwrap_or(("", uid.as_str()));
+                    (namespace, name, true)
+                }
+            };
             Some(Pod {
-                namespace: holder.namespace.clone(),
-                name: holder.name.clone(),
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
                 used: named(&used),
+                gone,
             })
         });
         let mut pods: Vec<Pod> = pods.collect();

@@ -62,10 +62,14 @@ fn dimensions(report: &Report) -> BTreeMap<String, String> {
 }
 
 fn names(card: &Card) -> String {
-    let names = card
-        .pods
-        .iter()
-        .map(|pod| format!("{}/{}", pod.namespace, pod.name));
+    let names = card.pods.iter().map(|pod| {
+        let gone = if pod.gone {
+            " (gone, containers run)"
+        } else {
+            ""
+        };
+        format!("{}/{}{gone}", pod.namespace, pod.name)
+    });
     names.collect::<Vec<_>>().join(",")
 }
 

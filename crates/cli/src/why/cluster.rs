@@ -103,11 +103,16 @@ impl Cluster {
             ..slim::Node::default()
         };
         let cards = convert::cards(&read, &self.dialects.classes);
-        let node = Node {
+        let mut node = Node {
             cards: cards.map_err(|error| error.to_string()),
             ..Node::read(node)
         };
+        let held = convert::held(&read, &self.dialects.classes).unwrap_or_else(|error| {
+            node.cards = Err(error.to_string());
+            Vec::new()
+        });
         self.set_node(&name, node);
+        self.ledger.set_held(&name, held);
     }
 
     pub(super) fn set_node(&mut self, name: &NodeName, node: Node) {

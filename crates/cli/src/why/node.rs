@@ -178,9 +178,9 @@ impl Obstacle {
                 Why::Blocked { by, .. } if by.health => "card-health",
                 Why::Blocked { .. } => "no-room",
                 Why::TooComplex { .. } | Why::NotReached { .. } => "undecided",
-                Why::BindInProgress { .. }
-                | Why::BindInDoubt { .. }
-                | Why::AlreadyBound { .. } => "bound",
+                Why::BindInProgress { .. } | Why::BindInDoubt { .. } | Why::AlreadyBound { .. } => {
+                    "bound"
+                }
             },
         }
     }

@@ -1,5 +1,6 @@
 //! Inspect: what is booked where, in the form of the predecessor. Its "GPU" means units of memory.
 
+use gpushare_core::PodUid;
 use gpushare_core::amounts::Amounts;
 use gpushare_core::gpu::{AliyunUnit, MEMORY};
 use gpushare_core::ledger::{CardView, NodeView};
@@ -80,10 +81,10 @@ fn device(state: &State, view: CardView<'_>, unit: AliyunUnit) -> Device {
     let mut pods: Vec<Pod> = view
         .pods()
         .map(|(uid, amounts)| {
-            let known = state.pod(uid.as_str());
+            let (namespace, name) = names(state, uid);
             Pod {
-                name: known.map_or_else(|| uid.to_string(), |pod| pod.name.clone()),
-                namespace: known.map_or_else(String::new, |pod| pod.namespace.clone()),
+                name,
+                namespace,
                 used: used(amounts, unit),
             }
         })
@@ -95,6 +96,17 @@ fn device(state: &State, view: CardView<'_>, unit: AliyunUnit) -> Device {
         used: used(view.used, unit),
         pods,
     }
+}
+
+/// Namespace and name of a pod; of one that is gone as its node's agent tells them.
+fn names(state: &State, uid: &PodUid) -> (String, String) {
+    if let Some(known) = state.pod(uid.as_str()) {
+        return (known.namespace.clone(), known.name.clone());
+    }
+    let outlived = state.ledger().outlived(uid.as_str());
+    let name = outlived.and_then(|held| held.name.split_once('/'));
+    let (namespace, name) = name.unwrap_or(("", uid.as_str()));
+    (namespace.to_owned(), name.to_owned())
 }
 
 /// Rounded up: a part of a unit is not free.

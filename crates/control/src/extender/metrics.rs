@@ -223,7 +223,7 @@ impl Collector for Books {
 }
 
 struct Sums {
-    bookings: [(&'static str, u64); 4],
+    bookings: [(&'static str, u64); 5],
     pods: u64,
     waiting: u64,
     claims: u64,
@@ -247,6 +247,7 @@ impl Sums {
                 ("in_doubt", count(Booked::InDoubt)),
                 ("settled", count(Booked::Settled)),
                 ("confirmed", count(Booked::Confirmed)),
+                ("outlived", count(Booked::Outlived)),
             ],
             pods: state.pod_count() as u64,
             waiting: state.waiting_count() as u64,

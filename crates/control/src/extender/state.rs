@@ -23,7 +23,7 @@ use gpushare_core::card::Card;
 use gpushare_core::pack::{Policy, Rankings};
 use gpushare_core::packing::Packing;
 use gpushare_core::preempt::Rank;
-use gpushare_core::{Classes, Host, Ledger, NodeName, PodAsk, PodUid, Steps};
+use gpushare_core::{Classes, HeldPod, Host, Ledger, NodeName, PodAsk, PodUid, Steps};
 use gpushare_kube::convert::{PodFacts, Standing};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -114,6 +114,8 @@ pub(crate) struct PodRef {
 pub(crate) struct NodeFacts {
     pub name: NodeName,
     pub cards: Vec<Card>,
+    /// What containers without pods still hold there, by the word of the node's agent.
+    pub held: Vec<HeldPod>,
     pub allocatable: Host,
 }
 
@@ -250,8 +252,12 @@ impl State {
         self.growth.add(&node.name);
         let changed = !self.has_just(&node);
         self.ledger.set_node(&node.name, node.cards);
+        let ended = self.ledger.set_held(&node.name, node.held);
         if changed {
             self.growth.cards(node.name.as_str());
+        }
+        if ended {
+            self.growth.room(node.name.as_str());
         }
         self.packing.set_allocatable(&node.name, node.allocatable);
         self.packing.redraw(&self.ledger, &node.name);

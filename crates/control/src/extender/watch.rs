@@ -157,13 +157,23 @@ impl Index<slim::Node> for Nodes<'_> {
 
     fn reduce(&self, node: &slim::Node) -> NodeFacts {
         let name = node.metadata.name.as_deref().unwrap_or_default();
-        let cards = convert::cards(node, &self.0.0.dialects.classes).unwrap_or_else(|error| {
+        let classes = &self.0.0.dialects.classes;
+        let cards = convert::cards(node, classes).unwrap_or_else(|error| {
             tracing::warn!(node = name, %error, "the node's cards cannot be used");
             None
         });
+        // Where nobody knows what is still held, nothing is offered.
+        let (cards, held) = match convert::held(node, classes) {
+            Ok(held) => (cards.unwrap_or_default(), held),
+            Err(error) => {
+                tracing::warn!(node = name, %error, "the node's cards cannot be used");
+                (Vec::new(), Vec::new())
+            }
+        };
         NodeFacts {
             name: NodeName::new(name),
-            cards: cards.unwrap_or_default(),
+            cards,
+            held,
             allocatable: convert::allocatable(node),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gpushare_core::card::Card;
 use gpushare_core::{Classes, PodUid};
 use gpushare_timekeeper::Seconds;
-use gpushare_timekeeper::meter::{self, Booking, MeterError, Plan, Tier};
+use gpushare_timekeeper::meter::{self, Booking, MeterError, Plan, Tier, Times};
 use gpushare_timekeeper::money::Rate;
 use gpushare_timekeeper::price::{Formula, Prices};
 use gpushare_timekeeper::store::{Change, Settlement};
@@ -29,6 +29,8 @@ pub(super) struct Circumstances<'a> {
     pub(super) classes: &'a Classes,
     /// Of the pod's node.
     pub(super) cards: &'a [Card],
+    /// The kubelet of the pod's node reports, so that it will tell when the containers have ended.
+    pub(super) node_lives: bool,
     pub(super) pays: Pays<'a>,
     pub(super) progress: Option<Progress>,
     /// When it was noticed that the pod's object is gone.
@@ -115,11 +117,12 @@ pub(super) fn due(seen: &SeenPod, about: Circumstances<'_>) -> Due {
         prices: policy.map_or(&no_prices, |policy| &policy.prices),
         formula: policy.map_or(Formula::Max, |policy| policy.formula),
     };
-    let booked = meter::booking(&seen.pod, &seen.facts, about.classes, about.cards, terms);
+    let times = times(seen, &about);
+    let booked = meter::booking(&seen.facts, &times, about.classes, about.cards, terms);
     let booking = match booked {
         Ok(Some(booking)) => booking,
         Ok(None) => {
-            return if over(seen, &about) {
+            return if over(seen, &times) {
                 Due::Nothing
             } else {
                 Due::Later(None)
@@ -127,17 +130,16 @@ pub(super) fn due(seen: &SeenPod, about: Circumstances<'_>) -> Due {
         }
         // A record that cannot be believed holds nothing: the agent starts no container with it.
         Err(error @ MeterError::Record { .. }) => {
-            return if over(seen, &about) {
+            return if over(seen, &times) {
                 Due::Nothing
             } else {
                 Due::Later(Some(error))
             };
         }
         // As long as the pod runs, its node may still show its cards.
-        Err(MeterError::UnknownCard { .. }) if over(seen, &about) => unpriced(seen),
+        Err(MeterError::UnknownCard { .. }) if over(seen, &times) => unpriced(seen, &times),
         Err(error) => return Due::Later(Some(error)),
     };
-    let booking = ended(seen, booking, about.vanished);
     match about.progress {
         Some(Progress {
             through,
@@ -157,37 +159,37 @@ pub(super) fn due(seen: &SeenPod, about: Circumstances<'_>) -> Due {
     }
 }
 
-/// Whether the pod holds nothing any more, and never will again.
-fn over(seen: &SeenPod, about: &Circumstances<'_>) -> bool {
-    let times = meter::times(&seen.pod);
-    let unbound = seen.facts.node.is_none() && seen.facts.deleting;
-    about.vanished.is_some() || unbound || meter::end(&times).is_some()
-}
-
-/// A pod whose object is gone has ended, whatever it said last.
-fn ended(seen: &SeenPod, booking: Booking, vanished: Option<Seconds>) -> Booking {
-    if booking.end.is_some() || vanished.is_none() {
-        return booking;
-    }
-    let times = meter::Times {
-        vanished,
+/// The times of the pod that count now. A pod whose object is gone has ended, whatever it said last.
+fn times(seen: &SeenPod, about: &Circumstances<'_>) -> Times {
+    let times = Times {
+        vanished: about.vanished,
         ..meter::times(&seen.pod)
     };
-    Booking {
-        end: meter::end(&times),
-        ..booking
+    if about.node_lives {
+        return times.of_living_node();
     }
+    // Until the node was lost its pods were charged, and rightly.
+    let through = about.progress.map(|progress| progress.through);
+    Times {
+        released: times.released.max(times.released.and(through)),
+        ..times
+    }
+}
+
+/// Whether the pod holds nothing any more, and never will again.
+fn over(seen: &SeenPod, times: &Times) -> bool {
+    let unbound = seen.facts.node.is_none() && seen.facts.deleting;
+    unbound || meter::end(times).is_some()
 }
 
 /// What a pod held whose node went before anybody had seen its cards: its time without a price.
-fn unpriced(seen: &SeenPod) -> Booking {
-    let times = meter::times(&seen.pod);
+fn unpriced(seen: &SeenPod, times: &Times) -> Booking {
     Booking {
         pod: seen.facts.uid.clone(),
         namespace: seen.facts.namespace.clone(),
         name: seen.facts.name.clone(),
         begin: times.bound,
-        end: meter::end(&times),
+        end: meter::end(times),
         rate: Rate::ZERO,
         formula: UNKNOWN_CARDS.to_owned(),
         cards: Arc::default(),

@@ -10,7 +10,7 @@ mod lost;
 mod opening;
 mod standing;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ const DAY: Seconds = 86_400;
 struct Snapshot {
     pods: BTreeMap<PodUid, Arc<SeenPod>>,
     nodes: Arc<Cards>,
+    /// Nodes whose kubelet reports.
+    living: Arc<BTreeSet<String>>,
     budgets: BTreeMap<String, GpuBudget>,
     now: Seconds,
 }
@@ -128,6 +130,7 @@ impl Timekeeper {
         Some(Snapshot {
             pods,
             nodes,
+            living: Arc::clone(&view.living),
             budgets,
             now,
         })

@@ -3,7 +3,7 @@
 //! A broken watch changes nothing: the last state holds until there is a new one. Nothing is decided before everything
 //! was listed once.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use gpushare_core::PodUid;
@@ -25,6 +25,8 @@ pub struct View {
     pub namespaces: Option<BTreeMap<String, Labels>>,
     /// The cards of each node that has published some.
     pub(super) nodes: Option<Arc<Cards>>,
+    /// Nodes whose kubelet reports.
+    pub(super) living: Arc<BTreeSet<String>>,
     /// Pods that ask for devices of ours, or whose object waits for its last charge.
     pub pods: Option<BTreeMap<PodUid, Arc<SeenPod>>>,
     /// Pods whose object is gone, as they were last seen, with when that was noticed.

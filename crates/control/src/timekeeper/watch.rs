@@ -133,9 +133,18 @@ impl Index<Namespace> for Timekeeper {
     }
 }
 
-impl Index<slim::Node> for Timekeeper {
+/// What a Node tells the timekeeper.
+#[derive(Debug)]
+pub struct SeenNode {
+    name: String,
     /// Nothing where the cards cannot be read: what was known of them stays.
-    type Value = (String, Option<Vec<Card>>);
+    cards: Option<Vec<Card>>,
+    /// Its kubelet reports.
+    lives: bool,
+}
+
+impl Index<slim::Node> for Timekeeper {
+    type Value = SeenNode;
 
     fn reduce(&self, node: &slim::Node) -> Self::Value {
         let name = node.name_any();
@@ -146,36 +155,53 @@ impl Index<slim::Node> for Timekeeper {
                 None
             }
         };
-        (name, cards)
+        let lives = convert::kubelet_reports(node);
+        SeenNode { name, cards, lives }
     }
 
-    fn apply(&self, (name, cards): Self::Value) {
-        let Some(cards) = cards else { return };
+    fn apply(&self, node: Self::Value) {
+        let SeenNode { name, cards, lives } = node;
         let same = |view: &View| {
             let nodes = view.nodes.as_ref();
-            nodes.and_then(|nodes| nodes.get(&name)) == Some(&cards)
+            let known = nodes.and_then(|nodes| nodes.get(&name));
+            (cards.is_none() || known == cards.as_ref()) && view.living.contains(&name) == lives
         };
         // Nodes report every few seconds that they live.
-        if !same(&self.0.view.read()) {
-            self.change(|view| {
-                Arc::make_mut(view.nodes.get_or_insert_default()).insert(name, cards);
-            });
+        if same(&self.0.view.read()) {
+            return;
         }
+        self.change(|view| {
+            let living = Arc::make_mut(&mut view.living);
+            if lives {
+                living.insert(name.clone());
+            } else {
+                living.remove(&name);
+            }
+            if let Some(cards) = cards {
+                Arc::make_mut(view.nodes.get_or_insert_default()).insert(name, cards);
+            }
+        });
     }
 
-    fn delete(&self, (name, _): Self::Value) {
+    fn delete(&self, node: Self::Value) {
         self.change(|view| {
-            Arc::make_mut(view.nodes.get_or_insert_default()).remove(&name);
+            Arc::make_mut(&mut view.living).remove(&node.name);
+            Arc::make_mut(view.nodes.get_or_insert_default()).remove(&node.name);
         });
     }
 
     fn replace(&self, nodes: Vec<Self::Value>) {
         tracing::info!(count = nodes.len(), "listed the nodes");
+        let living = nodes.iter().filter(|node| node.lives);
+        let living = Arc::new(living.map(|node| node.name.clone()).collect());
         let known = nodes
             .into_iter()
-            .map(|(name, cards)| (name, cards.unwrap_or_default()));
+            .map(|node| (node.name, node.cards.unwrap_or_default()));
         let known = Arc::new(known.collect());
-        self.change(|view| view.nodes = Some(known));
+        self.change(|view| {
+            view.living = living;
+            view.nodes = Some(known);
+        });
     }
 
     fn interrupted(&self, error: &watcher::Error) {

@@ -19,7 +19,9 @@ pub(super) fn help(group: &Group, ask: &PodAsk, dialects: &Dialects) -> Vec<Stri
             "keep the pod off nodes without cards by a node selector".to_owned(),
         ],
         Why::TooSmall { short, .. } => too_small(short),
-        Why::Blocked { class, by, short } => {
+        Why::Blocked {
+            class, by, short, ..
+        } => {
             let Obstacles {
                 room,
                 health,

@@ -17,6 +17,7 @@ fn room(needed: u64, most: u64) -> Why {
             needed,
             most,
         },
+        outlived: false,
     }
 }
 
@@ -103,6 +104,7 @@ fn how_much_room_there_is_splits_no_group_where_room_is_not_missing() {
             Why::Blocked { short, .. } => short,
             _ => unreachable!("room is a blockade"),
         },
+        outlived: false,
     };
     let explanation = explain(vec![Some(choice(1)), Some(choice(2))]);
     assert_eq!(

@@ -130,6 +130,7 @@ impl Claim {
 impl Node {
     /// Nothing is known of it any more.
     pub(super) fn is_forgotten(&self) -> bool {
-        self.cards.is_empty() && self.pods.is_empty() && self.claims.is_empty()
+        let unused = self.pods.is_empty() && self.claims.is_empty() && self.held.is_empty();
+        self.cards.is_empty() && unused
     }
 }

@@ -70,6 +70,7 @@ impl Group<'_> {
                 class,
                 by,
                 short: self.shortage(cards, Obstacles { room: false, ..by }),
+                outlived: by.room && cards.iter().any(CardRoom::is_outlived),
             },
             None => Why::TooSmall {
                 class,

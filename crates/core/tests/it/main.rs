@@ -12,6 +12,7 @@ mod explain;
 mod lease;
 mod lease_model;
 mod ledger;
+mod outlived;
 mod preempt;
 mod props;
 mod search;

@@ -13,7 +13,7 @@ use gpushare_daemon::files::{self, Links};
 use parking_lot::Mutex;
 use thiserror::Error;
 
-use super::{Slot, SlotName};
+use super::{Owner, Slot, SlotName};
 
 pub(super) const PREFIX: &str = "gpushare.io-slot-";
 const SUFFIX: &str = ".json";
@@ -48,10 +48,18 @@ struct File {
     written: Option<Instant>,
 }
 
+/// What an earlier life of the agent wrote of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Earlier {
+    /// `namespace/name`, for people.
+    pub name: String,
+    /// The allocation record with which the pod was let on.
+    pub record: String,
+}
+
 impl SlotFiles {
-    /// Takes over the files of an earlier life of the agent, with the record that each pod was let on
-    /// with.
-    pub fn open(directory: &Path) -> Result<(Self, BTreeMap<PodUid, String>), DirectoryError> {
+    /// Takes over the files of an earlier life of the agent, with what they say of each pod.
+    pub fn open(directory: &Path) -> Result<(Self, BTreeMap<PodUid, Earlier>), DirectoryError> {
         let path = || directory.to_owned();
         fs::create_dir_all(directory).map_err(|source| DirectoryError::Make {
             path: path(),
@@ -83,8 +91,13 @@ impl SlotFiles {
                 }
             };
             if let Some(slot) = Slot::decode(&text) {
-                records.insert(slot.owner.pod.clone(), slot.owner.record);
-                let pod = slot.owner.pod;
+                let Owner {
+                    pod,
+                    pod_name: name,
+                    record,
+                    ..
+                } = slot.owner;
+                records.insert(pod.clone(), Earlier { name, record });
                 files.insert(slot.name, File { pod, written: None });
             } else {
                 tracing::warn!(file = name, "a CDI spec with our name is not one of ours");

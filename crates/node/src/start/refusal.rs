@@ -10,6 +10,7 @@ use gpushare_kube::convert::PodFacts;
 use thiserror::Error;
 
 use crate::cdi::directory::DirectoryError;
+use crate::cgroup::CgroupError;
 use crate::guard::GuardRefusal;
 use crate::identity::Doubt;
 use crate::identity::checkpoint::CheckpointError;
@@ -47,6 +48,14 @@ pub enum Refusal {
     #[error("the agent cannot read this node's cards; look into its log")]
     NoCards,
     #[error(transparent)]
+    Cgroups(#[from] CgroupError),
+    #[error(
+        "the agent sees no process in the pod's control group, so it could not tell when the containers have ended: \
+         mount the host's /sys/fs/cgroup read-only into the agent, name the mount with --cgroup-root, and leave the \
+         kubelet's cgroupsPerQOS on"
+    )]
+    NoProcess,
+    #[error(transparent)]
     Guard(#[from] GuardRefusal),
     #[error(
         "container {0:?} has no card in the pod's allocation record; delete the pod so that it is placed again"
@@ -82,6 +91,8 @@ impl Refusal {
             Self::Ended => "ended",
             Self::NoRecord | Self::Record(_) | Self::NoShare(_) => "record",
             Self::NoCards => "no-cards",
+            Self::Cgroups(_) | Self::NoProcess => "cgroups",
+            Self::Guard(GuardRefusal::StillHeld { .. }) => "still-held",
             Self::Guard(_) => "guard",
             Self::Files(_) => "files",
             Self::TooSlow | Self::Stopping => "time",

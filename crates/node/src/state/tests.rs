@@ -15,8 +15,23 @@ fn pod(uid: &str, gib: u64) -> PodMaker {
 
 /// The next life of the agent, with the record that it finds in the file of pod `a`.
 fn next_life(record: &PodFacts) -> NodeState {
-    let record = record.record().unwrap().to_owned();
-    NodeState::new(gpu::classes(), BTreeMap::from([("a".into(), record)]))
+    let earlier = Earlier {
+        name: "default/a".to_owned(),
+        record: record.record().unwrap().to_owned(),
+    };
+    NodeState::new(gpu::classes(), BTreeMap::from([("a".into(), earlier)]))
+}
+
+/// What the kernel shows of the pods that are leaving.
+fn look(state: &NodeState, alive: &[&str]) {
+    let alive = alive.iter().map(|pod| PodUid::from(*pod)).collect();
+    state.note_processes(&state.leaving(), &alive);
+}
+
+/// The pods that are published as holding something.
+fn held(state: &NodeState) -> Option<Vec<String>> {
+    let held = state.held().borrow().clone();
+    held.map(|pods| pods.iter().map(|held| held.name.to_string()).collect())
 }
 
 #[test]
@@ -62,25 +77,70 @@ fn a_record_changed_while_the_agent_was_away_is_refused() {
 }
 
 #[test]
-fn a_pod_that_left_while_the_agent_was_away_holds_nothing() {
+fn a_pod_that_left_while_the_agent_was_away_holds_its_card_until_its_processes_have_ended() {
+    let cards = [card(0, 8 * GIB)];
     let state = next_life(&pod("a", 6).facts());
+    assert_eq!(held(&state), None, "nothing is known yet");
     state.reset(vec![]);
-    state
-        .admit(&pod("b", 8).bound(), &[card(0, 8 * GIB)])
-        .unwrap();
+    assert_eq!(held(&state), None, "nobody has looked yet");
+    state.admit(&pod("b", 8).bound(), &cards).unwrap_err();
+    assert!(!state.is_missing(&"a".into()));
+    look(&state, &["a"]);
+    let refusal = state.admit(&pod("b", 8).bound(), &cards).unwrap_err();
+    let message = refusal.to_string();
+    assert!(message.contains("containers of pod default/a"), "{message}");
+    assert_eq!(held(&state), Some(vec!["default/a".to_owned()]));
+    state.admit(&pod("c", 2).bound(), &cards).unwrap();
+    look(&state, &[]);
     assert!(state.is_missing(&"a".into()));
+    assert_eq!(held(&state), Some(vec![]));
+    state.admit(&pod("b", 6).bound(), &cards).unwrap();
 }
 
 #[test]
-fn an_ended_pod_frees_its_card_and_a_running_one_does_not() {
+fn a_pod_whose_object_is_gone_keeps_its_card_until_its_containers_have_ended() {
+    let cards = [card(0, 8 * GIB)];
+    let state = state();
+    state.reset(vec![pod("a", 6).facts()]);
+    state.admit(&pod("a", 6).bound(), &cards).unwrap();
+    state.delete(&"a".into());
+    state.admit(&pod("b", 6).bound(), &cards).unwrap_err();
+    look(&state, &["a"]);
+    state.admit(&pod("b", 6).bound(), &cards).unwrap_err();
+    assert_eq!(held(&state), Some(vec!["default/a".to_owned()]));
+    look(&state, &[]);
+    state.admit(&pod("b", 6).bound(), &cards).unwrap();
+    assert_eq!(held(&state), Some(vec![]));
+}
+
+#[test]
+fn an_ended_pod_frees_its_card_when_its_processes_have_ended_and_a_running_one_does_not() {
     let cards = [card(0, 8 * GIB)];
     let state = state();
     state.reset(vec![pod("a", 8).facts()]);
     state.admit(&pod("a", 8).bound(), &cards).unwrap();
     state.apply(pod("a", 8).phase("Running").facts());
+    assert!(state.leaving().is_empty(), "nothing is to be looked for");
     state.admit(&pod("b", 8).bound(), &cards).unwrap_err();
-    state.apply(pod("a", 8).phase("Succeeded").facts());
+    // A phase can be written by others than the kubelet, while the node is cut off.
+    state.apply(pod("a", 8).phase("Failed").facts());
+    look(&state, &["a"]);
+    state.admit(&pod("b", 8).bound(), &cards).unwrap_err();
+    look(&state, &[]);
     state.admit(&pod("b", 8).bound(), &cards).unwrap();
+}
+
+#[test]
+fn a_pod_that_is_shown_again_is_not_ended_by_an_older_look_at_its_processes() {
+    let cards = [card(0, 8 * GIB)];
+    let state = state();
+    state.reset(vec![pod("a", 8).facts()]);
+    state.admit(&pod("a", 8).bound(), &cards).unwrap();
+    state.delete(&"a".into());
+    let looked_for = state.leaving();
+    state.apply(pod("a", 8).facts());
+    state.note_processes(&looked_for, &BTreeSet::new());
+    state.admit(&pod("b", 8).bound(), &cards).unwrap_err();
 }
 
 #[test]
@@ -90,7 +150,7 @@ fn pods_leave_by_deletion_and_by_missing_from_a_list() {
     state.reset(vec![pod("a", 1).facts(), pod("b", 1).facts()]);
     assert!(!state.is_missing(&"a".into()));
     state.delete(&"a".into());
-    assert!(state.is_missing(&"a".into()));
+    assert!(state.is_missing(&"a".into()), "it held nothing");
     state.reset(vec![]);
     assert!(state.is_missing(&"b".into()));
     assert_eq!(state.take_gone(), BTreeSet::from(["a".into(), "b".into()]));

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use gpushare_apiserver::{Answer, On, Server, Times, Verb};
 use gpushare_core::gpu::{self, AliyunUnit};
-use gpushare_core::placement::Placement;
+use gpushare_core::placement::{Hold, Placement};
 use gpushare_core::record::Record;
-use gpushare_core::{inventory, names};
+use gpushare_core::{Amounts, held, inventory, names};
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -283,8 +283,24 @@ async fn admit(world: &World, server: &Server, name: &str, gib: u64) {
     world.kubelet.admit(name, "main", ALIYUN, gib).await;
 }
 
+/// What the Node says of containers without pods, once it says something or nothing.
+async fn until_held(server: &Server, something: bool) -> Option<String> {
+    let nodes: Api<Node> = Api::all(server.client());
+    wait::until_async("what is held without a pod", async || {
+        let node = nodes.get(NODE).await.unwrap();
+        let annotations = node.metadata.annotations.unwrap_or_default();
+        let held = annotations.get(names::HELD).cloned();
+        if held.is_some() == something {
+            Ok(held)
+        } else {
+            Err(held)
+        }
+    })
+    .await
+}
+
 #[tokio::test]
-async fn a_bound_pod_starts_and_its_file_goes_with_it() {
+async fn a_bound_pod_starts_and_its_file_goes_when_its_containers_have_ended() {
     let server = Server::start().await.unwrap();
     create_node(&server).await;
     let world = World::with_api(&[16], server.client()).await;
@@ -297,7 +313,18 @@ async fn a_bound_pod_starts_and_its_file_goes_with_it() {
     let pods: Api<Pod> = Api::namespaced(server.client(), "default");
     let at_once = DeleteParams::default().grace_period(0);
     pods.delete("a", &at_once).await.unwrap();
+    // Its container runs on, and others must know of it.
+    let told = until_held(&server, true).await;
+    let held = held::decode(&gpu::classes(), &told.unwrap()).unwrap();
+    assert_eq!(held.len(), 1);
+    assert_eq!(&*held[0].name, "default/a");
+    let memory = Amounts::of(gpu::MEMORY, 3072);
+    let card = world.card(0).as_str().into();
+    assert_eq!(held[0].charges.get(&card), Some(&Hold::Part(memory)));
+    assert_eq!(world.cdi_files().len(), 1);
+    world.kubelet.end_processes("a");
     wait::holds("the file to go", || world.cdi_files().is_empty()).await;
+    until_held(&server, false).await;
     world.end().await;
     server.shutdown().await;
 }

@@ -31,6 +31,7 @@ async fn a_pod_missing_from_a_new_list_is_gone_too() {
     let world = World::with_cards(&[8]).await;
     start(&world, "a", 2).await;
     start(&world, "b", 2).await;
+    world.kubelet.end_processes("a");
     world
         .agent()
         .state
@@ -52,6 +53,7 @@ async fn an_ended_pod_keeps_its_file_and_frees_its_card() {
         .start_container("b", "main")
         .await
         .unwrap_err();
+    world.kubelet.end_processes("a");
     let ended = pod("a").app("main", 4).phase("Succeeded");
     world.show(ended.on(&world.card(0)));
     world.kubelet.start_container("b", "main").await.unwrap();
@@ -65,6 +67,7 @@ async fn files_of_pods_that_left_while_the_agent_was_away_go_after_the_first_lis
     start(&world, "a", 2).await;
     start(&world, "b", 2).await;
     world.stop_agent().await;
+    world.kubelet.end_processes("a");
     world.start_agent_unlisted();
     world.registered().await;
     assert_eq!(

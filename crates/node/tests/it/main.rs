@@ -14,6 +14,7 @@ mod api;
 mod cleanup;
 mod health;
 mod identity;
+mod outliving;
 mod registration;
 mod restarts;
 mod shapes;

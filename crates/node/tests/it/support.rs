@@ -95,6 +95,7 @@ impl World {
             pod_resources_socket: path("resources").join("kubelet.sock"),
             cdi_dir: path("cdi"),
             driver_cdi_dir: path("driver-cdi"),
+            cgroup_root: path("cgroup"),
             driver: Driver {
                 library: installed.library.clone(),
                 rescan: Duration::from_secs(1),
@@ -112,7 +113,11 @@ impl World {
             log_filter: "info".to_owned(),
         };
         change(&mut config);
-        let kubelet = Kubelet::start(&config.device_plugin_dir, &config.pod_resources_socket);
+        let kubelet = Kubelet::start(
+            &config.device_plugin_dir,
+            &config.pod_resources_socket,
+            &config.cgroup_root,
+        );
         Self {
             kubelet,
             agent: None,
@@ -167,13 +172,23 @@ impl World {
         self.agent().state.apply(pod);
     }
 
-    /// As the watch does when the pod is deleted.
+    /// The pod's containers have ended, and the watch shows that it is deleted.
     pub(crate) fn delete(&self, pod: &str) {
+        self.kubelet.end_processes(pod);
+        self.delete_by_force(pod);
+    }
+
+    /// The watch shows that the pod is deleted; its containers run on.
+    pub(crate) fn delete_by_force(&self, pod: &str) {
         self.agent().state.delete(&pods::uid(pod).as_str().into());
     }
 
     pub(crate) fn agent(&self) -> &Agent {
         &self.agent.as_ref().expect("the agent runs").agent
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        self.config.clone()
     }
 
     /// For the next agent.

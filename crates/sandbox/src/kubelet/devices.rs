@@ -16,11 +16,13 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tonic::transport::Channel;
 
+use super::groups::Groups;
 use super::{checkpoint, services};
 use crate::error::SandboxError;
 
 pub(crate) struct Devices {
     pub(super) directory: PathBuf,
+    groups: Groups,
     pub(super) memory: Mutex<Memory>,
     changed: watch::Sender<()>,
     /// One admission after the other, as in a kubelet: what is free must stay free until it is given.
@@ -78,10 +80,12 @@ impl Devices {
     pub(super) fn serve(
         directory: &Path,
         resources_socket: &Path,
+        cgroup_root: &Path,
         tasks: &Tasks,
     ) -> Result<Arc<Self>, SandboxError> {
         let devices = Arc::new(Self {
             directory: directory.to_owned(),
+            groups: Groups::make(cgroup_root)?,
             memory: Mutex::default(),
             changed: watch::Sender::new(()),
             admitting: tokio::sync::Mutex::default(),
@@ -123,6 +127,7 @@ impl Devices {
     /// Gives every container of a pod its devices, in the order in which they start. Says why not as a kubelet does.
     pub(super) async fn admit(&self, owner: &Owner, containers: &[Asking]) -> Result<(), String> {
         let _one_at_a_time = self.admitting.lock().await;
+        self.groups.add(&owner.uid)?;
         let mut reusable: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
         for asking in containers {
             for (resource, count) in &asking.limits {
@@ -239,8 +244,14 @@ impl Devices {
             .collect()
     }
 
+    /// The pod's last process has ended.
+    pub(super) fn end_processes(&self, uid: &str) {
+        self.groups.remove(uid);
+    }
+
     /// Whatever the pod held is free again.
     pub(super) fn free(&self, uid: &str) {
+        self.end_processes(uid);
         let mut memory = self.memory.lock();
         let before = memory.allocations.len();
         memory

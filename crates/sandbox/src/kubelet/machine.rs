@@ -102,6 +102,7 @@ impl Place {
             pod_resources_socket: make("r")?.join("kubelet.sock"),
             cdi_dir: make("cdi")?,
             driver_cdi_dir: make("driver")?,
+            cgroup_root: make("cgroup")?,
             // Never asked: the cards are given.
             driver: Driver {
                 library: PathBuf::new(),
@@ -116,6 +117,7 @@ impl Place {
         let devices = Devices::serve(
             &config.device_plugin_dir,
             &config.pod_resources_socket,
+            &config.cgroup_root,
             tasks,
         )?;
         let reporting = report(client.clone(), self.name.clone(), Arc::clone(&devices));

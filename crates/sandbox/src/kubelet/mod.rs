@@ -7,6 +7,7 @@
 mod checkpoint;
 mod containers;
 mod devices;
+mod groups;
 mod logs;
 mod machine;
 mod pods;

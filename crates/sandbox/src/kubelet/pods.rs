@@ -60,9 +60,11 @@ impl Worker {
             left = leaving => Some(left),
             () = self.live() => None,
         };
-        // Where its object is gone, nobody is left to tell.
-        if let Some(Some(pod)) = asked_to_end {
-            self.end(&pod).await;
+        match asked_to_end {
+            Some(Some(pod)) => self.end(&pod).await,
+            // Its object is gone, so nobody is left to tell; the containers get their whole grace.
+            Some(None) => self.outlive().await,
+            None => {}
         }
         if let Some(devices) = &self.place.devices {
             devices.free(&self.uid);
@@ -215,6 +217,9 @@ impl Worker {
             };
             container.stage = Stage::Ended { since, until, code };
         }
+        if let Some(devices) = &self.place.devices {
+            devices.end_processes(&self.uid);
+        }
     }
 
     /// Lets the containers end within their grace, and tells the API server that the object can go.
@@ -239,6 +244,19 @@ impl Worker {
         if let Err(error) = pods.delete(&pod.name_any(), &params).await {
             tracing::debug!(%error, pod = pod.name_any(), "the pod was gone already");
         }
+    }
+
+    /// Lets the containers end within the grace of their manifest, as kubelets do after a forced deletion.
+    async fn outlive(&mut self) {
+        let pod = self.pod();
+        if status::is_over(&pod) {
+            return;
+        }
+        let spec = pod.spec.as_ref();
+        let grace = spec.and_then(|spec| spec.termination_grace_period_seconds);
+        let grace = Duration::from_secs(u64::try_from(grace.unwrap_or(30)).unwrap_or(0));
+        let farewell = containers::farewell(&pod);
+        sleep(self.shared.pace.of(farewell.min(grace))).await;
     }
 
     fn api(&self, pod: &Pod) -> Api<Pod> {

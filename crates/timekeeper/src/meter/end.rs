@@ -19,6 +19,18 @@ pub struct Times {
     pub vanished: Option<Seconds>,
 }
 
+impl Times {
+    /// As long as the node's kubelet reports, the containers have ended when it says so, and not when somebody has
+    /// deleted the object without grace: anybody who may delete the pod can do that while the containers run.
+    #[must_use]
+    pub fn of_living_node(self) -> Self {
+        Self {
+            released: None,
+            ..self
+        }
+    }
+}
+
 /// When nothing was held any more; nothing while something is.
 ///
 /// Finish times count where all are there. Where a node was lost some never come: then the last thing that was noted

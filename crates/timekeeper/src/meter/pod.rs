@@ -5,7 +5,6 @@ use gpushare_core::{Classes, PodUid};
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::metering::{Container, Pod, Terminated};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::ResourceExt;
 
 use super::end::{Times, end};
 use super::{Booking, HeldCard, MeterError};
@@ -74,10 +73,10 @@ fn finished(container: &Container) -> Option<Seconds> {
     Some(seconds(at)).filter(|seconds| *seconds > 0)
 }
 
-/// What is booked for a pod and until when. Nothing for pods that hold nothing.
+/// What is booked for a pod, and by its times until when. Nothing for pods that hold nothing.
 pub fn booking(
-    pod: &Pod,
     facts: &PodFacts,
+    times: &Times,
     classes: &Classes,
     cards: &[Card],
     terms: Terms<'_>,
@@ -102,13 +101,12 @@ pub fn booking(
             held.push(HeldCard { id, holding });
         }
     }
-    let times = times(pod);
     Ok(Some(Booking {
         pod: PodUid::new(uid.as_str()),
         namespace: facts.namespace.clone(),
-        name: pod.name_any(),
+        name: facts.name.clone(),
         begin: times.bound,
-        end: end(&times),
+        end: end(times),
         rate: rate(&holdings, terms.prices, terms.formula)?,
         formula: terms.formula.to_string(),
         cards: held.into(),

@@ -8,6 +8,8 @@
 //!
 //! * no card is ever given to more pods than it has room for;
 //! * a pod that is bound and has not ended is in the books of the extender that may bind;
+//! * so are containers that run although their pod is gone, from when their node's agent has told so until it tells
+//!   that they have ended;
 //! * in the end, when every pod is gone, nothing is booked or remembered.
 //!
 //! So that this proves something, [`Fault`] plants mistakes, and each must be found.
@@ -39,6 +41,7 @@ const BUSY: Plan = Plan {
     succession: Succession::None,
     nodes_change: false,
     tenants_edit: false,
+    by_force: false,
     life: 100,
     network: Network::CALM,
     fault: None,
@@ -116,6 +119,17 @@ fn books_survive_what_tenants_annotate_and_a_crash() {
 }
 
 #[test]
+fn books_hold_what_containers_hold_that_outlive_their_pods() {
+    for succession in [Succession::None, Succession::Election] {
+        holds(Plan {
+            by_force: true,
+            succession,
+            ..BUSY
+        });
+    }
+}
+
+#[test]
 fn books_survive_a_crash() {
     holds(Plan {
         succession: Succession::Crash,
@@ -155,6 +169,7 @@ fn finds(fault: Fault) {
         pods: if narrow { 2 } else { BUSY.pods },
         succession,
         tenants_edit: [Fault::ReadsChoicesOfBound, Fault::FreesOnInvalid].contains(&fault),
+        by_force: [Fault::IgnoresHeld, Fault::FreesHeldWithPod].contains(&fault),
         life: if rough { 400 } else { BUSY.life },
         network: match fault {
             Fault::ConfirmsByRead => Network::ROUGH,
@@ -242,4 +257,14 @@ fn it_is_found_if_choices_of_a_bound_pod_are_read() {
 #[test]
 fn it_is_found_if_a_pod_that_becomes_invalid_loses_its_bind_under_way() {
     finds(Fault::FreesOnInvalid);
+}
+
+#[test]
+fn it_is_found_if_nobody_hears_of_containers_that_outlive_their_pods() {
+    finds(Fault::IgnoresHeld);
+}
+
+#[test]
+fn it_is_found_if_what_containers_hold_is_freed_with_the_object_of_their_pod() {
+    finds(Fault::FreesHeldWithPod);
 }

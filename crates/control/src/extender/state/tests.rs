@@ -40,6 +40,7 @@ pub(super) fn node(name: &str, cards: &[(&str, u64)]) -> NodeFacts {
     NodeFacts {
         name: name.into(),
         cards: cards.collect(),
+        held: Vec::new(),
         allocatable: Host::default(),
     }
 }

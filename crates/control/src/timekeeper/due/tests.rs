@@ -70,6 +70,7 @@ fn circumstances<'a>(classes: &'a Classes, cards: &'a [Card], now: Seconds) -> C
     Circumstances {
         classes,
         cards,
+        node_lives: true,
         pays: Pays::Nobody,
         progress: None,
         vanished: None,
@@ -231,4 +232,44 @@ fn a_budget_pays_from_its_creation_on() {
     let (before, budgets) = plan(&booking, &links, None, 5_000, 300).unwrap();
     assert!(before.charges.iter().all(|charge| charge.legs.is_empty()));
     assert!(budgets.is_empty());
+}
+
+/// Deleted at 1,100 without grace, as a tenant can, while its container runs.
+fn deleted_by_force() -> SeenPod {
+    let mut pod = running().pod;
+    pod.metadata.deletion_timestamp = Some(serde_json::from_value(json!(time(1_100))).unwrap());
+    pod.metadata.deletion_grace_period_seconds = Some(0);
+    let facts = pod.facts(&gpu::dialects(AliyunUnit::GiB));
+    SeenPod { pod, facts }
+}
+
+#[test]
+fn a_forced_deletion_ends_nothing_while_the_node_lives() {
+    let (classes, cards) = (gpu::classes(), [card()]);
+    let now = charged(due(
+        &deleted_by_force(),
+        circumstances(&classes, &cards, 1_700),
+    ));
+    assert_eq!(now.plan.settle, None);
+    assert_eq!(intervals(&now.plan), [(1_000, 1_200, 0), (1_200, 1_500, 0)]);
+}
+
+#[test]
+fn a_forced_deletion_ends_a_pod_whose_node_tells_nothing_any_more() {
+    let (classes, cards) = (gpu::classes(), [card()]);
+    let lost = |through| Circumstances {
+        node_lives: false,
+        progress: Some(Progress {
+            through,
+            settled: false,
+        }),
+        ..circumstances(&classes, &cards, 1_700)
+    };
+    let end = |through| charged(due(&deleted_by_force(), lost(through))).plan.settle;
+    assert_eq!(end(1_000), Some(1_100));
+    assert_eq!(
+        end(1_500),
+        Some(1_500),
+        "what was charged while the node lived stays"
+    );
 }

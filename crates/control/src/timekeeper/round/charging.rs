@@ -90,6 +90,7 @@ impl Timekeeper {
         let circumstances = Circumstances {
             classes: &self.0.parts.dialects.classes,
             cards: cards.as_deref().unwrap_or_default(),
+            node_lives: node.is_some_and(|node| snapshot.living.contains(node)),
             pays: books.payers.of(&facts.namespace),
             progress: books.progress(&facts.uid),
             vanished,

@@ -26,6 +26,8 @@ use super::pods::uid;
 pub(crate) struct Kubelet {
     directory: PathBuf,
     resources_socket: PathBuf,
+    /// The control group of all pods.
+    kubepods: PathBuf,
     memory: Arc<Mutex<Memory>>,
     running: CancellationToken,
 }
@@ -61,10 +63,14 @@ pub(crate) struct Allocation {
 }
 
 impl Kubelet {
-    pub(crate) fn start(directory: &Path, resources_socket: &Path) -> Self {
+    pub(crate) fn start(directory: &Path, resources_socket: &Path, cgroup_root: &Path) -> Self {
+        let kubepods = cgroup_root.join("kubepods");
+        std::fs::create_dir_all(&kubepods).unwrap();
+        std::fs::write(cgroup_root.join("cgroup.controllers"), "").unwrap();
         let kubelet = Self {
             directory: directory.to_owned(),
             resources_socket: resources_socket.to_owned(),
+            kubepods,
             memory: Arc::default(),
             running: CancellationToken::new(),
         };
@@ -190,11 +196,27 @@ impl Kubelet {
     }
 
     pub(crate) fn remember(&self, allocation: Allocation) {
+        let group = self.group(&allocation.pod);
+        std::fs::create_dir_all(&group).unwrap();
+        std::fs::write(group.join("cgroup.events"), "populated 1\nfrozen 0\n").unwrap();
         self.memory.lock().allocations.push(allocation);
         self.write_checkpoint();
     }
 
-    /// Frees the devices of a pod, as a kubelet does some time after its end.
+    /// The pod's control group. It has a process from the pod's sandbox on, which is there before the first container.
+    fn group(&self, pod: &str) -> PathBuf {
+        let memory = self.memory.lock();
+        let uid = memory.uids.get(pod).cloned().unwrap_or_else(|| uid(pod));
+        self.kubepods.join(format!("pod{uid}"))
+    }
+
+    /// The last process of the pod ends.
+    pub(crate) fn end_processes(&self, pod: &str) {
+        // One that never had a container has no group.
+        let _ = std::fs::remove_dir_all(self.group(pod));
+    }
+
+    /// Frees the devices of a pod, as a kubelet does when its object is gone.
     pub(crate) fn free_pod(&self, pod: &str) {
         let mut memory = self.memory.lock();
         memory

@@ -84,7 +84,7 @@ fn a_pod_whose_kubelet_told_no_finish_ends_with_the_last_word_about_it() {
 }
 
 #[test]
-fn a_pod_that_only_the_finalizer_keeps_has_ended() {
+fn a_pod_that_only_the_finalizer_keeps_has_ended_unless_its_node_can_tell_of_it() {
     let mut pod = read(&json!({"phase": "Running", "containerStatuses": [running()]}));
     pod.metadata.finalizers = Some(vec!["gpushare.io/metering".to_owned()]);
     assert!(pod.awaits_metering());
@@ -93,6 +93,13 @@ fn a_pod_that_only_the_finalizer_keeps_has_ended() {
     assert_eq!(end(&times(&pod)), None);
     pod.metadata.deletion_grace_period_seconds = Some(0);
     assert_eq!(end(&times(&pod)).map(second), Some(50));
+    assert_eq!(
+        end(&times(&pod).of_living_node()),
+        None,
+        "whoever may delete the pod can say so, and its container runs"
+    );
+    pod.status = read(&json!({"phase": "Failed", "containerStatuses": [finished_at(55)]})).status;
+    assert_eq!(end(&times(&pod).of_living_node()).map(second), Some(55));
 }
 
 const CARD: &str = "GPU-1";
@@ -136,7 +143,13 @@ fn book(pod: &Pod, cards: &[Card]) -> Result<Option<Booking>, MeterError> {
         prices: &prices,
         formula: Formula::Max,
     };
-    booking(pod, &pod.facts(&dialects), &gpu::classes(), cards, terms)
+    booking(
+        &pod.facts(&dialects),
+        &times(pod),
+        &gpu::classes(),
+        cards,
+        terms,
+    )
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! The API server of the model: the truth about pods, and its history.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::PoisonError;
 
 use gpushare_core::dialect::Dialects;
 use gpushare_core::gpu::{self, AliyunUnit};
-use gpushare_core::{PodUid, names};
+use gpushare_core::held::HeldPod;
+use gpushare_core::placement::Hold;
+use gpushare_core::{Amounts, CardId, PodUid, names};
 use gpushare_kube::bind::{Answer, Bind};
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
@@ -112,6 +114,10 @@ pub(super) struct Truth {
     changes: usize,
     pods: BTreeMap<String, Pod>,
     history: Vec<Event>,
+    /// Containers that run although their pods are gone, with their nodes and what they hold.
+    outlived: BTreeMap<PodUid, (String, u64)>,
+    /// What each extender was told of them by the agents of the nodes, until the agents tell that they have ended.
+    told: BTreeSet<(usize, PodUid)>,
     /// Which extender may act, and its term.
     leader: Option<(usize, u64)>,
     /// In which term each extender has opened binds.
@@ -129,6 +135,8 @@ impl Api {
             changes: 0,
             pods: BTreeMap::new(),
             history: Vec::new(),
+            outlived: BTreeMap::new(),
+            told: BTreeSet::new(),
             leader: None,
             open: BTreeMap::new(),
             over: false,
@@ -207,6 +215,29 @@ impl Api {
                 truth.history.push(Event::Delete(last));
             }
         });
+    }
+
+    /// The pod is gone by force: its containers run on, if it was bound. Returns its uid and node then.
+    pub(super) fn delete_by_force(&self, name: &str) -> Option<(PodUid, String)> {
+        let left = self.change(|truth| {
+            let pod = truth.pods.get(name)?;
+            let (uid, node) = (PodUid::new(&pod.uid), pod.node.clone()?);
+            let held = (node.clone(), pod.gib);
+            (pod.phase != "Succeeded").then(|| {
+                truth.outlived.insert(uid.clone(), held);
+                truth.story.tell(format!("the containers of {uid} run on"));
+                (uid, node)
+            })
+        });
+        self.delete(name);
+        left
+    }
+
+    /// The last containers of a pod that is gone have ended.
+    pub(super) fn end_outlived(&self, pod: &PodUid) {
+        self.change(|truth| truth.outlived.remove(pod));
+        self.story
+            .tell(format!("the containers of {pod} have ended"));
     }
 
     /// Whether the extender may send a bind in this term.
@@ -353,6 +384,39 @@ impl Truth {
                 self.story.broken(&what);
             }
         }
+    }
+
+    /// What the node's agent tells of containers without pods.
+    pub(super) fn held_on(&self, node: &str) -> Vec<HeldPod> {
+        let here = self.outlived.iter().filter(|(_, (at, _))| at == node);
+        here.map(|(pod, (_, gib))| HeldPod {
+            pod: pod.clone(),
+            name: "team/gone".into(),
+            charges: [(
+                CardId::new(format!("GPU-{node}")),
+                Hold::Part(Amounts::of(gpu::MEMORY, gib * 1024)),
+            )]
+            .into_iter()
+            .collect(),
+        })
+        .collect()
+    }
+
+    /// The extender has taken in what the node's agent tells.
+    pub(super) fn note_told(&mut self, extender: usize, node: &str, held: &[HeldPod]) {
+        let outlived = &self.outlived;
+        self.told.retain(|(other, pod)| {
+            let elsewhere = outlived.get(pod).is_some_and(|(at, _)| at != node);
+            *other != extender || elsewhere
+        });
+        let told = held.iter().map(|held| (extender, held.pod.clone()));
+        self.told.extend(told);
+    }
+
+    /// The containers without pods of which an extender was told, and their nodes.
+    pub(super) fn told(&self, extender: usize) -> impl Iterator<Item = (&PodUid, &str)> {
+        let told = self.told.iter().filter(move |(to, _)| *to == extender);
+        told.filter_map(|(_, pod)| Some((pod, self.outlived.get(pod)?.0.as_str())))
     }
 
     fn record(&mut self, name: &str) {

@@ -2,7 +2,7 @@
 
 use gpushare_core::card::Card;
 use gpushare_core::pack::Policy;
-use gpushare_core::{Amounts, Host, NodeName, gpu};
+use gpushare_core::{Amounts, HeldPod, Host, NodeName, PodUid, gpu};
 use shuttle::rand::Rng;
 use shuttle::sync::Arc;
 use shuttle::thread::{self, JoinHandle};
@@ -29,6 +29,8 @@ pub(super) struct Plan {
     pub(super) nodes_change: bool,
     /// Tenants change the annotations of their pods at any time.
     pub(super) tenants_edit: bool,
+    /// Pods may be deleted by force while their containers run.
+    pub(super) by_force: bool,
     /// How long pods run at most.
     pub(super) life: u32,
     pub(super) network: Network,
@@ -178,9 +180,9 @@ fn live_pod(api: &Arc<Api>, extenders: &[Arc<Instance>], name: &str, gib: u64, p
         if chance(2) {
             scheduler.join().unwrap();
             delay(plan.life);
-            end(api, name);
+            end(api, extenders, name, plan);
         } else {
-            end(api, name);
+            end(api, extenders, name, plan);
             scheduler.join().unwrap();
         }
         if let Some(tenant) = tenant {
@@ -203,9 +205,15 @@ fn edit(api: &Api, name: &str) {
     }
 }
 
-fn end(api: &Api, name: &str) {
+fn end(api: &Api, extenders: &[Arc<Instance>], name: &str, plan: Plan) {
     if chance(2) {
         api.set_phase(name, "Running");
+    }
+    if plan.by_force && chance(2) {
+        if let Some((pod, node)) = api.delete_by_force(name) {
+            outlive(api, extenders, &pod, &node, plan);
+        }
+        return;
     }
     if chance(2) {
         api.set_phase(name, "Succeeded");
@@ -214,6 +222,21 @@ fn end(api: &Api, name: &str) {
         thread::yield_now();
     }
     api.delete(name);
+}
+
+/// The agent sees that containers run on, tells so, and tells when they have ended.
+fn outlive(api: &Api, extenders: &[Arc<Instance>], pod: &PodUid, node: &str, plan: Plan) {
+    let tell = || {
+        for extender in extenders {
+            delay(10);
+            extender.hear(|held| self::node(node, true, held), node);
+        }
+    };
+    delay(10);
+    tell();
+    delay(plan.life);
+    api.end_outlived(pod);
+    tell();
 }
 
 fn schedule(api: &Api, extenders: &[Arc<Instance>], pod: &PodRef) {
@@ -251,21 +274,22 @@ fn change_nodes(extender: &Arc<Instance>) {
     for name in NODES {
         extender.lose_node(name);
         thread::yield_now();
-        extender.set_node(node(name, false));
-        extender.set_node(node(name, true));
+        extender.set_node(node(name, false, Vec::new()));
+        extender.set_node(node(name, true, Vec::new()));
     }
 }
 
 fn state(plan: Plan) -> State {
     let mut state = State::new(gpu::classes(), Policy::default(), Bells::default());
     let nodes = NODES.iter().take(plan.nodes);
-    state.replace_nodes(nodes.map(|name| node(name, true)).collect());
+    state.replace_nodes(nodes.map(|name| node(name, true, Vec::new())).collect());
     state
 }
 
-fn node(name: &str, healthy: bool) -> NodeFacts {
+fn node(name: &str, healthy: bool, held: Vec<HeldPod>) -> NodeFacts {
     NodeFacts {
         name: name.into(),
+        held,
         cards: vec![Card {
             id: format!("GPU-{name}").as_str().into(),
             class: gpu::CLASS.into(),

@@ -44,6 +44,10 @@ pub(super) enum Fault {
     ReadsChoicesOfBound,
     /// A pod whose request makes no sense any more loses what a bind under way has booked for it.
     FreesOnInvalid,
+    /// What an agent tells of containers that have outlived their pods is not heard.
+    IgnoresHeld,
+    /// What containers hold that have outlived their pod is freed when the pod's object goes.
+    FreesHeldWithPod,
 }
 
 pub(super) struct Instance {
@@ -111,6 +115,12 @@ impl Instance {
             let booking = state.ledger().booking(pod.as_str());
             if booking.is_none_or(|booking| booking.node.as_str() != node) {
                 let what = format!("{pod} runs on {node}, but is booked as {booking:?}");
+                self.api.story.broken(&what);
+            }
+        }
+        for (pod, node) in truth.told(self.number) {
+            if state.ledger().booking(pod.as_str()).is_none() {
+                let what = format!("containers of {pod} run on {node}, but are not booked");
                 self.api.story.broken(&what);
             }
         }

@@ -1,5 +1,8 @@
 //! What lists, watches and reads show beside binds, in any order.
 
+use gpushare_core::Amounts;
+use gpushare_core::placement::Hold;
+
 use super::*;
 use crate::extender::watch::Seen;
 
@@ -308,4 +311,53 @@ fn many_threads_never_book_past_the_card() {
     assert_eq!(used(&state, CARD), 0);
     assert!(state.ledger().is_empty() && state.pods.is_empty());
     assert!(state.attempts.is_empty() && state.reads.is_empty());
+}
+
+/// The node with containers that hold this much of its card and whose pod is gone.
+fn node_holding(pods: &[(&str, u64)]) -> NodeFacts {
+    let held = pods.iter().map(|(uid, gib)| HeldPod {
+        pod: (*uid).into(),
+        name: format!("team/pod-{uid}").into(),
+        charges: [(CARD.into(), Hold::Part(Amounts::of(MEMORY, gib * GIB)))]
+            .into_iter()
+            .collect(),
+    });
+    NodeFacts {
+        held: held.collect(),
+        ..node(NODE, &[(CARD, 8)])
+    }
+}
+
+#[test]
+fn containers_that_outlive_their_pod_keep_their_room_until_the_agent_takes_it_back() {
+    let mut state = state(&[(CARD, 8)]);
+    let record = reserve(&mut state, "u1", 6).unwrap().record;
+    state.apply_pod(running("u1", 6, &record));
+    // The agent may hear of the end of the object before the extender does.
+    state.apply_node(node_holding(&[("u1", 6)]));
+    assert_eq!(used(&state, CARD), 6, "counted once");
+    state.end_pod(&"u1".into());
+    assert_eq!(used(&state, CARD), 6);
+    let refused = reserve(&mut state, "u2", 4).unwrap_err();
+    assert!(
+        refused.contains("held by containers of a pod that no longer exists"),
+        "{refused}"
+    );
+    state.replace_pods(vec![pending("u2", 4)], Vec::new());
+    assert_eq!(used(&state, CARD), 6, "a list of pods does not know of it");
+    let before = state.growth.now();
+    state.apply_node(node_holding(&[]));
+    assert!(state.growth.now() > before, "waiting pods are told");
+    reserve(&mut state, "u2", 4).unwrap();
+}
+
+#[test]
+fn a_new_extender_learns_from_the_node_what_is_held_without_a_pod() {
+    let mut state = state(&[(CARD, 8)]);
+    state.apply_node(node_holding(&[("u1", 6)]));
+    state.replace_pods(vec![pending("u2", 4)], Vec::new());
+    reserve(&mut state, "u2", 4).unwrap_err();
+    state.delete_node(NODE);
+    state.apply_node(node_holding(&[]));
+    reserve(&mut state, "u2", 4).unwrap();
 }

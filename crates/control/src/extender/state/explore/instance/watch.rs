@@ -1,8 +1,8 @@
 //! Watch, lists and reads of the model's extender: as `watch.rs`.
 
-use gpushare_core::PodUid;
 use gpushare_core::ledger::State as Booked;
 use gpushare_core::validate::Violations;
+use gpushare_core::{HeldPod, PodUid};
 use gpushare_kube::convert::PodFacts;
 use shuttle::sync::Arc;
 
@@ -81,7 +81,13 @@ impl Instance {
                 }
                 seen => drop(seen.apply(state)),
             },
-            Event::Delete(seen) => state.end_pod(&seen.facts.uid),
+            Event::Delete(seen) => {
+                let booked = state.booked_node(&seen.facts.uid);
+                state.end_pod(&seen.facts.uid);
+                if let (Some(node), true) = (booked, self.has(Fault::FreesHeldWithPod)) {
+                    state.ledger.set_held(&node, Vec::new());
+                }
+            }
         });
     }
 
@@ -96,6 +102,23 @@ impl Instance {
 
     pub(in super::super) fn set_node(&self, facts: NodeFacts) {
         self.change("sees a node", |state| state.apply_node(facts));
+    }
+
+    /// The agent of the node tells what containers without pods hold there. Before the books change nobody relies on
+    /// it, afterwards they must agree with it.
+    pub(in super::super) fn hear(&self, facts: impl Fn(Vec<HeldPod>) -> NodeFacts, node: &str) {
+        let held = {
+            let mut truth = self.api.truth();
+            let held = truth.held_on(node);
+            let mut state = self.state();
+            let ignored = self.has(Fault::IgnoresHeld);
+            state.apply_node(facts(if ignored { Vec::new() } else { held.clone() }));
+            truth.note_told(self.number, node, &held);
+            held
+        };
+        let (number, story) = (self.number, &self.api.story);
+        story.tell(format!("extender {number} hears of {held:?} on {node}"));
+        self.check();
     }
 
     pub(in super::super) fn lose_node(&self, name: &str) {

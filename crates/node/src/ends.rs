@@ -1,0 +1,48 @@
+//! Looks for the processes of pods that are over for the API server, until they have ended.
+//!
+//! Nothing is looked for while there is no such pod.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::cgroup::Cgroups;
+use crate::state::NodeState;
+
+/// Between two looks at processes that still run.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Runs for ever.
+pub async fn watch_ends(state: Arc<NodeState>, cgroups: Cgroups) {
+    let mut changed = state.subscribe();
+    let mut complained = false;
+    loop {
+        changed.borrow_and_update();
+        let leaving = state.leaving();
+        if !leaving.is_empty() {
+            let (groups, pods) = (cgroups.clone(), leaving.clone());
+            match tokio::task::spawn_blocking(move || groups.alive(&pods)).await {
+                Ok(Ok(alive)) => {
+                    complained = false;
+                    state.note_processes(&leaving, &alive);
+                }
+                Ok(Err(error)) => {
+                    if !std::mem::replace(&mut complained, true) {
+                        tracing::error!(%error, "cannot find out whether containers have ended; their cards stay held");
+                    }
+                    state.note_processes(&leaving, &leaving);
+                }
+                Err(error) => tracing::error!(%error, "a look for processes failed"),
+            }
+        }
+        let next = if state.leaving().is_empty() {
+            changed.changed().await
+        } else {
+            timeout(AGAIN, changed.changed()).await.unwrap_or(Ok(()))
+        };
+        if next.is_err() {
+            return;
+        }
+    }
+}

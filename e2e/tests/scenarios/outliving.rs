@@ -1,0 +1,96 @@
+//! A container can outlive its pod's object: a forced deletion removes the object at once, and the kubelet still gives
+//! the container its whole grace period. Until the container has ended, its card is nobody else's.
+
+use std::fs;
+use std::path::PathBuf;
+
+use e2e::World;
+use e2e::manifest::{RUN, aliyun, running};
+use e2e::wait;
+use serde_json::{Value, json};
+
+/// A directory of the node in which containers note what really happens to them, whatever the API server shows.
+const NOTES: &str = "/var/lib/notes";
+
+/// Ignores the signal to end until the test lets it go.
+const HOLDER: &str = "trap 'touch /notes/asked; while [ ! -e /notes/let-go ]; do sleep 0.1; done; touch /notes/ended; exit 0' TERM; \
+                      while true; do sleep 0.2; done";
+
+fn note(world: &World, name: &str) -> PathBuf {
+    world.rig().path(&format!("{NOTES}/{name}"))
+}
+
+/// A pod on 6 of the 8 GiB, with the notes of its node.
+fn pod(name: &str, script: &str) -> Value {
+    let mut pod = running(name, script, aliyun(6));
+    pod["spec"]["terminationGracePeriodSeconds"] = json!(3600);
+    pod["spec"]["containers"][0]["volumeMounts"] =
+        json!([{"name": "notes", "mountPath": "/notes"}]);
+    pod["spec"]["volumes"] =
+        json!([{"name": "notes", "hostPath": {"path": NOTES, "type": "DirectoryOrCreate"}}]);
+    pod
+}
+
+/// Notes that it runs beside the holder, if it does.
+fn heir() -> Value {
+    pod(
+        "heir",
+        &format!("[ -e /notes/ended ] || touch /notes/beside; {RUN}"),
+    )
+}
+
+fn assert_alone(world: &World) {
+    assert!(
+        !note(world, "beside").exists(),
+        "the heir ran on the card beside the container of the pod whose object is gone"
+    );
+}
+
+/// A holder whose object is gone and whose container runs.
+fn outlive(world: &World) {
+    world.apply(&pod("holder", HOLDER));
+    world.wait_running("holder");
+    world.delete("holder");
+    wait::until("the container to be asked to end", || {
+        let asked = note(world, "asked").exists();
+        asked.then_some(()).ok_or("not asked")
+    });
+    let force = ["delete", "pod", "holder", "--force", "--grace-period=0"];
+    world.rig().kubectl(&force).unwrap();
+    world.wait_gone("holder");
+}
+
+#[test]
+fn a_container_that_outlives_its_pods_object_keeps_its_card_until_it_has_ended() {
+    let mut world = World::start(&[8192]);
+    outlive(&world);
+    world.apply(&heir());
+    wait::until("the heir to be refused", || {
+        assert_alone(&world);
+        let about = "--field-selector=involvedObject.name=heir";
+        let events = world.object(&["get", "events", about]).unwrap().to_string();
+        let held = events.contains("containers of a pod that no longer exists");
+        held.then_some(()).ok_or(events)
+    });
+
+    // The next agent finds what its predecessor let onto the card.
+    world.agent.as_mut().unwrap().kill();
+    world.start_agent();
+    world.wait_ready();
+    wait::until("the card to be shown as used", || {
+        assert_alone(&world);
+        let booked = world.booked();
+        (booked == [6]).then_some(()).ok_or(booked)
+    });
+
+    fs::write(note(&world, "let-go"), "").unwrap();
+    world.wait_running("heir");
+    assert!(note(&world, "ended").exists());
+    assert_alone(&world);
+    wait::until("nothing to be held any more", || {
+        let node = world.object(&["get", "node", "node"]).unwrap();
+        let held = &node["metadata"]["annotations"]["gpushare.io/held"];
+        held.is_null().then_some(()).ok_or(held.to_string())
+    });
+    assert_eq!(world.booked(), [6]);
+}
