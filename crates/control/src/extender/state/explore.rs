@@ -171,12 +171,7 @@ fn finds(fault: Fault) {
         tenants_edit: [Fault::ReadsChoicesOfBound, Fault::FreesOnInvalid].contains(&fault),
         by_force: [Fault::IgnoresHeld, Fault::FreesHeldWithPod].contains(&fault),
         life: if rough { 400 } else { BUSY.life },
-        network: match fault {
-            Fault::ConfirmsByRead => Network::ROUGH,
-            // What others have written makes a bind void, so these show only while the watch is far behind.
-            Fault::OpensWithoutList | Fault::FreesOnInvalid => Network::BEHIND,
-            _ => Network::CALM,
-        },
+        network: if rough { Network::ROUGH } else { Network::CALM },
         fault: Some(fault),
         ..BUSY
     };

@@ -63,12 +63,6 @@ impl Network {
         list_steps: 20,
         deposed_is_cut_off: false,
     };
-    /// The watch breaks all the time, and is taken up with a list that takes long.
-    pub(super) const BEHIND: Self = Self {
-        watch_breaks: 2,
-        list_steps: 150,
-        ..Self::CALM
-    };
     pub(super) const ROUGH: Self = Self {
         request_lost: 2,
         request_late: 3,
