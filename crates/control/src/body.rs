@@ -108,7 +108,8 @@ impl BodyRoom {
             .and_then(|value| value.to_str().ok())
             .and_then(|text| text.parse::<usize>().ok());
         if let Some(announced) = announced {
-            self.room_for(announced)?;
+            self.room_for(announced)
+                .map_err(|message| self.too_large(message))?;
         }
         let mut claim = self.room.enter();
         let bytes = self.arrived(body, &mut claim).await?;
@@ -139,7 +140,8 @@ impl BodyRoom {
                 Some(Err(error)) => return Err(self.unreadable(&error)),
             };
             let length = bytes.len() + data.len();
-            let room = self.room_for(length)?;
+            let room = self.room_for(length);
+            let room = room.map_err(|message| self.too_large(message))?;
             let grown = claim.grow(data.len(), room).await;
             grown.map_err(|given_up| self.no_room(given_up))?;
             let reserved = if length > SMALL && bytes.capacity() < ALWAYS_GIVEN_BACK {
@@ -152,16 +154,22 @@ impl BodyRoom {
         }
     }
 
-    /// How much room there is in all, if a body may be so long.
-    fn room_for(&self, length: usize) -> Result<usize, Response> {
+    /// How much room there is in all, if a body may be so long; otherwise why it may not.
+    fn room_for(&self, length: usize) -> Result<usize, String> {
         let largest = self.limit.for_length(length);
         if length > largest.bytes {
-            let message = format!("the request body is larger than {largest}{}", self.hint);
-            return Err((self.refuse)(StatusCode::PAYLOAD_TOO_LARGE, message));
+            return Err(format!(
+                "the request body is larger than {largest}{}",
+                self.hint
+            ));
         }
         Ok(self
             .least
             .max(largest.bytes.saturating_mul(LARGEST_AT_ONCE)))
+    }
+
+    fn too_large(&self, message: String) -> Response {
+        (self.refuse)(StatusCode::PAYLOAD_TOO_LARGE, message)
     }
 
     fn unreadable(&self, error: &axum::Error) -> Response {

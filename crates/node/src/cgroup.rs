@@ -101,9 +101,9 @@ impl Cgroups {
             }
         }
         let named = groups.into_iter().map(|(name, group)| {
-            let short = name.rsplit_once("-pod").map(|(_, uid)| format!("pod{uid}"));
-            let in_systemd = name.ends_with(".slice");
-            (short.filter(|_| in_systemd).unwrap_or(name), group)
+            let slice = name.strip_suffix(".slice").and(name.rsplit_once("-pod"));
+            let short = slice.map(|(_, uid)| format!("pod{uid}"));
+            (short.unwrap_or(name), group)
         });
         Ok(named.collect())
     }

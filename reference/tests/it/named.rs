@@ -7,7 +7,7 @@ use gpushare_core::names;
 use crate::documents::{Document, documents, mentions, root};
 
 /// Flags of other programs that the documents tell people to use.
-const OF_OTHERS: [&str; 22] = [
+const OF_OTHERS: [&str; 23] = [
     "--dry-run",
     "--admission-control-config-file",
     "--all-namespaces",
@@ -24,6 +24,7 @@ const OF_OTHERS: [&str; 22] = [
     "--list",
     "--memory-unit",
     "--minutes",
+    "--reference",
     "--release",
     "--screenshots",
     "--seeds",

@@ -87,14 +87,13 @@ impl Card {
                 .collect()
         };
         let pods = view.pods().filter_map(|(uid, used)| {
-            let (namespace, name, gone) = match known.holder(uid) {
-                Some(holder) => (holder.namespace.as_str(), holder.name.as_str(), false),
-                None => {
-                    let held = ledger.outlived(uid.as_str())?;
-                    let named = held.name.split_once('/');
-                    let (namespace, name) = named.unwrap_or(("", uid.as_str()));
-                    (namespace, name, true)
-                }
+            let (namespace, name, gone) = if let Some(holder) = known.holder(uid) {
+                (holder.namespace.as_str(), holder.name.as_str(), false)
+            } else {
+                let held = ledger.outlived(uid.as_str())?;
+                let named = held.name.split_once('/');
+                let (namespace, name) = named.unwrap_or(("", uid.as_str()));
+                (namespace, name, true)
             };
             Some(Pod {
                 namespace: namespace.to_owned(),

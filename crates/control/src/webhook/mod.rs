@@ -41,8 +41,6 @@ pub use metrics::metrics;
 pub use pki::{Lifetimes, Settings};
 pub use start::start;
 
-/// The API server itself waits no longer.
-
 /// The webhook as a value; clones share everything.
 #[derive(Clone)]
 pub struct Webhook(Arc<Shared>);

@@ -304,12 +304,15 @@ async fn a_ledger_that_fails_again_and_again_is_told_and_everything_is_made_up_f
     running.until_ready().await;
     assert!(running.is_healthy().await);
     world.until_released("ends").await;
-    // The deletion of the other is the last word, and that was long before on another clock. Had it been forgotten that
-    // the pod was seen to go, what was charged before would stand.
+    // No kubelet reports on the other's node, so the deletion is the last word. What was charged until then stands.
     until("both are charged to their end", async || {
         let mut statement = world.statement().await;
         statement.retain(|(_, seconds, _)| *seconds > 0);
-        statement == [("ends".to_owned(), 800, 400_000)]
+        statement
+            == [
+                ("ends".to_owned(), 800, 400_000),
+                ("vanishes".to_owned(), 600, 300_000),
+            ]
     })
     .await;
     world.audit().await;

@@ -36,6 +36,9 @@ const BY_NUMBER: [Obstacles; 7] = [
     EVERYTHING,
 ];
 
+/// The request had no steps left to find it out.
+struct OutOfSteps;
+
 impl Group<'_> {
     pub(super) fn lacks_cards(&self, cards: &[CardRoom]) -> Option<Why> {
         let none = self.considered(cards, EVERYTHING).next().is_none();
@@ -57,7 +60,7 @@ impl Group<'_> {
                 BY_NUMBER.into_iter().find(|by| kept.without(*by) >= wanted)
             }
             asks => {
-                let by = self.fewest_obstacles(cards, steps)?;
+                let by = self.fewest_obstacles(cards, steps).ok()?;
                 if !steps.spend_all(cards.len() * asks.len()) {
                     return None;
                 }
@@ -79,10 +82,14 @@ impl Group<'_> {
         })
     }
 
-    /// Without which several containers would fit; not even without all, or nothing if that is not known.
-    fn fewest_obstacles(&self, cards: &[CardRoom], steps: &Steps) -> Option<Option<Obstacles>> {
+    /// Without which several containers would fit; nothing if they would not fit even without all.
+    fn fewest_obstacles(
+        &self,
+        cards: &[CardRoom],
+        steps: &Steps,
+    ) -> Result<Option<Obstacles>, OutOfSteps> {
         if !steps.spend_all(cards.len()) {
-            return None;
+            return Err(OutOfSteps);
         }
         let mut of_class = self.considered(cards, EVERYTHING);
         let unhealthy = of_class.any(|room| !room.card.healthy);
@@ -92,12 +99,12 @@ impl Group<'_> {
         let there = |by: &Obstacles| (!by.health || unhealthy) && (!by.choice || unaccepted);
         for by in BY_NUMBER.into_iter().filter(there) {
             match self.found_without(cards, by, steps) {
-                Found::Here(_) => return Some(Some(by)),
+                Found::Here(_) => return Ok(Some(by)),
                 Found::Nowhere => {}
-                Found::Unknown => return None,
+                Found::Unknown => return Err(OutOfSteps),
             }
         }
-        Some(None)
+        Ok(None)
     }
 
     /// What keeps each card from a container that asks alone, in one look at the cards.

@@ -81,19 +81,19 @@ impl Verdicts {
     }
 
     fn take(&mut self, ask: &PodAsk) -> Option<Sheet> {
-        let (shelf, _) = self.shelf(ask);
-        let place = shelf.iter().position(|sheet| sheet.ask == *ask)?;
-        Some(shelf.remove(place))
+        let (kept, _) = self.shelf(ask);
+        let place = kept.iter().position(|sheet| sheet.ask == *ask)?;
+        Some(kept.remove(place))
     }
 
     fn put(&mut self, sheet: Sheet) {
-        let (shelf, most) = self.shelf(&sheet.ask);
+        let (kept, most) = self.shelf(&sheet.ask);
         // Somebody may have judged an equal pod meanwhile.
-        shelf.retain(|other| other.ask != sheet.ask);
-        if shelf.len() == most {
-            shelf.remove(0);
+        kept.retain(|other| other.ask != sheet.ask);
+        if kept.len() == most {
+            kept.remove(0);
         }
-        shelf.push(sheet);
+        kept.push(sheet);
     }
 }
 

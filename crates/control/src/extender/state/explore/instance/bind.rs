@@ -83,12 +83,11 @@ impl Instance {
     fn wanted(self: &Arc<Self>, pod: &PodRef, behind: bool) -> Option<(PodAsk, String)> {
         let known = self.state().pod(pod.uid.as_str()).cloned();
         let known = known.filter(|known| !behind && !known.version.is_empty());
-        let (ask, version) = match known {
-            Some(known) => (known.ask, known.version),
-            None => {
-                let facts = self.look(pod, Look::Read).ok()??.facts;
-                (facts.ask.ok()??, facts.version)
-            }
+        let (ask, version) = if let Some(known) = known {
+            (known.ask, known.version)
+        } else {
+            let facts = self.look(pod, Look::Read).ok()??.facts;
+            (facts.ask.ok()??, facts.version)
         };
         match self.plan.fault {
             Some(Fault::BindsAnyVersion) => Some((ask, String::new())),
