@@ -159,7 +159,9 @@ async fn follow(kubeconfig: &Path, events: &Mutex<Vec<Event>>, ready: Sender<()>
     let config = kube::Config::from_custom_kubeconfig(config, &options).await;
     let client = Client::try_from(config.expect("a valid kubeconfig")).expect("a client");
     let pods: Api<slim::Pod> = Api::all(client);
-    let mut watch = pin!(watcher(pods, watcher::Config::default()).default_backoff());
+    // The agent's own pod has a node from the start, and is none of those that are bound.
+    let of_tenants = watcher::Config::default().fields("metadata.namespace!=gpushare-system");
+    let mut watch = pin!(watcher(pods, of_tenants).default_backoff());
     let mut ready = Some(ready);
     while let Some(event) = watch.next().await {
         match event {
