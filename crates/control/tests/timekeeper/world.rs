@@ -224,6 +224,14 @@ impl World {
         nodes.create(&params, &parse(node)).await.unwrap();
     }
 
+    /// Its kubelet has told that it is ready, and nobody has lost sight of it since.
+    pub(crate) async fn kubelet_reports(&self, node: &str) {
+        let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        let (params, patch) = (PatchParams::default(), Patch::Merge(ready));
+        let nodes = self.nodes();
+        nodes.patch_status(node, &params, &patch).await.unwrap();
+    }
+
     pub(crate) fn budgets(&self) -> Api<GpuBudget> {
         Api::all(self.client.clone())
     }
@@ -396,7 +404,8 @@ impl World {
 
     // --- the ledger
 
-    /// What each pod of `a` used, as name, seconds and thousandths of GPU-seconds.
+    /// What each pod of `a` used, as name, seconds and thousandths of GPU-seconds, by name: pods that were bound in the same
+    /// second are in no certain order.
     pub(crate) async fn statement(&self) -> Vec<(String, Seconds, i64)> {
         Self::statement_of(&self.ledger()).await
     }
@@ -410,7 +419,9 @@ impl World {
         let line = |line: gpushare_timekeeper::store::Line| {
             (line.name, line.seconds, line.amount.micros() / 1_000)
         };
-        lines.into_iter().map(line).collect()
+        let mut statement: Vec<_> = lines.into_iter().map(line).collect();
+        statement.sort();
+        statement
     }
 
     pub(crate) async fn until_statement(&self, expected: &[(&str, Seconds, i64)]) {
@@ -418,10 +429,18 @@ impl World {
             .iter()
             .map(|(name, seconds, thousandths)| ((*name).to_owned(), *seconds, *thousandths))
             .collect();
-        until(&format!("the statement is {expected:?}"), async || {
-            self.statement().await == expected
-        })
-        .await;
+        let mut last = Vec::new();
+        let wait = async {
+            while last != expected {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                last = self.statement().await;
+            }
+        };
+        let waited = tokio::time::timeout(PATIENCE, wait).await;
+        assert!(
+            waited.is_ok(),
+            "waited in vain for the statement {expected:?}: {last:?}"
+        );
         self.audit().await;
     }
 
