@@ -195,12 +195,28 @@ pub fn allocatable(node: &slim::Node) -> Host {
     Host::read(cpu, memory)
 }
 
-/// Whether the node's kubelet reports, ready or not. The node controller writes `Unknown` when it has not heard of it for a
-/// while.
-pub fn kubelet_reports(node: &slim::Node) -> bool {
+/// Whether the kubelet of a node reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kubelet {
+    Reports,
+    /// The node controller has not heard of it for a while.
+    Silent {
+        /// In seconds since 1970.
+        since: Option<i64>,
+    },
+}
+
+/// A kubelet says `True` or `False` of itself. The node controller writes `Unknown` when it has not heard of it for a while.
+pub fn kubelet(node: &slim::Node) -> Kubelet {
     let mut conditions = node.status.conditions.iter();
     let ready = conditions.find(|condition| condition.kind == "Ready");
-    ready.is_some_and(|ready| matches!(ready.status.as_str(), "True" | "False"))
+    match ready.map(|ready| (ready.status.as_str(), &ready.last_transition_time)) {
+        Some(("True" | "False", _)) => Kubelet::Reports,
+        Some((_, at)) => Kubelet::Silent {
+            since: at.as_ref().map(|at| at.0.as_second()),
+        },
+        None => Kubelet::Silent { since: None },
+    }
 }
 
 fn view(pod: &slim::Pod) -> PodView<'_> {

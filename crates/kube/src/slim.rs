@@ -163,11 +163,14 @@ pub struct NodeStatus {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NodeCondition {
     #[serde(default, rename = "type")]
     pub kind: String,
     #[serde(default)]
     pub status: String,
+    #[serde(default)]
+    pub last_transition_time: Option<Time>,
 }
 
 /// The fields of metadata that are kept.

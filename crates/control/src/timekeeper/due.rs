@@ -10,6 +10,7 @@ use gpushare_timekeeper::money::Rate;
 use gpushare_timekeeper::price::{Formula, Prices};
 use gpushare_timekeeper::store::{Change, Settlement};
 
+use super::kubelets::Outlook;
 use super::payers::{Link, Pays};
 use super::view::SeenPod;
 
@@ -29,8 +30,8 @@ pub(super) struct Circumstances<'a> {
     pub(super) classes: &'a Classes,
     /// Of the pod's node.
     pub(super) cards: &'a [Card],
-    /// The kubelet of the pod's node reports, so that it will tell when the containers have ended.
-    pub(super) node_lives: bool,
+    /// Of the pod's node.
+    pub(super) kubelet: Outlook,
     pub(super) pays: Pays<'a>,
     pub(super) progress: Option<Progress>,
     /// When it was noticed that the pod's object is gone.
@@ -165,13 +166,14 @@ fn times(seen: &SeenPod, about: &Circumstances<'_>) -> Times {
         vanished: about.vanished,
         ..meter::times(&seen.pod)
     };
-    if about.node_lives {
+    let Outlook::Lost(reported_until) = about.kubelet else {
         return times.of_living_node();
-    }
-    // Until the node was lost its pods were charged, and rightly.
+    };
+    // Until the node was lost its pods held their cards, whoever deleted them before, and what is charged was charged rightly.
     let through = about.progress.map(|progress| progress.through);
+    let held_until = reported_until.max(through);
     Times {
-        released: times.released.max(times.released.and(through)),
+        released: times.released.max(times.released.and(held_until)),
         ..times
     }
 }

@@ -20,6 +20,7 @@ pub mod config;
 mod due;
 pub mod enforce;
 mod health;
+mod kubelets;
 mod leading;
 mod metrics;
 mod payers;

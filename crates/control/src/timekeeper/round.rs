@@ -10,7 +10,7 @@ mod lost;
 mod opening;
 mod standing;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use super::books::Books;
 use super::cards::Cards;
 use super::health::TOLERATED;
+use super::kubelets::Kubelets;
 use super::payers::Payers;
 use super::publishing::Publisher;
 use super::view::SeenPod;
@@ -35,8 +36,7 @@ const DAY: Seconds = 86_400;
 struct Snapshot {
     pods: BTreeMap<PodUid, Arc<SeenPod>>,
     nodes: Arc<Cards>,
-    /// Nodes whose kubelet reports.
-    living: Arc<BTreeSet<String>>,
+    kubelets: Arc<Kubelets>,
     budgets: BTreeMap<String, GpuBudget>,
     now: Seconds,
 }
@@ -130,7 +130,7 @@ impl Timekeeper {
         Some(Snapshot {
             pods,
             nodes,
-            living: Arc::clone(&view.living),
+            kubelets: Arc::clone(&view.kubelets),
             budgets,
             now,
         })

@@ -3,7 +3,7 @@
 //! A broken watch changes nothing: the last state holds until there is a new one. Nothing is decided before everything
 //! was listed once.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use gpushare_core::PodUid;
@@ -14,6 +14,7 @@ use gpushare_kube::metering;
 use gpushare_timekeeper::Seconds;
 
 use super::cards::Cards;
+use super::kubelets::Kubelets;
 
 /// Pods that went while nobody led are not kept without end: the ledger knows those that matter.
 const MOST_GONE: usize = 4096;
@@ -25,8 +26,7 @@ pub struct View {
     pub namespaces: Option<BTreeMap<String, Labels>>,
     /// The cards of each node that has published some.
     pub(super) nodes: Option<Arc<Cards>>,
-    /// Nodes whose kubelet reports.
-    pub(super) living: Arc<BTreeSet<String>>,
+    pub(super) kubelets: Arc<Kubelets>,
     /// Pods that ask for devices of ours, or whose object waits for its last charge.
     pub pods: Option<BTreeMap<PodUid, Arc<SeenPod>>>,
     /// Pods whose object is gone, as they were last seen, with when that was noticed.
@@ -55,6 +55,12 @@ impl View {
             _ => return Ok(()),
         };
         Err(format!("the {missing} have not been listed yet"))
+    }
+
+    /// Whether the API server shows a Node of this name.
+    pub fn shows_node(&self, name: &str) -> bool {
+        let nodes = self.nodes.as_ref();
+        nodes.is_some_and(|nodes| nodes.contains_key(name))
     }
 
     pub(super) fn put_pod(&mut self, uid: PodUid, pod: Option<Arc<SeenPod>>) {

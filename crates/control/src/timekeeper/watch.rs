@@ -6,6 +6,7 @@ use std::sync::Arc;
 use gpushare_core::PodUid;
 use gpushare_core::card::Card;
 use gpushare_daemon::Tasks;
+use gpushare_kube::convert::Kubelet;
 use gpushare_kube::gpu_budget::GpuBudget;
 use gpushare_kube::kinds::Namespace;
 use gpushare_kube::labels::Labels;
@@ -139,8 +140,7 @@ pub struct SeenNode {
     name: String,
     /// Nothing where the cards cannot be read: what was known of them stays.
     cards: Option<Vec<Card>>,
-    /// Its kubelet reports.
-    lives: bool,
+    kubelet: Kubelet,
 }
 
 impl Index<slim::Node> for Timekeeper {
@@ -155,28 +155,30 @@ impl Index<slim::Node> for Timekeeper {
                 None
             }
         };
-        let lives = convert::kubelet_reports(node);
-        SeenNode { name, cards, lives }
+        SeenNode {
+            name,
+            cards,
+            kubelet: convert::kubelet(node),
+        }
     }
 
     fn apply(&self, node: Self::Value) {
-        let SeenNode { name, cards, lives } = node;
+        let SeenNode {
+            name,
+            cards,
+            kubelet,
+        } = node;
         let same = |view: &View| {
             let nodes = view.nodes.as_ref();
             let known = nodes.and_then(|nodes| nodes.get(&name));
-            (cards.is_none() || known == cards.as_ref()) && view.living.contains(&name) == lives
+            (cards.is_none() || known == cards.as_ref()) && view.kubelets.is(&name, kubelet)
         };
         // Nodes report every few seconds that they live.
         if same(&self.0.view.read()) {
             return;
         }
         self.change(|view| {
-            let living = Arc::make_mut(&mut view.living);
-            if lives {
-                living.insert(name.clone());
-            } else {
-                living.remove(&name);
-            }
+            Arc::make_mut(&mut view.kubelets).see(&name, kubelet);
             if let Some(cards) = cards {
                 Arc::make_mut(view.nodes.get_or_insert_default()).insert(name, cards);
             }
@@ -184,22 +186,26 @@ impl Index<slim::Node> for Timekeeper {
     }
 
     fn delete(&self, node: Self::Value) {
+        let now = self.clock().now();
         self.change(|view| {
-            Arc::make_mut(&mut view.living).remove(&node.name);
+            Arc::make_mut(&mut view.kubelets).delete(&node.name, now);
             Arc::make_mut(view.nodes.get_or_insert_default()).remove(&node.name);
         });
     }
 
     fn replace(&self, nodes: Vec<Self::Value>) {
         tracing::info!(count = nodes.len(), "listed the nodes");
-        let living = nodes.iter().filter(|node| node.lives);
-        let living = Arc::new(living.map(|node| node.name.clone()).collect());
+        let now = self.clock().now();
+        let kubelets: Vec<_> = nodes
+            .iter()
+            .map(|node| (node.name.clone(), node.kubelet))
+            .collect();
         let known = nodes
             .into_iter()
             .map(|node| (node.name, node.cards.unwrap_or_default()));
         let known = Arc::new(known.collect());
         self.change(|view| {
-            view.living = living;
+            Arc::make_mut(&mut view.kubelets).replace(kubelets, now);
             view.nodes = Some(known);
         });
     }

@@ -1,8 +1,6 @@
 //! Nodes that go before their pods.
 
-use kube::api::DeleteParams;
-
-use crate::world::{NODE, WHOLE, World, until};
+use crate::world::{NODE, Running, WHOLE, World, until};
 
 #[tokio::test]
 async fn a_node_that_goes_takes_no_price_with_it_not_even_over_a_restart() {
@@ -12,11 +10,7 @@ async fn a_node_that_goes_takes_no_price_with_it_not_even_over_a_restart() {
     world.at(400);
     let running = world.start();
     world.until_used("a", 75, 25).await;
-    world
-        .nodes()
-        .delete(NODE, &DeleteParams::default())
-        .await
-        .unwrap();
+    world.delete_node(NODE).await;
     world.at(700);
     world.until_used("a", 150, 25).await;
     running.stop().await;
@@ -38,11 +32,7 @@ async fn a_pod_whose_cards_nobody_ever_saw_is_let_go_with_its_time_and_no_price(
     world.budget_of_a(36_000).await;
     world.running("p", WHOLE, 0).await;
     world.finish("p", 100).await;
-    world
-        .nodes()
-        .delete(NODE, &DeleteParams::default())
-        .await
-        .unwrap();
+    world.delete_node(NODE).await;
     world.at(200);
     let running = world.start();
     world.until_released("p").await;
@@ -55,15 +45,58 @@ async fn cards_that_are_shown_late_are_charged_from_the_bind() {
     let world = World::new().await;
     world.budget_of_a(36_000).await;
     world.running("p", WHOLE, 0).await;
-    world
-        .nodes()
-        .delete(NODE, &DeleteParams::default())
-        .await
-        .unwrap();
+    world.delete_node(NODE).await;
     world.at(700);
     let running = world.start();
     world.until_used("a", 0, 0).await;
     world.node(NODE).await;
     world.until_used("a", 600, 100).await;
+    running.stop().await;
+}
+
+impl World {
+    /// A pod that its tenant deleted by force while it ran, and whose Node was deleted at 200.
+    async fn forced_and_without_node(&self) -> Running {
+        self.kubelet_reports(NODE).await;
+        self.budget_of_a(36_000).await;
+        self.running("p", WHOLE, 0).await;
+        self.at(100);
+        let running = self.start();
+        self.until_used("a", 0, 100).await;
+        self.delete("p").await;
+        self.at(200);
+        self.until_used("a", 0, 200).await;
+        self.delete_node(NODE).await;
+        until("the timekeeper has seen the Node go", async || {
+            !running.timekeeper.view().shows_node(NODE)
+        })
+        .await;
+        running
+    }
+}
+
+#[tokio::test]
+async fn a_pod_that_was_deleted_by_force_is_charged_while_its_node_is_registered_again() {
+    let world = World::new().await;
+    let running = world.forced_and_without_node().await;
+    world.at(250);
+    world.until_used("a", 0, 250).await;
+    world.node(NODE).await;
+    world.kubelet_reports(NODE).await;
+    world.at(1_000);
+    world.until_used("a", 900, 100).await;
+    world.finish("p", 990).await;
+    world.until_gone("p").await;
+    world.until_statement(&[("p", 990, 990_000)]).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_pod_that_was_deleted_by_force_is_charged_until_its_node_went_for_good() {
+    let world = World::new().await;
+    let running = world.forced_and_without_node().await;
+    world.at(1_000);
+    world.until_gone("p").await;
+    world.until_statement(&[("p", 200, 200_000)]).await;
     running.stop().await;
 }

@@ -232,6 +232,11 @@ impl World {
         nodes.patch_status(node, &params, &patch).await.unwrap();
     }
 
+    pub(crate) async fn delete_node(&self, name: &str) {
+        let params = DeleteParams::default();
+        self.nodes().delete(name, &params).await.unwrap();
+    }
+
     pub(crate) fn budgets(&self) -> Api<GpuBudget> {
         Api::all(self.client.clone())
     }

@@ -70,7 +70,7 @@ fn circumstances<'a>(classes: &'a Classes, cards: &'a [Card], now: Seconds) -> C
     Circumstances {
         classes,
         cards,
-        node_lives: true,
+        kubelet: Outlook::Reports,
         pays: Pays::Nobody,
         progress: None,
         vanished: None,
@@ -257,19 +257,28 @@ fn a_forced_deletion_ends_nothing_while_the_node_lives() {
 #[test]
 fn a_forced_deletion_ends_a_pod_whose_node_tells_nothing_any_more() {
     let (classes, cards) = (gpu::classes(), [card()]);
-    let lost = |through| Circumstances {
-        node_lives: false,
+    let lost = |through, reported_until| Circumstances {
+        kubelet: Outlook::Lost(reported_until),
         progress: Some(Progress {
             through,
             settled: false,
         }),
         ..circumstances(&classes, &cards, 1_700)
     };
-    let end = |through| charged(due(&deleted_by_force(), lost(through))).plan.settle;
-    assert_eq!(end(1_000), Some(1_100));
+    let end = |through, reported_until| {
+        let due = due(&deleted_by_force(), lost(through, reported_until));
+        charged(due).plan.settle
+    };
+    assert_eq!(end(1_000, None), Some(1_100));
     assert_eq!(
-        end(1_500),
+        end(1_500, None),
         Some(1_500),
         "what was charged while the node lived stays"
     );
+    assert_eq!(
+        end(1_000, Some(1_350)),
+        Some(1_350),
+        "it held its card as long as the kubelet reported"
+    );
+    assert_eq!(end(1_000, Some(1_050)), Some(1_100));
 }

@@ -10,6 +10,7 @@ use gpushare_timekeeper::store::{Change, Outcome, StoreError};
 use super::{RecordError, Snapshot, Timekeeper};
 use crate::timekeeper::books::Books;
 use crate::timekeeper::due::{Charged, Circumstances, Due, due};
+use crate::timekeeper::kubelets::Outlook;
 use crate::timekeeper::view::SeenPod;
 
 /// Changes that are written in one transaction.
@@ -90,7 +91,9 @@ impl Timekeeper {
         let circumstances = Circumstances {
             classes: &self.0.parts.dialects.classes,
             cards: cards.as_deref().unwrap_or_default(),
-            node_lives: node.is_some_and(|node| snapshot.living.contains(node)),
+            kubelet: node.map_or(Outlook::Lost(None), |node| {
+                snapshot.kubelets.outlook(node, snapshot.now)
+            }),
             pays: books.payers.of(&facts.namespace),
             progress: books.progress(&facts.uid),
             vanished,

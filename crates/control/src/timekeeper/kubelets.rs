@@ -1,0 +1,150 @@
+//! Whether the kubelet of a node reports. As long as it does, it tells when the containers of its pods have ended, and nobody
+//! else's word counts. Pure.
+
+use std::collections::BTreeMap;
+
+use gpushare_kube::convert::Kubelet;
+use gpushare_timekeeper::Seconds;
+
+/// A Node that is missing for less may be registered again by its kubelet, whose containers run all the time.
+pub(super) const MAY_RETURN: Seconds = 120;
+/// Nodes that were deleted are remembered so long: by then their pods are charged to their end.
+const REMEMBERED: Seconds = 3_600;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kubelets {
+    /// When the nodes were listed first.
+    listed: Option<Seconds>,
+    nodes: BTreeMap<String, Last>,
+}
+
+/// What was last seen of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Last {
+    Kubelet(Kubelet),
+    /// When its object was seen to go.
+    Deleted(Seconds),
+}
+
+/// What can be expected of a node's kubelet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outlook {
+    /// It will tell when containers have ended.
+    Reports,
+    /// Nobody will tell, and it is known to have reported until then.
+    Lost(Option<Seconds>),
+}
+
+impl Kubelets {
+    pub(super) fn is(&self, node: &str, kubelet: Kubelet) -> bool {
+        self.nodes.get(node) == Some(&Last::Kubelet(kubelet))
+    }
+
+    pub(super) fn see(&mut self, node: &str, kubelet: Kubelet) {
+        self.nodes.insert(node.to_owned(), Last::Kubelet(kubelet));
+    }
+
+    pub(super) fn delete(&mut self, node: &str, now: Seconds) {
+        let last = self.nodes.entry(node.to_owned());
+        let last = last.or_insert(Last::Deleted(now));
+        *last = match *last {
+            // It was lost before, and nobody has heard of it since.
+            Last::Kubelet(Kubelet::Silent { since: Some(since) }) => Last::Deleted(since),
+            Last::Kubelet(_) => Last::Deleted(now),
+            before @ Last::Deleted(_) => before,
+        };
+        self.nodes
+            .retain(|_, last| !matches!(last, Last::Deleted(at) if now - *at > REMEMBERED));
+    }
+
+    /// All nodes that there are now.
+    pub(super) fn replace(
+        &mut self,
+        all: impl IntoIterator<Item = (String, Kubelet)>,
+        now: Seconds,
+    ) {
+        self.listed.get_or_insert(now);
+        let all: BTreeMap<String, Kubelet> = all.into_iter().collect();
+        let gone = self.nodes.keys().filter(|node| !all.contains_key(*node));
+        for node in gone.cloned().collect::<Vec<_>>() {
+            self.delete(&node, now);
+        }
+        let listed = all.into_iter();
+        self.nodes
+            .extend(listed.map(|(node, kubelet)| (node, Last::Kubelet(kubelet))));
+    }
+
+    pub(super) fn outlook(&self, node: &str, now: Seconds) -> Outlook {
+        let (missing, reported_until) = match self.nodes.get(node) {
+            Some(Last::Kubelet(Kubelet::Reports)) => return Outlook::Reports,
+            // The node controller has waited before it wrote that.
+            Some(Last::Kubelet(Kubelet::Silent { since })) => return Outlook::Lost(*since),
+            Some(Last::Deleted(at)) => (Some(*at), Some(*at)),
+            None => (self.listed, None),
+        };
+        match missing {
+            Some(since) if now - since >= MAY_RETURN => Outlook::Lost(reported_until),
+            _ => Outlook::Reports,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(kubelet: Kubelet) -> Kubelets {
+        let mut kubelets = Kubelets::default();
+        kubelets.replace([("n".to_owned(), kubelet)], 1_000);
+        kubelets
+    }
+
+    #[test]
+    fn a_node_that_is_deleted_may_be_registered_again() {
+        let mut kubelets = seen(Kubelet::Reports);
+        kubelets.delete("n", 1_100);
+        let just_before = 1_100 + MAY_RETURN - 1;
+        assert_eq!(kubelets.outlook("n", just_before), Outlook::Reports);
+        kubelets.see("n", Kubelet::Reports);
+        assert_eq!(kubelets.outlook("n", 9_000), Outlook::Reports);
+        kubelets.replace([], 9_100);
+        assert_eq!(kubelets.outlook("n", 9_100), Outlook::Reports);
+        let lost = Outlook::Lost(Some(9_100));
+        assert_eq!(kubelets.outlook("n", 9_100 + MAY_RETURN), lost);
+        // Seen to go once more, by a list that came late.
+        kubelets.delete("n", 9_150);
+        assert_eq!(kubelets.outlook("n", 9_100 + MAY_RETURN), lost);
+    }
+
+    #[test]
+    fn a_kubelet_that_is_silent_is_lost_since_the_node_controller_noticed() {
+        let silent = |since| seen(Kubelet::Silent { since });
+        let kubelets = silent(Some(900));
+        assert_eq!(kubelets.outlook("n", 1_000), Outlook::Lost(Some(900)));
+        assert_eq!(silent(None).outlook("n", 1_000), Outlook::Lost(None));
+        let mut kubelets = silent(Some(900));
+        kubelets.delete("n", 1_010);
+        assert_eq!(kubelets.outlook("n", 1_020), Outlook::Lost(Some(900)));
+    }
+
+    #[test]
+    fn a_node_that_nobody_has_seen_is_waited_for_from_the_first_list_on() {
+        let unlisted = Kubelets::default();
+        assert_eq!(unlisted.outlook("x", 1_000), Outlook::Reports);
+        let kubelets = seen(Kubelet::Reports);
+        assert_eq!(kubelets.outlook("x", 1_001), Outlook::Reports);
+        let later = 1_000 + MAY_RETURN;
+        assert_eq!(kubelets.outlook("x", later), Outlook::Lost(None));
+    }
+
+    #[test]
+    fn nodes_that_are_long_gone_are_forgotten() {
+        let mut kubelets = seen(Kubelet::Reports);
+        for number in 0..100 {
+            let name = format!("n{number}");
+            kubelets.see(&name, Kubelet::Reports);
+            kubelets.delete(&name, 2_000 + number * REMEMBERED);
+        }
+        assert_eq!(kubelets.nodes.len(), 3);
+    }
+}
