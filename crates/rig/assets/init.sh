@@ -101,8 +101,9 @@ fail() {
 
 # Runs a component for as long as the rig lives; its pid is in pids/NAME. A file hold/NAME keeps it
 # down, which held/NAME confirms. An end that nobody asked for is an error, except for those that
-# `restarts` lists.
-restarts=" kubelet kube-scheduler "
+# `restarts` lists: they end when the API server restarts at the wrong moment, such as during their
+# own start, and on a real node something starts them again.
+restarts=" kubelet kube-scheduler kube-controller-manager "
 
 supervise() {
     local name=$1 status
