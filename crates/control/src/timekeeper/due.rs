@@ -169,7 +169,7 @@ fn times(seen: &SeenPod, about: &Circumstances<'_>) -> Times {
     let Outlook::Lost(reported_until) = about.kubelet else {
         return times.of_living_node();
     };
-    // Until the node was lost its pods held their cards, whoever deleted them before, and what is charged was charged rightly.
+    // A pod held its card until its node was lost, even if somebody had deleted it before. What is already charged stays.
     let through = about.progress.map(|progress| progress.through);
     let held_until = reported_until.max(through);
     Times {

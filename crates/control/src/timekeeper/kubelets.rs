@@ -1,14 +1,14 @@
-//! Whether the kubelet of a node reports. As long as it does, it tells when the containers of its pods have ended, and nobody
-//! else's word counts. Pure.
+//! Whether the kubelet of a node reports. While it does, only the kubelet decides when the containers of its pods have ended.
+//! Pure.
 
 use std::collections::BTreeMap;
 
 use gpushare_kube::convert::Kubelet;
 use gpushare_timekeeper::Seconds;
 
-/// A Node that is missing for less may be registered again by its kubelet, whose containers run all the time.
+/// A kubelet may register a deleted Node again within this many seconds. Its containers keep running meanwhile.
 pub(super) const MAY_RETURN: Seconds = 120;
-/// Nodes that were deleted are remembered so long: by then their pods are charged to their end.
+/// Deleted Nodes are forgotten after this many seconds. By then their pods are charged to their end.
 const REMEMBERED: Seconds = 3_600;
 
 #[derive(Clone, Debug, Default)]
