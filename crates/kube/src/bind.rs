@@ -92,7 +92,8 @@ pub async fn read_pod(
 pub enum Answer {
     /// Turned away before anything was tried.
     Refused(String),
-    /// The pod's state or its version forbids it. Perhaps this very request took effect and was sent twice on its way.
+    /// The pod's state or its version forbids it, as a rule. Perhaps this very request took effect and was sent twice on its
+    /// way. Kubernetes also answers this when its database did not answer in time, and then the bind may still take effect.
     Conflict(String),
     Lost(String),
 }
@@ -106,7 +107,8 @@ impl Answer {
         let message = format!("the API server answered {code}: {message}");
         match code {
             404 | 409 => Self::Conflict(message),
-            408 => Self::Lost(message),
+            // A proxy that sends a request twice may pass on the refusal of one of the two.
+            408 | 429 => Self::Lost(message),
             400..=499 => Self::Refused(message),
             _ => Self::Lost(message),
         }
@@ -164,8 +166,14 @@ impl Bind {
         client.request::<Status>(request).await.map(|_status| ())
     }
 
-    /// What the pod's present state makes of an answer. If that was lost, the state must be what a fence has
-    /// shown: any other may change after it was read.
+    /// Whether the bind could take effect on the pod as it is: nothing in its state or version forbids it.
+    pub fn can_take_effect(&self, pod: &PodFacts) -> bool {
+        let same = pod.uid == self.pod && pod.version == self.version;
+        same && pod.node.is_none() && !pod.deleting && !pod.gated
+    }
+
+    /// What the pod's present state makes of an answer. If that was lost, or the bind [can take
+    /// effect](Self::can_take_effect) on that state, the state must be what a fence has shown: any other may change after it was read.
     pub fn judge(&self, answer: Answer, pod: Option<&PodFacts>) -> Outcome {
         let Some(pod) = pod.filter(|pod| pod.uid == self.pod) else {
             return Outcome::Overtaken("the pod does not exist any more".to_owned());

@@ -187,7 +187,11 @@ impl Extender {
         };
         let seen = match answer {
             Answer::Refused(message) => return Outcome::Refused(message),
-            Answer::Conflict(_) => self.read(pod).await,
+            Answer::Conflict(_) => match self.read(pod).await {
+                // The pod is no reason for a conflict, so the answer does not tell what became of the bind.
+                Ok(Some(seen)) if request.can_take_effect(&seen) => self.fence(pod).await,
+                seen => seen,
+            },
             Answer::Lost(_) => self.fence(pod).await,
         };
         match seen {

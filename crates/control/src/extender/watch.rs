@@ -270,8 +270,13 @@ impl Extender {
                     return Err(error);
                 }
             };
+            drop(state);
             match verdict {
                 Verdict::Stale => {}
+                Verdict::Fenced(facts) => {
+                    self.follow_up(pod.clone(), Followup::Read);
+                    return Ok(Some(*facts));
+                }
                 Verdict::Gone => return Ok(None),
                 Verdict::Found(facts) => return Ok(Some(*facts)),
             }

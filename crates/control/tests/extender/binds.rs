@@ -70,7 +70,7 @@ async fn refusals_of_the_api_server_free_the_card_at_once_and_are_not_repeated()
     let busy = Answer::TooManyRequests {
         retry_after_seconds: 1,
     };
-    for (answer, expected) in [(Answer::Conflict, "409"), (busy, "429")] {
+    for (answer, expected) in [(Answer::Forbidden, "403"), (busy, "429")] {
         cluster.server.requests().reset();
         cluster
             .server
@@ -82,6 +82,20 @@ async fn refusals_of_the_api_server_free_the_card_at_once_and_are_not_repeated()
         assert!(cluster.bookings().await.is_empty());
     }
     assert_eq!(cluster.bind(&pod, "n1").await, "");
+}
+
+#[tokio::test]
+async fn a_bind_is_sent_again_after_a_conflict_that_the_pod_does_not_explain() {
+    let cluster = Following::start(&[node("n1", &[8])]).await;
+    let pod = cluster.create("p", 8).await;
+    let conflict = cluster
+        .server
+        .faults()
+        .answer(binds(), Times::Next(1), Answer::Conflict);
+    assert_eq!(cluster.bind(&pod, "n1").await, "");
+    assert_eq!(conflict.hits(), 1);
+    assert_eq!(cluster.sent_binds(), 2);
+    cluster.until_bookings(&[("confirmed", 1)]).await;
 }
 
 #[tokio::test]

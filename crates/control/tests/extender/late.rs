@@ -36,6 +36,28 @@ async fn a_bind_that_arrives_after_its_card_was_given_to_another_pod_does_not_ta
     .await;
 }
 
+/// Kubernetes answers 409 to a bind also when its database did not answer in time, and may carry it out later.
+#[tokio::test]
+async fn a_bind_that_was_answered_with_a_conflict_and_arrives_late_does_not_take_effect() {
+    let cluster = Following::prepare(&[node("n1", &[16])]).await;
+    let leader = Replica::leader(&cluster, "a").await;
+    let first = cluster.create("first", 16).await;
+    let second = cluster.create("second", 16).await;
+    let late = leader.line.refuse("/first/binding");
+    assert_ne!(leader.bind(&first, "n1").await, "");
+    leader.line.keep_no_more();
+    assert_eq!(leader.bind(&second, "n1").await, "");
+
+    for answer in late.deliver().await {
+        assert_eq!(answer, StatusCode::CONFLICT);
+    }
+    assert_eq!(
+        node_of(&cluster.read("first").await),
+        None,
+        "two records on one card"
+    );
+}
+
 #[tokio::test]
 async fn a_bind_of_a_deposed_leader_that_arrives_late_does_not_take_effect() {
     let cluster = Following::prepare(&[node("n1", &[16])]).await;

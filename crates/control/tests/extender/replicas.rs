@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use axum::http::{Method, Request, StatusCode};
+use axum::http::{Method, Request, Response, StatusCode};
 use gpushare_apiserver::{On, Verb};
 use gpushare_control::extender::Extender;
 use gpushare_control::leader::election::Election;
@@ -12,6 +12,7 @@ use gpushare_daemon::Tasks;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
+use kube::client::Body;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -46,13 +47,41 @@ struct Wires {
     lingering: parking_lot::Mutex<Option<Lingering>>,
 }
 
+/// What the sender of a request hears that is kept on its way.
+#[derive(Clone, Copy)]
+enum Heard {
+    Nothing,
+    /// The connection broke.
+    Broken,
+    /// 409, as Kubernetes answers to a bind when its database did not answer in time.
+    Conflict,
+}
+
+impl Heard {
+    async fn answer(self) -> std::io::Result<Response<Body>> {
+        match self {
+            Self::Nothing => std::future::pending().await,
+            Self::Broken => Err(std::io::Error::other("the connection broke")),
+            Self::Conflict => {
+                let status = json!({
+                    "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                    "message": "Operation cannot be fulfilled on pods/binding: context deadline exceeded",
+                    "reason": "Conflict", "code": 409,
+                });
+                let answer = Response::builder().status(StatusCode::CONFLICT);
+                let body = Body::from(status.to_string().into_bytes());
+                answer.body(body).map_err(std::io::Error::other)
+            }
+        }
+    }
+}
+
 /// Requests that the network keeps, although their senders have given them up.
 #[derive(Clone)]
 pub(crate) struct Lingering {
     /// How their path ends.
     ending: &'static str,
-    /// Whether their senders are told that the connection broke.
-    broken: bool,
+    heard: Heard,
     delivered: watch::Sender<bool>,
     kept: watch::Sender<usize>,
     answers: watch::Sender<Vec<StatusCode>>,
@@ -74,9 +103,9 @@ impl Lingering {
         kept.wait_for(|kept| *kept >= count).await.unwrap();
     }
 
-    /// The request goes on without its sender, who never hears of it.
-    async fn keep(self, client: Client, request: Request<kube::client::Body>) -> std::io::Error {
-        let broken = self.broken;
+    /// The request goes on without its sender, who never hears what becomes of it.
+    async fn keep(self, client: Client, request: Request<Body>) -> std::io::Result<Response<Body>> {
+        let heard = self.heard;
         self.kept.send_modify(|kept| *kept += 1);
         tokio::spawn(async move {
             let mut delivered = self.delivered.subscribe();
@@ -84,22 +113,19 @@ impl Lingering {
             let answer = client.send(request).await.unwrap().status();
             self.answers.send_modify(|answers| answers.push(answer));
         });
-        if !broken {
-            std::future::pending::<()>().await;
-        }
-        std::io::Error::other("the connection broke")
+        heard.answer().await
     }
 }
 
 impl Line {
     fn through(&self, client: Client) -> Client {
         let line = self.clone();
-        let send = tower::service_fn(move |request: Request<kube::client::Body>| {
+        let send = tower::service_fn(move |request: Request<Body>| {
             let (line, client) = (line.clone(), client.clone());
             async move {
                 line.check(&request)?;
                 if let Some(lingering) = line.lingering(&request) {
-                    return Err(lingering.keep(client, request).await);
+                    return lingering.keep(client, request).await;
                 }
                 client.send(request).await.map_err(std::io::Error::other)
             }
@@ -107,7 +133,7 @@ impl Line {
         Client::new(send, "default")
     }
 
-    fn check(&self, request: &Request<kube::client::Body>) -> std::io::Result<()> {
+    fn check(&self, request: &Request<Body>) -> std::io::Result<()> {
         let Self(wires) = self;
         let of_lease = request.uri().path().contains("/leases");
         let leases_cut = of_lease && wires.leases_cut.load(Ordering::SeqCst);
@@ -123,18 +149,23 @@ impl Line {
 
     /// Keeps each request whose path ends like this on its way, until it is let go, whatever its sender does.
     pub(crate) fn keep(&self, ending: &'static str) -> Lingering {
-        self.keep_each(ending, false)
+        self.keep_each(ending, Heard::Nothing)
     }
 
     /// As [`Self::keep`], but the sender learns at once that its connection broke.
     pub(crate) fn lose(&self, ending: &'static str) -> Lingering {
-        self.keep_each(ending, true)
+        self.keep_each(ending, Heard::Broken)
     }
 
-    fn keep_each(&self, ending: &'static str, broken: bool) -> Lingering {
+    /// As [`Self::keep`], but the sender is answered at once that there is a conflict.
+    pub(crate) fn refuse(&self, ending: &'static str) -> Lingering {
+        self.keep_each(ending, Heard::Conflict)
+    }
+
+    fn keep_each(&self, ending: &'static str, heard: Heard) -> Lingering {
         let lingering = Lingering {
             ending,
-            broken,
+            heard,
             delivered: watch::Sender::new(false),
             kept: watch::Sender::new(0),
             answers: watch::Sender::default(),
@@ -148,7 +179,7 @@ impl Line {
         *self.0.lingering.lock() = None;
     }
 
-    fn lingering(&self, request: &Request<kube::client::Body>) -> Option<Lingering> {
+    fn lingering(&self, request: &Request<Body>) -> Option<Lingering> {
         let lingering = self.0.lingering.lock().clone();
         lingering.filter(|one| request.uri().path().ends_with(one.ending))
     }

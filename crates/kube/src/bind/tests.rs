@@ -42,13 +42,13 @@ fn answered(code: u16) -> Answer {
 
 #[test]
 fn only_answers_that_rule_out_any_effect_are_refusals() {
-    for code in [400, 401, 403, 413, 422, 429] {
+    for code in [400, 401, 403, 413, 422] {
         assert!(matches!(answered(code), Answer::Refused(_)), "{code}");
     }
     for code in [404, 409] {
         assert!(matches!(answered(code), Answer::Conflict(_)), "{code}");
     }
-    for code in [408, 500, 502, 503, 504] {
+    for code in [408, 429, 500, 502, 503, 504] {
         assert!(matches!(answered(code), Answer::Lost(_)), "{code}");
     }
 }
@@ -83,11 +83,30 @@ fn a_pod_bound_otherwise_or_gone_is_beyond_our_reach() {
 }
 
 #[test]
-fn an_unbound_pod_is_beyond_the_reach_of_a_bind_that_was_refused_or_fenced() {
+fn an_unbound_pod_is_beyond_the_reach_of_a_bind_that_was_fenced() {
     let unbound = pod("u-1", None, None);
     for code in [409, 504] {
         let outcome = our_bind().judge(answered(code), Some(&unbound));
         assert!(matches!(outcome, Outcome::Refused(_)), "{outcome:?}");
+    }
+}
+
+/// Kubernetes answers 409 also when its database did not answer in time.
+#[test]
+fn a_conflict_that_nothing_in_the_pod_explains_leaves_the_outcome_open() {
+    let unbound = pod("u-1", None, None);
+    assert!(our_bind().can_take_effect(&unbound));
+    let explains: [fn(&mut PodFacts); 5] = [
+        |pod| pod.version = "8".to_owned(),
+        |pod| pod.uid = "u-2".into(),
+        |pod| pod.node = Some("n2".into()),
+        |pod| pod.deleting = true,
+        |pod| pod.gated = true,
+    ];
+    for explain in explains {
+        let mut pod = unbound.clone();
+        explain(&mut pod);
+        assert!(!our_bind().can_take_effect(&pod), "{pod:?}");
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) struct Read {
 pub(crate) enum Verdict {
     /// Something newer is known: read again.
     Stale,
+    /// As stale, but the pod was fenced while it had no node, and that is final. It is to be read again, not fenced.
+    Fenced(Box<PodFacts>),
     Gone,
     /// The pod as it is.
     Found(Box<PodFacts>),
@@ -79,19 +81,27 @@ impl State {
     }
 
     /// The answer of a fence: no bind that was decided before it can take effect any more.
+    ///
+    /// That a pod without a node was fenced stays true whatever became known of it since. If that had to be
+    /// written again, a tenant that changes a pod all the time would keep binds closed at the beginning of a term.
     pub(crate) fn finish_fence(
         &mut self,
         pod: &PodUid,
         read: Read,
         answer: Option<PodFacts>,
     ) -> Verdict {
+        let unbound = answer
+            .clone()
+            .filter(|facts| facts.uid == *pod && facts.node.is_none() && !facts.ended);
         let verdict = self.finish_read(pod, read, answer);
-        if let Verdict::Found(facts) = &verdict
-            && facts.node.is_none()
-        {
-            self.clear_doubt(pod, read.number);
+        let Some(facts) = unbound else {
+            return verdict;
+        };
+        self.clear_doubt(pod, read.number);
+        match verdict {
+            Verdict::Stale => Verdict::Fenced(Box::new(facts)),
+            current => current,
         }
-        verdict
     }
 
     /// True when the answer is stale.

@@ -77,6 +77,25 @@ fn a_doubtful_bind_that_took_effect_is_settled_by_a_fence() {
     assert_eq!(used(&state, CARD), 8);
 }
 
+/// A tenant that changes its pod all the time must not keep binds closed.
+#[test]
+fn a_fence_of_a_pod_without_a_node_counts_whatever_became_known_of_the_pod_since() {
+    let mut state = state(&[(CARD, 8)]);
+    let uid = "u1".into();
+    state.apply_pod(pending("u1", 8));
+    let fence = state.begin_read(&uid);
+    state.apply_invalid(&uid);
+    let verdict = state.finish_fence(&uid, fence, Some(pending("u1", 8)));
+    assert!(matches!(verdict, Verdict::Fenced(_)), "{verdict:?}");
+
+    reserve(&mut state, "u1", 8).unwrap();
+    state.unknown(&uid);
+    let fence = state.begin_read(&uid);
+    state.replace_pods(vec![pending("u1", 8)], Vec::new());
+    state.finish_fence(&uid, fence, Some(pending("u1", 8)));
+    assert_eq!(used(&state, CARD), 0);
+}
+
 /// Its write may be older than the version that the bind names.
 #[test]
 fn a_fence_that_began_before_the_bind_says_nothing_about_it() {

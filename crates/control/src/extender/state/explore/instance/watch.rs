@@ -231,6 +231,10 @@ impl Instance {
             });
             match verdict {
                 Verdict::Stale => {}
+                Verdict::Fenced(_) => {
+                    self.follow_up(pod.clone(), Followup::Read);
+                    return Ok(answer);
+                }
                 Verdict::Gone => return Ok(None),
                 Verdict::Found(_) => return Ok(answer),
             }
