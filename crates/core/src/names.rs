@@ -35,7 +35,7 @@ pub const WOKEN: &str = "gpushare.io/woken";
 pub const PREEMPTION: &str = "gpushare.io/preemption";
 
 /// Condition of a pod: requests of gpushare about it that were sent before and not answered are void. The extender sets it with a new
-/// message each time; that it is written is all that counts.
+/// message each time. Its content means nothing; only the write matters.
 pub const FENCED: &str = "gpushare.io/Fenced";
 
 /// Label, finalizer, gate: label of a Namespace, the team to which it belongs, as budgets select it.

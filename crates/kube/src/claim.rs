@@ -3,8 +3,7 @@
 //! Both are written in one update of the pod's status, which may change annotations too: the scheduler
 //! sees them together, and tries the pod again because an annotation has changed.
 //!
-//! A claim that arrives late would evict pods for nobody, and one that is taken off late would be that of another
-//! decision. So both name the version of the pod, and taking a claim off always gives the pod another one, also where
+//! A claim that arrives late would evict pods for nobody, and a late removal could remove a newer claim. So both name the version of the pod, and taking a claim off always gives the pod another one, also where
 //! there is none.
 
 use std::time::Duration;

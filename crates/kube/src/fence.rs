@@ -1,4 +1,4 @@
-//! Fencing a pod: a write upon which requests that were sent before cannot take effect any more.
+//! Fencing a pod: a write that makes all earlier requests about the pod void.
 //!
 //! A request may be on its way for as long as the network likes, and a deadline of the API server begins only when it
 //! arrives there. So nobody waits until a lost request is surely over. Requests name the version of the pod that they

@@ -96,7 +96,7 @@ impl Metrics {
             binds: catalogue.add("binds", "Binds by outcome"),
             fences: catalogue.add(
                 "fences",
-                "Writes on pods upon which no earlier request can take effect, and what they showed",
+                "Writes that make all earlier requests about a pod void, and what they showed",
             ),
             wakes: catalogue.add(
                 "wakes",

@@ -32,7 +32,7 @@ pub(crate) fn binds() -> On {
     On::any().verb(Verb::Create).resource("pods/binding")
 }
 
-/// Requests upon which no earlier bind can take effect.
+/// Requests that make all earlier binds void.
 pub(crate) fn fences() -> On {
     On::any().verb(Verb::Patch).resource("pods/status")
 }
