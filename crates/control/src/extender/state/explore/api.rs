@@ -1,14 +1,14 @@
 //! The API server of the model: the truth about pods, and its history.
 
+mod held;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::PoisonError;
 
 use gpushare_core::dialect::Dialects;
 use gpushare_core::gpu::{self, AliyunUnit};
-use gpushare_core::held::HeldPod;
-use gpushare_core::placement::Hold;
-use gpushare_core::{Amounts, CardId, PodUid, names};
+use gpushare_core::{PodUid, names};
 use gpushare_kube::bind::{Answer, Bind};
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
@@ -217,29 +217,6 @@ impl Api {
         });
     }
 
-    /// The pod is gone by force: its containers run on, if it was bound. Returns its uid and node then.
-    pub(super) fn delete_by_force(&self, name: &str) -> Option<(PodUid, String)> {
-        let left = self.change(|truth| {
-            let pod = truth.pods.get(name)?;
-            let (uid, node) = (PodUid::new(&pod.uid), pod.node.clone()?);
-            let held = (node.clone(), pod.gib);
-            (pod.phase != "Succeeded").then(|| {
-                truth.outlived.insert(uid.clone(), held);
-                truth.story.tell(format!("the containers of {uid} run on"));
-                (uid, node)
-            })
-        });
-        self.delete(name);
-        left
-    }
-
-    /// The last containers of a pod that is gone have ended.
-    pub(super) fn end_outlived(&self, pod: &PodUid) {
-        self.change(|truth| truth.outlived.remove(pod));
-        self.story
-            .tell(format!("the containers of {pod} have ended"));
-    }
-
     /// Whether the extender may send a bind in this term.
     pub(super) fn goes_on(&self, extender: usize, term: u64) -> bool {
         self.truth().term_of(extender) == Some(term)
@@ -384,39 +361,6 @@ impl Truth {
                 self.story.broken(&what);
             }
         }
-    }
-
-    /// What the node's agent tells of containers without pods.
-    pub(super) fn held_on(&self, node: &str) -> Vec<HeldPod> {
-        let here = self.outlived.iter().filter(|(_, (at, _))| at == node);
-        here.map(|(pod, (_, gib))| HeldPod {
-            pod: pod.clone(),
-            name: "team/gone".into(),
-            charges: [(
-                CardId::new(format!("GPU-{node}")),
-                Hold::Part(Amounts::of(gpu::MEMORY, gib * 1024)),
-            )]
-            .into_iter()
-            .collect(),
-        })
-        .collect()
-    }
-
-    /// The extender has taken in what the node's agent tells.
-    pub(super) fn note_told(&mut self, extender: usize, node: &str, held: &[HeldPod]) {
-        let outlived = &self.outlived;
-        self.told.retain(|(other, pod)| {
-            let elsewhere = outlived.get(pod).is_some_and(|(at, _)| at != node);
-            *other != extender || elsewhere
-        });
-        let told = held.iter().map(|held| (extender, held.pod.clone()));
-        self.told.extend(told);
-    }
-
-    /// The containers without pods of which an extender was told, and their nodes.
-    pub(super) fn told(&self, extender: usize) -> impl Iterator<Item = (&PodUid, &str)> {
-        let told = self.told.iter().filter(move |(to, _)| *to == extender);
-        told.filter_map(|(_, pod)| Some((pod, self.outlived.get(pod)?.0.as_str())))
     }
 
     fn record(&mut self, name: &str) {

@@ -33,8 +33,20 @@ pub(super) struct Plan {
     pub(super) by_force: bool,
     /// How long pods run at most.
     pub(super) life: u32,
+    pub(super) lag: Lag,
     pub(super) network: Network,
     pub(super) fault: Option<Fault>,
+}
+
+/// How long a watch shows nothing new. What others have written makes binds void, so some mistakes show only if it is
+/// behind at the worst moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lag {
+    None,
+    /// While its extender does not lead.
+    UntilItLeads,
+    /// While its extender has no bind under way.
+    UntilItBinds,
 }
 
 /// How much goes wrong: each happens once in so many times.
@@ -44,6 +56,8 @@ pub(super) struct Network {
     /// It arrives when its sender has long given it up.
     pub(super) request_late: u32,
     pub(super) answer_lost: u32,
+    /// The answer is a conflict although there is none, and the request may still take effect.
+    pub(super) false_conflict: u32,
     pub(super) read_answered: u32,
     pub(super) watch_breaks: u32,
     /// How long a list takes at most.
@@ -58,6 +72,7 @@ impl Network {
         request_lost: 8,
         request_late: 6,
         answer_lost: 4,
+        false_conflict: 8,
         read_answered: 2,
         watch_breaks: 12,
         list_steps: 20,
@@ -67,6 +82,7 @@ impl Network {
         request_lost: 2,
         request_late: 3,
         answer_lost: 2,
+        false_conflict: 6,
         read_answered: 4,
         watch_breaks: 3,
         list_steps: 60,

@@ -31,6 +31,10 @@ pub(super) enum Fault {
     BindsAnyVersion,
     /// A doubt is cleared by a read, which keeps no bind from taking effect later.
     ReadsInsteadOfFencing,
+    /// A fence that was not answered counts as written: what a read shows after it is final.
+    BelievesUnansweredFences,
+    /// A conflict is final, also where the pod shows no reason for it.
+    BelievesConflicts,
     /// A read is believed although something newer is known.
     TrustsStaleReads,
     /// What a read shows counts as seen by the watch.
@@ -46,6 +50,8 @@ pub(super) enum Fault {
     FreesOnInvalid,
     /// What an agent tells of containers that have outlived their pods is not heard.
     IgnoresHeld,
+    /// Containers that have outlived their pods are booked, but take no room.
+    HeldTakesNoRoom,
     /// What containers hold that have outlived their pod is freed when the pod's object goes.
     FreesHeldWithPod,
 }
@@ -118,7 +124,7 @@ impl Instance {
                 self.api.story.broken(&what);
             }
         }
-        for (pod, node) in truth.told(self.number) {
+        for (pod, node, _) in truth.told(self.number) {
             if state.ledger().booking(pod.as_str()).is_none() {
                 let what = format!("containers of {pod} run on {node}, but are not booked");
                 self.api.story.broken(&what);

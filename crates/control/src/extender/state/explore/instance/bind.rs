@@ -8,7 +8,8 @@ use gpushare_core::{NodeName, PodAsk, PodUid, Steps, names};
 use gpushare_kube::bind::{Answer, Bind, Outcome};
 use shuttle::sync::{Arc, mpsc};
 
-use super::super::super::PodRef;
+use super::super::super::{PodRef, Reservation};
+use super::super::api::Seen;
 use super::super::cluster::FIRST_TERM;
 use super::watch::Look;
 use super::{Fault, Instance, chance, delay};
@@ -50,20 +51,14 @@ impl Instance {
         sent: usize,
     ) -> Option<Outcome> {
         let (ask, version) = self.wanted(pod, sent > 1)?;
-        let reserved = self.change(format_args!("reserves {} on {node}", pod.uid), |state| {
-            let reserved = state.reserve(pod, &ask, node, AliyunUnit::GiB, 0);
-            if self.has(Fault::BooksAfterBind) {
-                state.forget_booking(&pod.uid);
-            }
-            reserved
-        });
+        let reserved = self.reserve(pod, &ask, node)?;
         let bind = Bind {
             pod: pod.uid.clone(),
             namespace: pod.namespace.clone(),
             name: pod.name.clone(),
             version,
             node: node.clone(),
-            annotations: BTreeMap::from([(names::ALLOCATION.to_owned(), reserved.ok()?.record)]),
+            annotations: BTreeMap::from([(names::ALLOCATION.to_owned(), reserved.record)]),
             timeout: Duration::from_secs(2),
         };
         let outcome = self.post(pod, &bind, term);
@@ -78,6 +73,27 @@ impl Instance {
         );
         self.follow_up(pod.clone(), followup);
         Some(outcome)
+    }
+
+    /// As `State::reserve`, in one moment with the check of the room: nobody tells of containers in between.
+    fn reserve(&self, pod: &PodRef, ask: &PodAsk, node: &NodeName) -> Option<Reservation> {
+        let (number, story) = (self.number, &self.api.story);
+        let reserved = {
+            let truth = self.api.truth();
+            let mut state = self.state();
+            story.tell(format!("extender {number} reserves {} on {node}", pod.uid));
+            let reserved = state.reserve(pod, ask, node, AliyunUnit::GiB, 0).ok();
+            if self.has(Fault::BooksAfterBind) {
+                state.forget_booking(&pod.uid);
+            }
+            // Another one may know less, but its bind does not take effect.
+            if reserved.is_some() && truth.may_bind(number) {
+                truth.check_room(number, &pod.uid, node.as_str());
+            }
+            reserved
+        };
+        self.check();
+        reserved
     }
 
     fn wanted(self: &Arc<Self>, pod: &PodRef, behind: bool) -> Option<(PodAsk, String)> {
@@ -105,12 +121,24 @@ impl Instance {
         delay(3);
         let seen = match answer {
             Answer::Lost(_) => self.look(pod, Look::Fence),
-            _ => self.look(pod, Look::Read),
+            _ => match self.look(pod, Look::Read) {
+                Ok(Some(seen)) if self.proves_nothing(bind, &seen) => self.look(pod, Look::Fence),
+                seen => seen,
+            },
         };
         match seen {
             Ok(seen) => bind.judge(answer, seen.as_ref().map(|seen| &seen.facts)),
             Err(()) => Outcome::Unknown("no answer, twice".to_owned()),
         }
+    }
+
+    /// A conflict that the pod shows no reason for: the API server also calls it one when its database did not answer,
+    /// and then the bind may still take effect.
+    fn proves_nothing(&self, bind: &Bind, seen: &Seen) -> bool {
+        let facts = &seen.facts;
+        let same = facts.uid == bind.pod && facts.version == bind.version;
+        let waiting = facts.node.is_none() && !seen.deleting;
+        same && waiting && !self.has(Fault::BelievesConflicts)
     }
 
     /// The request on its way, which may get lost or arrive at any time, and its answer, which may get lost too.
@@ -125,6 +153,7 @@ impl Instance {
             return Err(lost());
         }
         let late = chance(self.plan.network.request_late);
+        let false_conflict = chance(self.plan.network.false_conflict);
         let (tell, told) = mpsc::channel();
         let request = bind.clone();
         self.in_background(move |instance| {
@@ -134,6 +163,9 @@ impl Instance {
             // The sender may have given up.
             let _ = tell.send(answer);
         });
+        if false_conflict {
+            return Err(Answer::Conflict("the database did not answer".to_owned()));
+        }
         if late || chance(3) {
             return Err(lost());
         }

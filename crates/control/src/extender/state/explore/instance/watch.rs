@@ -1,6 +1,7 @@
 //! Watch, lists and reads of the model's extender: as `watch.rs`.
 
 use gpushare_core::ledger::State as Booked;
+use gpushare_core::placement::Charges;
 use gpushare_core::validate::Violations;
 use gpushare_core::{HeldPod, PodUid};
 use gpushare_kube::convert::PodFacts;
@@ -10,6 +11,7 @@ use shuttle::thread;
 use super::super::super::super::watch;
 use super::super::super::{Followup, NodeFacts, PodRef, Verdict};
 use super::super::api::{Event, Next, Seen};
+use super::super::cluster::Lag;
 use super::{Fault, Instance, chance, delay};
 
 /// How to find out what became of a pod.
@@ -17,6 +19,8 @@ use super::{Fault, Instance, chance, delay};
 pub(super) enum Look {
     Read,
     Fence,
+    /// A read that is taken for a fence, by mistake.
+    ReadAsFence,
 }
 
 impl Instance {
@@ -44,20 +48,19 @@ impl Instance {
         }
     }
 
-    /// A watch may be as far behind as it likes. What others have written makes binds void, so these mistakes show only
-    /// if it is so at the worst moment.
+    /// A watch may be as far behind as it likes.
     fn is_behind(&self) -> bool {
         if self.api.is_over() {
             return false;
         }
-        match self.plan.fault {
-            Some(Fault::OpensWithoutList) => self.api.truth().term_of(self.number).is_none(),
-            Some(Fault::FreesOnInvalid) => {
+        match self.plan.lag {
+            Lag::None => false,
+            Lag::UntilItLeads => self.api.truth().term_of(self.number).is_none(),
+            Lag::UntilItBinds => {
                 let state = self.state();
                 let mut bookings = state.ledger().bookings();
                 bookings.all(|(_, booking)| booking.state != Booked::Reserved)
             }
-            _ => false,
         }
     }
 
@@ -130,8 +133,17 @@ impl Instance {
             let mut truth = self.api.truth();
             let held = truth.held_on(node);
             let mut state = self.state();
-            let ignored = self.has(Fault::IgnoresHeld);
-            state.apply_node(facts(if ignored { Vec::new() } else { held.clone() }));
+            let mut heard = held.clone();
+            match self.plan.fault {
+                Some(Fault::IgnoresHeld) => heard.clear(),
+                Some(Fault::HeldTakesNoRoom) => {
+                    for held in &mut heard {
+                        held.charges = Charges::default();
+                    }
+                }
+                _ => {}
+            }
+            state.apply_node(facts(heard));
             truth.note_told(self.number, node, &held);
             held
         };
@@ -146,7 +158,7 @@ impl Instance {
 
     /// As `Extender::follow_up`.
     pub(super) fn follow_up(self: &Arc<Self>, pod: PodRef, followup: Followup) {
-        let by = match followup {
+        let mut by = match followup {
             Followup::Nothing => return,
             Followup::Read if self.has(Fault::SkipsReads) => return,
             Followup::Read => Look::Read,
@@ -154,6 +166,7 @@ impl Instance {
         };
         self.in_background(move |own| {
             while own.look(&pod, by).is_err() {
+                by = own.next_look(by);
                 delay(10);
             }
         });
@@ -164,10 +177,12 @@ impl Instance {
         let pods = self.state().pods_without_node();
         self.in_background(move |own| {
             for pod in pods {
-                while !own.has(Fault::OpensWithoutFences) && own.look(&pod, Look::Fence).is_err() {
+                let mut by = Look::Fence;
+                while !own.has(Fault::OpensWithoutFences) && own.look(&pod, by).is_err() {
                     if !own.api.goes_on(own.number, term) {
                         return;
                     }
+                    by = own.next_look(by);
                     delay(10);
                 }
             }
@@ -176,11 +191,18 @@ impl Instance {
         });
     }
 
-    fn is_answered(&self) -> bool {
+    /// How to look again when there was no answer.
+    fn next_look(&self, by: Look) -> Look {
+        match by {
+            Look::Fence if self.has(Fault::BelievesUnansweredFences) => Look::ReadAsFence,
+            by => by,
+        }
+    }
+
+    fn is_reachable(&self) -> bool {
         let leads = self.api.truth().term_of(self.number).is_some();
         // In the end everybody is.
-        let reachable = leads || !self.plan.is_cut_off_when_deposed() || self.api.is_over();
-        reachable && chance(self.plan.network.read_answered)
+        leads || !self.plan.is_cut_off_when_deposed() || self.api.is_over()
     }
 
     fn ask(&self, pod: &PodRef, by: Look) -> Option<Seen> {
@@ -188,7 +210,7 @@ impl Instance {
             Look::Fence if !self.has(Fault::ReadsInsteadOfFencing) => {
                 self.api.fence(&pod.name, &pod.uid)
             }
-            Look::Fence | Look::Read => self.api.get(&pod.name),
+            Look::Fence | Look::Read | Look::ReadAsFence => self.api.get(&pod.name),
         }
     }
 
@@ -201,7 +223,10 @@ impl Instance {
                 })
             };
             let mut read = begin();
-            let answer = self.ask(pod, by);
+            let answered = chance(self.plan.network.read_answered);
+            // What is not answered has arrived all the same, or it has not: then a fence has written nothing.
+            let arrives = answered || chance(2);
+            let answer = arrives.then(|| self.ask(pod, by)).flatten();
             delay(5);
             if self.has(Fault::TrustsStaleReads) {
                 self.change(format_args!("gets no answer about {}", pod.uid), |state| {
@@ -209,7 +234,7 @@ impl Instance {
                 });
                 read = begin();
             }
-            if !self.is_answered() {
+            if !answered || !self.is_reachable() {
                 self.change(format_args!("gets no answer about {}", pod.uid), |state| {
                     state.abandon_read(&pod.uid, read);
                 });
@@ -219,7 +244,7 @@ impl Instance {
             let verdict = self.change(format_args!("has seen {answer:?}"), |state| {
                 let verdict = match by {
                     Look::Read => state.finish_read(&pod.uid, read, facts),
-                    Look::Fence => state.finish_fence(&pod.uid, read, facts),
+                    Look::Fence | Look::ReadAsFence => state.finish_fence(&pod.uid, read, facts),
                 };
                 match &verdict {
                     Verdict::Found(facts) if self.has(Fault::ConfirmsByRead) => {
