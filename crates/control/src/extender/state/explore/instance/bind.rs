@@ -135,10 +135,8 @@ impl Instance {
     /// A conflict that the pod shows no reason for: the API server also calls it one when its database did not answer,
     /// and then the bind may still take effect.
     fn proves_nothing(&self, bind: &Bind, seen: &Seen) -> bool {
-        let facts = &seen.facts;
-        let same = facts.uid == bind.pod && facts.version == bind.version;
-        let waiting = facts.node.is_none() && !seen.deleting;
-        same && waiting && !self.has(Fault::BelievesConflicts)
+        let open = bind.can_take_effect(&seen.facts) && !seen.deleting;
+        open && !self.has(Fault::BelievesConflicts)
     }
 
     /// The request on its way, which may get lost or arrive at any time, and its answer, which may get lost too.
