@@ -6,6 +6,7 @@
 //! A response leaves in one write: in two, a client with delayed acknowledgements would cost 40 ms a
 //! call.
 
+mod answer;
 mod connection;
 mod late;
 mod limits;

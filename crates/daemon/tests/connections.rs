@@ -11,6 +11,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -46,7 +47,7 @@ fn patient() -> Limits {
 struct Server {
     tasks: Tasks,
     address: SocketAddr,
-    metrics: std::sync::Arc<Registry>,
+    metrics: Arc<Registry>,
 }
 
 fn router() -> Router {
@@ -304,37 +305,39 @@ async fn a_kept_connection_outlives_the_deadline_for_headers_and_not_the_one_for
 /// As the dashboard's stream of events.
 #[tokio::test]
 async fn an_answer_that_goes_on_is_not_cut() {
-    let (tell, told) = tokio::sync::mpsc::channel::<Result<&'static str, Infallible>>(1);
-    let told = std::sync::Mutex::new(Some(told));
-    let events = move || {
-        let told = told.lock().unwrap().take().unwrap();
-        let stream = futures::stream::unfold(told, async |mut told| {
-            told.recv().await.map(|item| (item, told))
-        });
-        std::future::ready(Body::from_stream(stream))
-    };
-    let events = std::sync::Arc::new(events);
-    let router = Router::new().route("/", get(move || events()));
-    let server = Server::of(
-        router,
-        Limits {
-            head: SOON,
-            idle: SOON,
-            body: SOON,
-            stall: SOON,
-            ..patient()
-        },
-    );
-    let mut viewer = server.connect().await;
-    viewer.says(WHOLE).await;
-    for news in ["first", "second", "third"] {
-        tell.send(Ok(news)).await.unwrap();
-        viewer.hears(news.as_bytes()).await.unwrap();
-        // Every deadline has passed when this one is closed.
-        server.connect().await.is_closed().await;
+    for request in [WHOLE.to_vec(), [opening(&[]), get_on(1)].concat()] {
+        let (tell, told) = tokio::sync::mpsc::channel::<Result<&'static str, Infallible>>(1);
+        let told = std::sync::Mutex::new(Some(told));
+        let events = move || {
+            let told = told.lock().unwrap().take().unwrap();
+            let stream = futures::stream::unfold(told, async |mut told| {
+                told.recv().await.map(|item| (item, told))
+            });
+            std::future::ready(Body::from_stream(stream))
+        };
+        let events = Arc::new(events);
+        let router = Router::new().route("/", get(move || events()));
+        let server = Server::of(
+            router,
+            Limits {
+                head: SOON,
+                idle: SOON,
+                body: SOON,
+                stall: SOON,
+                ..patient()
+            },
+        );
+        let mut viewer = server.connect().await;
+        viewer.says(&request).await;
+        for news in ["first", "second", "third"] {
+            tell.send(Ok(news)).await.unwrap();
+            viewer.hears(news.as_bytes()).await.unwrap();
+            // Every deadline has passed when this one is closed.
+            server.connect().await.is_closed().await;
+        }
+        drop(viewer);
+        server.stop().await;
     }
-    drop(viewer);
-    server.stop().await;
 }
 
 #[tokio::test]
@@ -353,6 +356,26 @@ async fn a_client_that_does_not_take_its_answer_is_cut() {
     server.stop().await;
 }
 
+/// With HTTP/2 the client says how many bytes of an answer it takes. Of one byte, the others wait where no handler sees
+/// them.
+#[tokio::test]
+async fn a_client_of_http2_that_does_not_take_its_answer_is_cut() {
+    let server = Server::start(Limits {
+        stall: SOON,
+        ..patient()
+    });
+    for (cut, taken) in [(1, 0), (2, 1)] {
+        let mut deaf = server.connect().await;
+        deaf.says(&opening(&[0, INITIAL_WINDOW_SIZE, 0, 0, 0, taken]))
+            .await;
+        deaf.says(&get_on(1)).await;
+        let line = format!(r#"test_connections_cut_total{{reason="write"}} {cut}"#);
+        server.counts(&line).await;
+        server.counts("test_connections 0").await;
+    }
+    server.stop().await;
+}
+
 fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     let length = u8::try_from(payload.len()).unwrap();
     let mut frame = vec![0, 0, length, kind, flags, 0, 0, 0, stream];
@@ -365,6 +388,7 @@ const HEADERS: u8 = 1;
 const PING: u8 = 6;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
+const INITIAL_WINDOW_SIZE: u8 = 4;
 
 /// POST or GET of `/echo` or `/`, as HPACK writes them.
 fn request(method: u8, path: &str) -> Vec<u8> {
@@ -374,6 +398,17 @@ fn request(method: u8, path: &str) -> Vec<u8> {
     block
 }
 
+/// What a connection of HTTP/2 begins with.
+fn opening(settings: &[u8]) -> Vec<u8> {
+    [PREFACE, &frame(SETTINGS, 0, 0, settings)].concat()
+}
+
+/// The whole GET of `/`.
+fn get_on(stream: u8) -> Vec<u8> {
+    let flags = END_HEADERS | END_STREAM;
+    frame(HEADERS, flags, stream, &request(0x82, "/"))
+}
+
 #[tokio::test]
 async fn a_slow_stream_is_given_up_while_others_on_its_connection_are_served() {
     let server = Server::start(Limits {
@@ -381,18 +416,13 @@ async fn a_slow_stream_is_given_up_while_others_on_its_connection_are_served() {
         ..patient()
     });
     let mut client = server.connect().await;
-    client
-        .says(PREFACE)
-        .await
-        .says(&frame(SETTINGS, 0, 0, &[]))
-        .await;
+    client.says(&opening(&[])).await;
     let unfinished = frame(HEADERS, END_HEADERS, 1, &request(0x83, "/echo"));
     client.says(&unfinished).await;
     server
         .counts(r#"test_connections_cut_total{reason="body"} 1"#)
         .await;
-    let whole = frame(HEADERS, END_HEADERS | END_STREAM, 3, &request(0x82, "/"));
-    client.says(&whole).await;
+    client.says(&get_on(3)).await;
     client.hears(b"hello from the test").await.unwrap();
     client.says(&frame(PING, 0, 0, b"still on")).await;
     client.hears(b"still on").await.unwrap();
@@ -408,19 +438,9 @@ async fn pings_on_an_idle_connection_do_not_end_it() {
         ..patient()
     });
     let mut client = server.connect().await;
-    client
-        .says(PREFACE)
-        .await
-        .says(&frame(SETTINGS, 0, 0, &[]))
-        .await;
+    client.says(&opening(&[])).await;
     for stream in [1, 3] {
-        let whole = frame(
-            HEADERS,
-            END_HEADERS | END_STREAM,
-            stream,
-            &request(0x82, "/"),
-        );
-        client.says(&whole).await;
+        client.says(&get_on(stream)).await;
         client.hears(b"hello from the test").await.unwrap();
         client.says(&frame(PING, 0, 0, b"still on")).await;
         client.hears(b"still on").await.unwrap();

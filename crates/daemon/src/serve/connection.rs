@@ -23,14 +23,18 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::DRAIN;
+use super::answer::Answer;
 use super::late::Timely;
 use super::limits::Limits;
-use super::pulse::{Answer, Due, Felt, Pulse};
+use super::pulse::{Due, Felt, Pulse};
 use super::traffic::{Slow, Traffic};
 
 /// What is buffered of a client at most before a handler takes it, so that many clients stay cheap. Headers have
 /// to fit in here.
 const BUFFER: usize = 64 * 1024;
+/// How many requests may be answered on a connection at once. Clients written in Go assume as many until they are told,
+/// so with fewer the API server's first reviews could be refused.
+const STREAMS: u32 = 100;
 /// Finds clients that are gone without a word.
 const PING_EVERY: Duration = Duration::from_secs(30);
 /// To tell a client that an idle connection ends.
@@ -87,9 +91,7 @@ impl Terms {
                 let answered = router.clone().oneshot(request);
                 async move {
                     let answer = answered.await?;
-                    Ok::<_, std::convert::Infallible>(
-                        answer.map(|body| Answer { body, _busy: busy }),
-                    )
+                    Ok::<_, std::convert::Infallible>(answer.map(|body| Answer::new(body, busy)))
                 }
             })
         };
@@ -97,7 +99,8 @@ impl Terms {
         http.http1().max_buf_size(BUFFER);
         http.http2()
             .timer(TokioTimer::new())
-            .keep_alive_interval(PING_EVERY);
+            .keep_alive_interval(PING_EVERY)
+            .max_concurrent_streams(STREAMS);
         let stream = TokioIo::new(Felt {
             stream,
             pulse: pulse.clone(),
@@ -117,7 +120,7 @@ impl Terms {
                 connection.as_mut().graceful_shutdown();
                 let _gone_either_way = timeout(FAREWELL, connection).await;
             }
-            Some(Due::Look) | None => {}
+            None => {}
         }
     }
 }
@@ -128,13 +131,15 @@ async fn until_due<C: Future>(
     pulse: &Pulse,
     limits: &Limits,
 ) -> Option<Due> {
-    let mut alarm = pin!(sleep_until(pulse.due(limits).0));
+    let mut alarm = pin!(sleep_until(Instant::now()));
     poll_fn(|cx| {
         if connection.as_mut().poll(cx).is_ready() {
             return Poll::Ready(None);
         }
         // Whatever the connection just did may have changed what is due.
-        let (at, due) = pulse.due(limits);
+        let Some((at, due)) = pulse.due(limits, cx) else {
+            return Poll::Pending;
+        };
         if at <= Instant::now() {
             return Poll::Ready(Some(due));
         }

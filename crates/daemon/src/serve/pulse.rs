@@ -3,14 +3,13 @@
 //! hyper's own deadline for headers also runs while a kept connection waits for its next request, so it cannot be
 //! short. Here waiting and sending headers are told apart by whether bytes have come.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
-use axum::body::{Body, HttpBody};
 use axum::http::Version;
-use hyper::body::{Bytes, Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
@@ -29,6 +28,12 @@ struct State {
     multiplexed: bool,
     /// Since when the client takes nothing of what is sent.
     stalled: Option<Instant>,
+    /// Since when each piece of an answer waits for the client to take some of it. A number is new whenever it takes
+    /// some, so the first one has waited for longest.
+    untaken: BTreeMap<u64, Instant>,
+    last_number: u64,
+    /// With HTTP/2 answers are made beside the connection: it has to look when they change what is due.
+    connection: Waker,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +51,6 @@ pub(super) enum Due {
     Cut(Slow),
     /// It has waited for a request long enough.
     Leave,
-    /// Look again: a request may have ended unnoticed.
-    Look,
 }
 
 impl Pulse {
@@ -56,6 +59,9 @@ impl Pulse {
             doing: Doing::Head(Instant::now()),
             multiplexed: false,
             stalled: None,
+            untaken: BTreeMap::new(),
+            last_number: 0,
+            connection: Waker::noop().clone(),
         })))
     }
 
@@ -70,17 +76,42 @@ impl Pulse {
         Busy(self.clone())
     }
 
-    pub(super) fn due(&self, limits: &Limits) -> (Instant, Due) {
-        let state = self.0.lock();
-        let due = match state.doing {
-            Doing::Head(since) => (since + limits.head, Due::Cut(Slow::Head)),
-            Doing::Idle(since) => (since + limits.idle, Due::Leave),
-            Doing::Busy(_) => (Instant::now() + limits.idle, Due::Look),
+    /// What is due first, and when; the connection is woken when another task changes it.
+    pub(super) fn due(&self, limits: &Limits, cx: &Context<'_>) -> Option<(Instant, Due)> {
+        let mut state = self.0.lock();
+        state.connection.clone_from(cx.waker());
+        let doing = match state.doing {
+            Doing::Head(since) => Some((since + limits.head, Due::Cut(Slow::Head))),
+            Doing::Idle(since) => Some((since + limits.idle, Due::Leave)),
+            Doing::Busy(_) => None,
         };
-        match state.stalled.map(|since| since + limits.stall) {
-            Some(stalled) if stalled < due.0 => (stalled, Due::Cut(Slow::Write)),
-            _ => due,
+        let longest = state.untaken.values().next().copied();
+        let not_taken = [state.stalled, longest]
+            .into_iter()
+            .flatten()
+            .map(|since| (since + limits.stall, Due::Cut(Slow::Write)));
+        doing.into_iter().chain(not_taken).min_by_key(|(at, _)| *at)
+    }
+
+    /// A piece of an answer waits for the client from now on, under the number that is returned.
+    pub(super) fn waits(&self) -> u64 {
+        let mut state = self.0.lock();
+        if state.untaken.is_empty() {
+            state.wake();
         }
+        state.note_wait()
+    }
+
+    /// The client took some of the piece; it waits for the rest under another number.
+    pub(super) fn took_some(&self, number: u64) -> u64 {
+        let mut state = self.0.lock();
+        state.untaken.remove(&number);
+        state.note_wait()
+    }
+
+    /// The piece waits no more.
+    pub(super) fn waits_no_more(&self, number: u64) {
+        self.0.lock().untaken.remove(&number);
     }
 
     fn heard(&self) {
@@ -100,44 +131,41 @@ impl Pulse {
     }
 }
 
+impl State {
+    fn note_wait(&mut self) -> u64 {
+        self.last_number += 1;
+        self.untaken.insert(self.last_number, Instant::now());
+        self.last_number
+    }
+
+    fn wake(&self) {
+        if self.multiplexed {
+            self.connection.wake_by_ref();
+        }
+    }
+}
+
 /// A request that is being answered.
 #[derive(Debug)]
 pub(super) struct Busy(Pulse);
 
+impl Busy {
+    pub(super) fn pulse(&self) -> &Pulse {
+        &self.0
+    }
+}
+
 impl Drop for Busy {
     fn drop(&mut self) {
         let mut state = self.0.0.lock();
-        state.doing = match state.doing {
-            Doing::Busy(requests) if requests > 1 => Doing::Busy(requests - 1),
-            _ => Doing::Idle(Instant::now()),
-        };
-    }
-}
-
-/// An answer; its request has ended when it is written.
-#[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) body: Body,
-    pub(super) _busy: Busy,
-}
-
-impl HttpBody for Answer {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        if let Doing::Busy(requests @ 2..) = state.doing {
+            state.doing = Doing::Busy(requests - 1);
+        } else {
+            // What may have come already of a next request is in hyper's buffer, unseen: it has as long as an idle
+            // connection, and the time for headers from its next byte.
+            state.doing = Doing::Idle(Instant::now());
+            state.wake();
+        }
     }
 }
 
