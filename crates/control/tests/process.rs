@@ -6,13 +6,14 @@
 )]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use gpushare_apiserver::Server;
 use gpushare_timekeeper::store::sqlite::Sqlite;
+use tokio::net::TcpSocket;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_gpushare-control");
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -266,6 +267,14 @@ fn certificate(directory: &Path) -> (PathBuf, PathBuf) {
 }
 
 /// Connections that nobody speaks on, to a process that may have 80 files open.
+fn connect_from(last: u8, address: SocketAddr) -> tokio::net::TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    let from = SocketAddr::from(([127, 0, 0, last], 0));
+    socket.bind(from).unwrap();
+    let runtime = tokio::runtime::Handle::current();
+    runtime.block_on(socket.connect(address)).unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_connections_than_file_descriptors_leave_some_for_everything_else() {
     on_an_api_server(|kubeconfig| {
@@ -295,9 +304,9 @@ async fn more_connections_than_file_descriptors_leave_some_for_everything_else()
             .stderr(Stdio::piped());
         let webhook = Process::of(command, "admin_listen");
         webhook.until_ready();
-        let silent: Vec<TcpStream> = (0..120)
-            .map(|_| TcpStream::connect(webhook.logged("listen")).unwrap())
-            .collect();
+        let listen = webhook.logged("listen").parse().unwrap();
+        // Each from an address of its own: one address alone may not have that many.
+        let silent: Vec<_> = (1..=120).map(|last| connect_from(last, listen)).collect();
         let refused = r#"gpushare_webhook_connections_refused_total{reason="all"}"#;
         let deadline = Instant::now() + PATIENCE;
         let metrics = loop {

@@ -15,7 +15,8 @@ mod pulse;
 mod traffic;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ use tokio_util::task::TaskTracker;
 use crate::Tasks;
 use crate::tls::{self, Tls};
 use connection::Terms;
-use places::Places;
+use places::{Place, Places};
 
 pub use late::LateBody;
 pub use limits::Limits;
@@ -38,6 +39,8 @@ pub use traffic::Traffic;
 
 /// How long open requests may take after shutdown began.
 pub const DRAIN: Duration = Duration::from_secs(20);
+/// To tell a client that its connection ends.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// Without file descriptors nothing can be accepted until some connection ends.
 const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 
@@ -166,12 +169,15 @@ async fn serve(
             }
         };
         match places.take(client) {
-            Ok(place) => {
+            Ok((place, displaced)) => {
+                if let Some(displaced) = displaced {
+                    terms.traffic.displaced(displaced, client);
+                }
                 let (terms, tls) = (terms.clone(), tls.as_ref().map(|tls| tls.load_full()));
-                let held = (place, terms.traffic.opened());
+                let counted = terms.traffic.opened();
                 open.spawn(async move {
-                    terms.serve(stream, client, tls).await;
-                    drop(held);
+                    serve_in(&place, terms, stream, client, tls).await;
+                    drop((place, counted));
                 });
             }
             Err(full) => terms.traffic.refused(full, client, &terms.limits),
@@ -182,6 +188,27 @@ async fn serve(
     open.close();
     let _cut_off_then = tokio::time::timeout(DRAIN, open.wait()).await;
     Ok(())
+}
+
+/// Serves one client as long as it has its place. Without it, requests under way have a moment.
+async fn serve_in(
+    place: &Place,
+    terms: Terms,
+    stream: tokio::net::TcpStream,
+    client: IpAddr,
+    tls: Option<Arc<ServerConfig>>,
+) {
+    let hang_up = terms.hang_up.child_token();
+    let terms = Terms {
+        hang_up: hang_up.clone(),
+        ..terms
+    };
+    let mut served = pin!(terms.serve(stream, client, tls));
+    tokio::select! {
+        () = &mut served => return,
+        () = place.displaced() => hang_up.cancel(),
+    }
+    let _gone_either_way = tokio::time::timeout(FAREWELL, served).await;
 }
 
 /// The client was gone before it was accepted; others are not concerned.

@@ -23,6 +23,7 @@ use gpushare_daemon::serve::{self, Connections, Limits, Traffic};
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::Notify;
 
 const SOON: Duration = Duration::from_millis(100);
 const NEVER: Duration = Duration::from_hours(1);
@@ -256,6 +257,64 @@ async fn past_the_bound_connections_are_refused_and_the_open_ones_are_served() {
     let [first, ..] = open;
     drop(first);
     server.served_at_last().await;
+    server.stop().await;
+}
+
+/// As pods that hold all they can keep, and a kubelet that probes.
+#[tokio::test]
+async fn clients_with_many_connections_do_not_keep_out_one_with_few() {
+    let server = Server::start(Limits {
+        connections: 4,
+        per_client: 2,
+        ..patient()
+    });
+    let mut open = Vec::new();
+    for last in [2, 2, 3, 3] {
+        let mut client = server.connect_from(last).await;
+        client.asks().await.unwrap();
+        open.push(client);
+    }
+    let mut few = server.connect_from(4).await;
+    few.asks().await.unwrap();
+    server
+        .counts(r#"test_connections_cut_total{reason="displaced"} 1"#)
+        .await;
+    server.counts("test_connections 4").await;
+    open.remove(2).is_closed().await;
+    for client in &mut open {
+        client.asks().await.unwrap();
+    }
+    few.asks().await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_under_way_is_answered_before_its_connection_makes_place() {
+    let (arrived, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let slow = {
+        let (arrived, go) = (arrived.clone(), go.clone());
+        async move || {
+            arrived.notify_one();
+            go.notified().await;
+            "hello from the test"
+        }
+    };
+    let limits = Limits {
+        connections: 2,
+        ..patient()
+    };
+    let server = Server::of(router().route("/slow", get(slow)), limits);
+    let mut many = [server.connect_from(2).await, server.connect_from(2).await];
+    let [first, _second] = &mut many;
+    first
+        .says(b"GET /slow HTTP/1.1\r\nhost: test\r\n\r\n")
+        .await;
+    within_patience(arrived.notified()).await;
+    server.counts("test_connections 2").await;
+    let mut few = server.connect_from(3).await;
+    few.asks().await.unwrap();
+    go.notify_one();
+    assert!(first.is_closed().await.ends_with("hello from the test"));
     server.stop().await;
 }
 

@@ -22,12 +22,12 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use super::DRAIN;
 use super::answer::Answer;
 use super::late::Timely;
 use super::limits::Limits;
 use super::pulse::{Due, Felt, Pulse};
 use super::traffic::{Slow, Traffic};
+use super::{DRAIN, FAREWELL};
 
 /// What is buffered of a client at most before a handler takes it, so that many clients stay cheap. Headers have
 /// to fit in here.
@@ -37,8 +37,6 @@ const BUFFER: usize = 64 * 1024;
 const STREAMS: u32 = 100;
 /// Finds clients that are gone without a word.
 const PING_EVERY: Duration = Duration::from_secs(30);
-/// To tell a client that an idle connection ends.
-const FAREWELL: Duration = Duration::from_secs(1);
 
 /// On what terms clients are served.
 #[derive(Clone, Debug)]

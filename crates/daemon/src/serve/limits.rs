@@ -48,9 +48,18 @@ impl Limits {
 
     /// With no more connections than the process has descriptors for.
     pub(super) fn within_descriptors(self) -> Self {
-        let most = (descriptors() / PART_OF_DESCRIPTORS).max(1);
+        self.with_at_most((descriptors() / PART_OF_DESCRIPTORS).max(1))
+    }
+
+    /// With fewer connections if need be; one client may have the same part of them as before.
+    fn with_at_most(self, connections: usize) -> Self {
+        if connections >= self.connections {
+            return self;
+        }
+        let per_client = self.per_client.saturating_mul(connections) / self.connections;
         Self {
-            connections: self.connections.min(most),
+            connections,
+            per_client: per_client.max(1),
             ..self
         }
     }
@@ -81,6 +90,20 @@ fn descriptors() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn with_fewer_connections_one_client_may_still_have_no_more_than_its_part() {
+        let per_client = |limits: Limits, most| limits.with_at_most(most).per_client;
+        assert_eq!(per_client(Limits::STANDARD, 5000), 1024);
+        assert_eq!(per_client(Limits::STANDARD, 1024), 256);
+        assert_eq!(per_client(Limits::STANDARD, 1), 1);
+        let of_one_client = Limits {
+            connections: 64,
+            per_client: 64,
+            ..Limits::STANDARD
+        };
+        assert_eq!(per_client(of_one_client, 20), 20);
+    }
 
     #[test]
     fn connections_leave_descriptors_for_everything_else() {

@@ -1,12 +1,19 @@
 //! Places for connections: so many in all, and so many for one client.
+//!
+//! When all are taken, a client that holds few gets one of the client that holds most: otherwise a few clients could keep
+//! everybody out, the kubelet's probes among them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
 
 use super::limits::Limits;
+
+/// Connections that were displaced are open for a moment yet: at most this part of all, in addition.
+const PART_LEAVING: usize = 16;
 
 /// The places of one listener; clones are the same ones.
 #[derive(Clone, Debug)]
@@ -18,8 +25,13 @@ pub(super) struct Places {
 
 #[derive(Debug, Default)]
 struct Taken {
+    /// Also of connections that were displaced and have not gone yet.
     all: usize,
-    by: HashMap<IpAddr, usize>,
+    /// How many came in all: numbers are in the order of arrival.
+    came: u64,
+    by: HashMap<IpAddr, BTreeMap<u64, CancellationToken>>,
+    /// The clients by how many places they hold.
+    ranks: BTreeSet<(usize, IpAddr)>,
 }
 
 /// Why there is no place.
@@ -35,7 +47,9 @@ pub(super) enum Full {
 #[derive(Debug)]
 pub(super) struct Place {
     client: IpAddr,
+    number: u64,
     taken: Arc<Mutex<Taken>>,
+    displaced: CancellationToken,
 }
 
 impl Places {
@@ -47,23 +61,76 @@ impl Places {
         }
     }
 
-    pub(super) fn take(&self, client: IpAddr) -> Result<Place, Full> {
+    /// A place, and from whom it was taken if none was free.
+    pub(super) fn take(&self, client: IpAddr) -> Result<(Place, Option<IpAddr>), Full> {
         // On a socket for both families, clients of IPv4 have mapped addresses.
         let client = client.to_canonical();
         let mut taken = self.taken.lock();
-        if taken.all >= self.connections {
-            return Err(Full::All);
-        }
-        let own = taken.by.entry(client).or_default();
-        if *own >= self.per_client {
+        let own = taken.by.get(&client).map_or(0, BTreeMap::len);
+        if own >= self.per_client {
             return Err(Full::Client);
         }
-        *own += 1;
-        taken.all += 1;
-        Ok(Place {
+        let from = if taken.all < self.connections {
+            None
+        } else {
+            let leaving = (self.connections / PART_LEAVING).max(1);
+            if taken.all >= self.connections.saturating_add(leaving) {
+                return Err(Full::All);
+            }
+            Some(taken.displace_for(own).ok_or(Full::All)?)
+        };
+        let place = Place {
             client,
+            number: taken.came,
             taken: self.taken.clone(),
-        })
+            displaced: CancellationToken::new(),
+        };
+        taken.came += 1;
+        taken.all += 1;
+        taken.change(client, |places| {
+            places.insert(place.number, place.displaced.clone());
+        });
+        Ok((place, from))
+    }
+}
+
+impl Taken {
+    /// Ends the oldest connection of the client that holds most, unless the newcomer would then hold as many as that one
+    /// did: two clients would displace each other for ever. So nobody loses its only connection.
+    fn displace_for(&mut self, own: usize) -> Option<IpAddr> {
+        let (most, client) = self.ranks.last().copied()?;
+        if own + 1 >= most {
+            return None;
+        }
+        self.change(client, |places| {
+            if let Some((_, oldest)) = places.pop_first() {
+                oldest.cancel();
+            }
+        });
+        Some(client)
+    }
+
+    /// Changes what a client holds, and its rank with that. Nothing is kept of clients that hold nothing.
+    fn change(
+        &mut self,
+        client: IpAddr,
+        change: impl FnOnce(&mut BTreeMap<u64, CancellationToken>),
+    ) {
+        let places = self.by.entry(client).or_default();
+        self.ranks.remove(&(places.len(), client));
+        change(places);
+        if places.is_empty() {
+            self.by.remove(&client);
+        } else {
+            self.ranks.insert((places.len(), client));
+        }
+    }
+}
+
+impl Place {
+    /// Waits until the place is given to somebody else.
+    pub(super) async fn displaced(&self) {
+        self.displaced.cancelled().await;
     }
 }
 
@@ -71,12 +138,9 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.taken.lock();
         taken.all = taken.all.saturating_sub(1);
-        if let Some(own) = taken.by.get_mut(&self.client) {
-            *own = own.saturating_sub(1);
-            if *own == 0 {
-                taken.by.remove(&self.client);
-            }
-        }
+        taken.change(self.client, |places| {
+            places.remove(&self.number);
+        });
     }
 }
 
@@ -84,24 +148,82 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
+    fn places(connections: usize, per_client: usize) -> Places {
+        Places::new(&Limits {
+            connections,
+            per_client,
+            ..Limits::default()
+        })
+    }
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, last])
+    }
+
+    impl Places {
+        fn free(&self, client: IpAddr) -> Place {
+            let (place, from) = self.take(client).unwrap();
+            assert_eq!(from, None);
+            place
+        }
+    }
+
     #[test]
     fn a_place_is_free_again_and_nothing_is_kept_of_clients_that_have_gone() {
-        let places = Places::new(&Limits {
-            connections: 3,
-            per_client: 2,
-            ..Limits::default()
-        });
-        let [one, other]: [IpAddr; 2] = ["192.0.2.1", "192.0.2.2"].map(|ip| ip.parse().unwrap());
+        let places = places(3, 2);
         let mapped: IpAddr = "::ffff:192.0.2.1".parse().unwrap();
-        let first = places.take(one).unwrap();
-        let second = places.take(mapped).unwrap();
-        assert_eq!(places.take(one).unwrap_err(), Full::Client);
-        let third = places.take(other).unwrap();
-        assert_eq!(places.take(other).unwrap_err(), Full::All);
+        let first = places.free(address(1));
+        let second = places.free(mapped);
+        assert_eq!(places.take(address(1)).unwrap_err(), Full::Client);
+        let third = places.free(address(2));
+        assert_eq!(places.take(address(2)).unwrap_err(), Full::All);
         drop(first);
-        let fourth = places.take(one).unwrap();
+        let fourth = places.free(address(1));
         drop((second, third, fourth));
-        assert_eq!(places.taken.lock().all, 0);
-        assert!(places.taken.lock().by.is_empty());
+        let taken = places.taken.lock();
+        assert_eq!(taken.all, 0);
+        assert!(taken.by.is_empty() && taken.ranks.is_empty());
+    }
+
+    #[test]
+    fn when_all_are_taken_the_client_with_most_loses_its_oldest_to_one_with_few() {
+        let places = places(5, 3);
+        let many = [1, 1, 1].map(|last| places.free(address(last)));
+        let some = [2, 2].map(|last| places.free(address(last)));
+        let (few, from) = places.take(address(3)).unwrap();
+        assert_eq!(from, Some(address(1)));
+        assert!(many[0].displaced.is_cancelled());
+        assert!(
+            many[1..]
+                .iter()
+                .chain(&some)
+                .all(|place| !place.displaced.is_cancelled())
+        );
+        assert_eq!(
+            places.take(address(4)).unwrap_err(),
+            Full::All,
+            "one is still leaving"
+        );
+        drop(many);
+        let taken = places.taken.lock();
+        assert_eq!(taken.all, 3);
+        assert_eq!(
+            taken.ranks,
+            BTreeSet::from([(1, few.client), (2, address(2))])
+        );
+    }
+
+    #[test]
+    fn clients_that_hold_as_many_do_not_displace_each_other() {
+        let places = places(3, 3);
+        let two = [1, 1].map(|last| places.free(address(last)));
+        let one = places.free(address(2));
+        assert_eq!(places.take(address(2)).unwrap_err(), Full::All);
+        assert!(!one.displaced.is_cancelled());
+        let (third, _) = places.take(address(3)).unwrap();
+        drop(two);
+        let _fourth = places.free(address(4));
+        assert_eq!(places.take(address(5)).unwrap_err(), Full::All);
+        assert!(!one.displaced.is_cancelled() && !third.displaced.is_cancelled());
     }
 }

@@ -53,6 +53,7 @@ impl Drop for Open {
 struct Lines {
     refused: Line,
     cut: Line,
+    displaced: Line,
     not_accepted: Line,
 }
 
@@ -71,7 +72,8 @@ impl Traffic {
             cut: catalogue.add(
                 "connections_cut",
                 "Connections and requests given up because of a slow client: in the handshake, in the head or the \
-                 body of a request, or because it did not take the answer (write)",
+                 body of a request, or because it did not take the answer (write); or, when all places were taken, for a \
+                 client that had fewer (displaced)",
             ),
             lines: Arc::default(),
         }
@@ -109,6 +111,14 @@ impl Traffic {
         self.cut.get_or_create(&Reason { reason }).inc();
         self.lines.cut.write(|held_back| {
             tracing::info!(%client, reason, held_back, "a client was too slow; its connection was given up");
+        });
+    }
+
+    pub(super) fn displaced(&self, client: IpAddr, newcomer: IpAddr) {
+        let reason = "displaced";
+        self.cut.get_or_create(&Reason { reason }).inc();
+        self.lines.displaced.write(|held_back| {
+            tracing::warn!(%client, %newcomer, held_back, "too many connections; the client with most lost its oldest one");
         });
     }
 
