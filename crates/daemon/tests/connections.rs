@@ -435,6 +435,22 @@ async fn a_client_of_http2_that_does_not_take_its_answer_is_cut() {
     server.stop().await;
 }
 
+#[tokio::test]
+async fn headers_past_the_bound_are_refused_before_they_end() {
+    let server = Server::start(patient());
+    let mut head = b"GET / HTTP/1.1\r\nhost: test\r\nlong: ".to_vec();
+    head.resize(15 * 1024, b'x');
+    let mut client = server.connect().await;
+    client.says(&head).await.says(b"\r\n\r\n").await;
+    client.hears(b"hello from the test").await.unwrap();
+
+    head.resize(16 * 1024, b'x');
+    let mut client = server.connect().await;
+    let answer = client.says(&head).await.is_closed().await;
+    assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
+    server.stop().await;
+}
+
 fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     let length = u8::try_from(payload.len()).unwrap();
     let mut frame = vec![0, 0, length, kind, flags, 0, 0, 0, stream];

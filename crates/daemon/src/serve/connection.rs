@@ -29,9 +29,9 @@ use super::pulse::{Due, Felt, Pulse};
 use super::traffic::{Slow, Traffic};
 use super::{DRAIN, FAREWELL};
 
-/// What is buffered of a client at most before a handler takes it, so that many clients stay cheap. Headers have
-/// to fit in here.
-const BUFFER: usize = 64 * 1024;
+/// What is buffered of a client at most before a handler takes it: for all connections together 64 MiB, half of what the
+/// smallest part of ours may use. Headers have to fit in here; hyper allows as much with HTTP/2.
+const BUFFER: usize = 16 * 1024;
 /// How many requests may be answered on a connection at once. Clients written in Go assume as many until they are told,
 /// so with fewer the API server's first reviews could be refused.
 const STREAMS: u32 = 100;
