@@ -15,6 +15,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::*;
 use crate::tls::TlsFiles;
 
+/// How long a test waits for what must happen.
+const PATIENCE: Duration = Duration::from_mins(1);
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: test\r\n\r\n";
 
 fn router() -> Router {
@@ -246,6 +248,7 @@ impl Authority {
 /// One request over TLS: the answer, and the certificate that the server showed.
 fn ask_tls(address: SocketAddr, client: Arc<ClientConfig>) -> io::Result<(String, Vec<u8>)> {
     let mut socket = TcpStream::connect(address)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
     let name = ServerName::try_from("localhost").unwrap();
     let mut connection = ClientConnection::new(client, name).map_err(io::Error::other)?;
     let answer = ask(&mut rustls::Stream::new(&mut connection, &mut socket))?;
@@ -309,9 +312,7 @@ async fn a_renewed_certificate_is_served_and_a_broken_one_is_not() {
             tokio::time::sleep(poll).await;
         }
     };
-    tokio::time::timeout(Duration::from_mins(1), until_renewed)
-        .await
-        .unwrap();
+    tokio::time::timeout(PATIENCE, until_renewed).await.unwrap();
     tasks.shutdown().cancel();
     tasks.finished(DRAIN).await.unwrap();
 }
@@ -340,14 +341,21 @@ async fn handshakes_that_do_not_end_are_closed_and_their_places_are_free_again()
             .take(4)
             .map(|bytes| {
                 let mut stream = TcpStream::connect(address).unwrap();
+                stream.set_read_timeout(Some(PATIENCE)).unwrap();
                 stream.write_all(bytes).unwrap();
                 stream
             })
             .collect();
         for stream in &mut silent {
-            assert!(matches!(stream.read(&mut [0; 64]), Ok(0) | Err(_)));
+            let end = stream.read(&mut [0; 64]);
+            let closed = matches!(&end, Ok(0))
+                || matches!(&end, Err(error) if error.kind() != io::ErrorKind::WouldBlock);
+            assert!(closed, "{end:?}");
         }
-        while ask_tls(address, client.clone()).is_err() {}
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while let Err(error) = ask_tls(address, client.clone()) {
+            assert!(std::time::Instant::now() < deadline, "{error}");
+        }
     })
     .await;
     tasks.shutdown().cancel();
