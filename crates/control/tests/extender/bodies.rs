@@ -21,8 +21,8 @@ use crate::kubernetes::ExtenderFilterResult;
 const KIB: usize = 1024;
 
 /// A request whose body begins and never ends, and what it is answered nevertheless.
-fn never_ending(extender: &Extender, announced: usize) -> JoinHandle<(StatusCode, Vec<u8>)> {
-    let begun = Bytes::from(vec![b' '; announced / 2]);
+fn never_ending(extender: &Extender, begun: Bytes) -> JoinHandle<(StatusCode, Vec<u8>)> {
+    let announced = begun.len() + 1;
     let body = stream::iter([Ok::<_, Infallible>(begun)]).chain(stream::pending());
     let request = Request::post("/gpushare-scheduler/filter")
         .header("content-length", announced)
@@ -32,20 +32,35 @@ fn never_ending(extender: &Extender, announced: usize) -> JoinHandle<(StatusCode
     tokio::spawn(async move { send(&extender, request).await })
 }
 
+/// Waits until so many are answered, although they never end.
+async fn until_given_up(open: &[JoinHandle<(StatusCode, Vec<u8>)>], number: usize) {
+    let given_up = async {
+        while open.iter().filter(|body| body.is_finished()).count() < number {
+            tokio::task::yield_now().await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(30), given_up).await;
+    assert!(waited.is_ok(), "fewer than {number} were given up");
+}
+
 #[tokio::test]
 async fn an_ordinary_request_is_answered_while_large_bodies_never_end() {
-    let extender = extender(&[node("n1", &[8])], &[]);
+    let extender = extender_with(Config::alone(), &[node("n1", &[8])], &[]);
+    // Eight of them fill the room to its last byte.
+    let begun = Bytes::from(vec![b' '; 8 * KIB * KIB]);
     let open: Vec<_> = (0..20)
-        .map(|_| never_ending(&extender, 1024 * KIB))
+        .map(|_| never_ending(&extender, begun.clone()))
         .collect();
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-    }
+    until_given_up(&open, 12).await;
     let body = json!({"Pod": pod_of_gib("fine", 1), "NodeNames": ["n1"]});
     let result: ExtenderFilterResult = call(&extender, "filter", &body).await;
     assert_eq!(result.node_names.unwrap(), ["n1"]);
-    let ended = open.iter().filter(|body| body.is_finished()).count();
-    assert_eq!(ended, 0, "it waited until some of them were given up");
+    until_given_up(&open, 13).await;
+    let (given_up, left): (Vec<_>, Vec<_>) = open.into_iter().partition(JoinHandle::is_finished);
+    assert_eq!(left.len(), 7, "no more were given up than had to be");
+    for body in given_up {
+        assert_eq!(body.await.unwrap().0, StatusCode::SERVICE_UNAVAILABLE);
+    }
 }
 
 #[tokio::test]
