@@ -17,6 +17,7 @@ pub mod fleet;
 pub mod history;
 pub mod hook;
 pub mod http;
+pub mod interrupt;
 pub mod looking;
 pub mod manifest;
 pub mod paper;

@@ -4,6 +4,8 @@ use std::fmt::Debug;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::interrupt;
+
 /// Long enough for a loaded machine; reaching it is a failure, not a measurement.
 pub const PATIENCE: Duration = Duration::from_mins(5);
 
@@ -11,6 +13,7 @@ pub const PATIENCE: Duration = Duration::from_mins(5);
 pub fn until<T, E: Debug>(what: &str, mut ask: impl FnMut() -> Result<T, E>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
+        interrupt::check();
         match ask() {
             Ok(answer) => return answer,
             Err(refusal) if Instant::now() > deadline => {

@@ -13,7 +13,9 @@ use serde_json::Value;
 use super::drive::Cluster;
 use super::judge::{Calm, disagreements, leaks};
 use super::plan::TENANTS;
-use super::{Shares, interrupt, ledger, parts};
+use super::{Shares, ledger, parts};
+use crate::interrupt;
+use crate::manifest::IMAGE;
 use crate::setup::Setup;
 use crate::world::NODE;
 
@@ -95,6 +97,9 @@ impl Cluster {
             let name = format!("{}/{}", facts.namespace, facts.name);
             names_by_uid.insert(facts.uid.clone(), name.clone());
             calm.objects.insert(name.clone());
+            if !startable(pod) {
+                calm.unstartable.insert(name.clone());
+            }
             if facts.node.is_none() && !facts.deleting && plain(pod) {
                 waiting.push((name, pod));
             }
@@ -126,25 +131,7 @@ impl Cluster {
 
     /// The leading extender's books.
     fn books(&self) -> Result<BTreeMap<String, Shares>> {
-        let node = self.world.inspect_node()?;
-        let cards = self.world.cards();
-        let mut books: BTreeMap<String, Shares> = BTreeMap::new();
-        for device in node["devs"].as_array().into_iter().flatten() {
-            let index = device["id"]
-                .as_u64()
-                .and_then(|id| usize::try_from(id).ok());
-            let card = index.and_then(|index| cards.get(index)).context("a card")?;
-            for pod in device["pods"].as_array().into_iter().flatten() {
-                let text = |field: &str| pod[field].as_str().unwrap_or_default().to_owned();
-                let gib = pod["usedGPU"].as_u64().context("an amount")?;
-                let name = format!("{}/{}", text("namespace"), text("name"));
-                books
-                    .entry(name)
-                    .or_default()
-                    .insert(card.clone(), gib * 1024);
-            }
-        }
-        Ok(books)
+        booked(&self.world.inspect_node()?, &self.world.cards())
     }
 
     /// The uids of the pods that have CDI files.
@@ -211,6 +198,33 @@ impl Cluster {
     }
 }
 
+/// What a node's answer books for each name. Several pods of one name add up: what is left of an earlier one must not hide behind
+/// the next.
+fn booked(node: &Value, cards: &[CardId]) -> Result<BTreeMap<String, Shares>> {
+    let mut books: BTreeMap<String, Shares> = BTreeMap::new();
+    for device in node["devs"].as_array().into_iter().flatten() {
+        let index = device["id"]
+            .as_u64()
+            .and_then(|id| usize::try_from(id).ok());
+        let card = index.and_then(|index| cards.get(index)).context("a card")?;
+        for pod in device["pods"].as_array().into_iter().flatten() {
+            let text = |field: &str| pod[field].as_str().unwrap_or_default().to_owned();
+            let gib = pod["usedGPU"].as_u64().context("an amount")?;
+            let name = format!("{}/{}", text("namespace"), text("name"));
+            let shares = books.entry(name).or_default();
+            *shares.entry(card.clone()).or_default() += gib * 1024;
+        }
+    }
+    Ok(books)
+}
+
+/// Whether the pod's containers can run: a tenant may have named an image that there is not.
+fn startable(pod: &Value) -> bool {
+    let containers = pod["spec"]["containers"].as_array();
+    let mut containers = containers.into_iter().flatten();
+    containers.all(|container| container["image"] == IMAGE)
+}
+
 /// Whether the pod still asks as it was written: a tenant may have made it impossible to place.
 fn plain(pod: &Value) -> bool {
     let choosing = [
@@ -243,4 +257,20 @@ fn fits(pod: &Value, free: &[u64]) -> bool {
         return false;
     };
     free.iter().filter(|free| **free >= mib).count() as u64 >= cards
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_booking_of_an_earlier_pod_does_not_hide_behind_the_next_one_of_its_name() {
+        let pod = json!({"namespace": "team", "name": "a", "usedGPU": 2});
+        let node = json!({"devs": [{"id": 0, "pods": [pod, pod]}]});
+        let books = booked(&node, &[CardId::new("GPU-1")]).unwrap();
+        let both = Shares::from([(CardId::new("GPU-1"), 4096)]);
+        assert_eq!(books, BTreeMap::from([("team/a".to_owned(), both)]));
+    }
 }

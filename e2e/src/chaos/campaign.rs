@@ -7,13 +7,15 @@ use std::time::Instant;
 use anyhow::Result;
 
 use super::drive::Cluster;
-use super::judge::{charges, crowded, lives, overbooked};
+use super::judge::{Harvest, Metered, barren, charges, crowded, lives, overbooked};
 use super::plan::{METERED, Plan, plan};
 use super::tally::Tally;
-use super::{interrupt, ledger, parts};
+use super::{ledger, parts};
+use crate::interrupt;
 
 /// Runs every seed on a cluster of its own. Panics at the end if anything did not hold in one of them.
 pub fn run(seeds: &[u64], minutes: u64) {
+    assert!(!seeds.is_empty(), "without a seed nothing is tried");
     interrupt::watch();
     let mut tally = Tally::default();
     let mut failed = Vec::new();
@@ -62,10 +64,15 @@ fn one(seed: u64, minutes: u64, sum: &mut Tally) -> Vec<String> {
     }
     if wrong.is_empty() {
         wrong.extend(cluster.clean());
-        wrong.extend(paid(&mut cluster).unwrap_or_else(|error| vec![format!("{error:#}")]));
+        wrong.extend(told(paid(&mut cluster)));
     }
+    // Ctrl-C reaches our parts too, and they end.
+    interrupt::check();
     wrong.extend(moments(&cluster));
-    wrong.extend(cluster.parts.ended());
+    wrong.extend(told(cluster.parts.ended()));
+    if wrong.is_empty() {
+        wrong.extend(told(harvest(&cluster, &plan).map(barren)));
+    }
     count(&mut cluster, minutes);
     sum.add(&cluster.tally);
     fs::write(logs.join("seen.txt"), seen(&cluster)).expect("what was seen is written");
@@ -80,6 +87,22 @@ fn one(seed: u64, minutes: u64, sum: &mut Tally) -> Vec<String> {
     wrong
 }
 
+/// What could not be judged does not hold.
+fn told(judged: Result<Vec<String>>) -> Vec<String> {
+    judged.unwrap_or_else(|error| vec![format!("{error:#}")])
+}
+
+/// How much there was to judge.
+fn harvest(cluster: &Cluster, plan: &Plan) -> Result<Harvest> {
+    let ledger = ledger::charged(&parts::database(&cluster.world), METERED)?;
+    Ok(Harvest {
+        bound: cluster.recorder.notes().names.len(),
+        ran: lives(&cluster.glimpses.all()).len(),
+        charged: plan.begins_with_metered_pods().then_some(ledger.len()),
+        requests: cluster.proxy.fates().values().sum(),
+    })
+}
+
 /// No card past its size, at any moment of the history and by what really ran.
 fn moments(cluster: &Cluster) -> Vec<String> {
     let sizes = cluster.world.card_sizes();
@@ -92,21 +115,29 @@ fn moments(cluster: &Cluster) -> Vec<String> {
 fn paid(cluster: &mut Cluster) -> Result<Vec<String>> {
     let database = parts::database(&cluster.world);
     let notes = cluster.recorder.notes();
-    let metered = notes.names.into_iter();
-    let metered = metered.filter(|(_, name)| name.starts_with(&format!("{METERED}/")));
-    let metered = metered.collect();
+    let names = notes.names.into_iter();
+    let names = names.filter(|(_, name)| name.starts_with(&format!("{METERED}/")));
+    let metered = Metered {
+        names: names.collect(),
+        booked: notes.booked,
+        held: notes.held,
+        lives: lives(&cluster.glimpses.all()),
+        gaps: notes.gaps,
+        sizes: cluster.world.card_sizes(),
+    };
     let ledger = ledger::charged(&database, METERED)?;
-    let lives = lives(&cluster.glimpses.all());
-    let mut wrong = charges(&lives, &notes.held, &ledger, &metered);
+    let mut wrong = charges(&metered, &ledger);
     wrong.extend(ledger::contradictions(&database)?);
     let seconds: i64 = ledger.values().map(|one| one.seconds).sum();
     let seconds = usize::try_from(seconds).unwrap_or(0);
-    cluster
-        .tally
-        .checked("metered pods: charged as long as they ran", metered.len());
-    cluster
-        .tally
-        .checked("GPU time charged, seconds of pods", seconds);
+    let unpriced = ledger.values().filter(|one| one.unpriced > 0).count();
+    let tally = &mut cluster.tally;
+    tally.checked(
+        "metered pods: charged as long as they ran, for what they held",
+        metered.names.len(),
+    );
+    tally.checked("GPU time charged, seconds of pods", seconds);
+    tally.checked("pods with time whose cards nobody knew", unpriced);
     Ok(wrong)
 }
 
@@ -130,7 +161,7 @@ fn count(cluster: &mut Cluster, minutes: u64) {
     tally.checked("pods seen running on cards", lives(&glimpses).len());
     tally.checked(
         "gaps of the watch history (API server restarted)",
-        notes.gaps,
+        notes.gaps.len(),
     );
 }
 
@@ -165,4 +196,13 @@ fn seen(cluster: &Cluster) -> String {
         let _ = writeln!(text, "{name:?} {pod}: ran {life:?}, held {held:?}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    #[should_panic(expected = "without a seed nothing is tried")]
+    fn a_campaign_without_seeds_is_no_success() {
+        super::run(&[], 1);
+    }
 }

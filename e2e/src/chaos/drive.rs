@@ -15,8 +15,9 @@ use super::plan::{Action, Step};
 use super::proxy::Proxy;
 use super::recorder::Recorder;
 use super::tally::Tally;
-use super::{interrupt, tenants};
+use super::tenants;
 use crate::balancer::Balancer;
+use crate::interrupt;
 use crate::setup::Setup;
 use crate::world::{EXTENDER, NODE, World};
 
@@ -75,22 +76,11 @@ impl Cluster {
             };
             let at = began.elapsed().as_secs_f64();
             println!("{at:>7.1} s  {}{note}", step.action);
-            self.count(step.action, &outcome);
+            if let Some(kind) = counted(step.action, outcome.is_err()) {
+                self.tally.injected(kind, 1);
+            }
             assert_eq!(self.rig().ended(), None, "the cluster has ended");
         }
-    }
-
-    fn count(&mut self, action: Action, outcome: &Result<()>) {
-        if !action.is_injection() {
-            return;
-        }
-        let kind = match (action, outcome) {
-            (Action::Create(..) | Action::Delete(..) | Action::Edit(..), Err(_)) => {
-                format!("{} (refused, or nothing there)", action.kind())
-            }
-            _ => action.kind(),
-        };
-        self.tally.injected(kind, 1);
     }
 
     /// Does one thing. What tenants try may fail.
@@ -142,10 +132,38 @@ impl Cluster {
     }
 }
 
+/// What the tally counts a step as. What failed was not injected.
+fn counted(action: Action, failed: bool) -> Option<String> {
+    let kind = action.is_injection().then(|| action.kind())?;
+    Some(match action {
+        _ if !failed => kind,
+        Action::Create(..) | Action::Delete(..) | Action::Edit(..) => {
+            format!("{kind} (refused, or nothing there)")
+        }
+        _ => format!("{kind} (failed)"),
+    })
+}
+
 /// The part of an error that says most on one line.
 fn last_line(error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
     let line = text.lines().rev().find(|line| !line.trim().is_empty());
     let line = line.unwrap_or_default();
     line.chars().take(160).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restart_that_failed_is_not_counted_as_one() {
+        let restart = Action::Restart("etcd");
+        assert_eq!(counted(restart, false).unwrap(), "restart of etcd");
+        assert_eq!(counted(restart, true).unwrap(), "restart of etcd (failed)");
+        assert_eq!(
+            counted(Action::RecreateNode, true).unwrap(),
+            "Node deleted and registered again (failed)"
+        );
+    }
 }

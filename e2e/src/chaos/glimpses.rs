@@ -48,15 +48,23 @@ impl Glimpses {
     }
 
     pub fn all(&self) -> Vec<Glimpse> {
+        self.assert_alive();
         self.seen.lock().clone()
     }
 
     /// What ran at the last look.
     pub fn last(&self) -> Vec<Running> {
+        self.assert_alive();
         let seen = self.seen.lock();
         seen.last()
             .map(|last| last.running.clone())
             .unwrap_or_default()
+    }
+
+    /// What nobody looks at any more always seems right.
+    fn assert_alive(&self) {
+        let thread = self.thread.as_ref().expect("a thread until the end");
+        assert!(!thread.is_finished(), "nobody looks any more");
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod charges;
 mod crowd;
+mod harvest;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +10,9 @@ use gpushare_core::{CardId, PodUid};
 
 use super::Shares;
 
-pub use charges::{Charged, Held, TOLERANCE, charges};
+pub use charges::{Charged, Gap, Held, Metered, TOLERANCE, charges};
 pub use crowd::{Glimpse, Life, Running, crowded, lives};
+pub use harvest::{Harvest, barren};
 
 /// What the watch showed of a pod's booking.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,11 +23,18 @@ pub enum Seen {
         name: String,
         shares: Shares,
     },
+    /// It is bound and has not ended, and has no record that can be believed.
+    Unproved {
+        pod: PodUid,
+        name: String,
+        why: String,
+    },
     /// It has ended, or its object is gone.
     Free { pod: PodUid },
 }
 
-/// Every moment of the history at which more was recorded on a card than it has, and every record that changed.
+/// Every moment of the history at which more was recorded on a card than it has, every record that changed, and every bound
+/// pod without one.
 pub fn overbooked(history: &[Seen], sizes: &BTreeMap<CardId, u64>) -> Vec<String> {
     let mut held: BTreeMap<&PodUid, (&str, &Shares)> = BTreeMap::new();
     let mut wrong = BTreeSet::new();
@@ -33,6 +42,11 @@ pub fn overbooked(history: &[Seen], sizes: &BTreeMap<CardId, u64>) -> Vec<String
         match seen {
             Seen::Free { pod } => {
                 held.remove(pod);
+            }
+            Seen::Unproved { pod, name, why } => {
+                wrong.insert(format!(
+                    "{name} ({pod}) is bound and nothing proves what it holds: {why}"
+                ));
             }
             Seen::Holds { pod, name, shares } => {
                 if let Some((_, before)) = held.insert(pod, (name, shares))
@@ -77,6 +91,8 @@ pub struct Calm {
     pub files: BTreeSet<String>,
     /// Pods whose objects exist, ended or not.
     pub objects: BTreeSet<String>,
+    /// Pods whose containers cannot be started: what they hold they hold all the same.
+    pub unstartable: BTreeSet<String>,
     /// Waiting pods for which there is room.
     pub starved: BTreeSet<String>,
     /// Anything else that must not be there.
@@ -97,7 +113,8 @@ pub fn disagreements(calm: &Calm) -> Vec<String> {
                 "{pod}: the books say {books:?}, its record {record:?}"
             ));
         }
-        if runs != record {
+        let stands_still = runs.is_empty() && calm.unstartable.contains(pod);
+        if runs != record && !stands_still {
             wrong.push(format!(
                 "{pod}: its record says {record:?}, what runs has {runs:?}"
             ));

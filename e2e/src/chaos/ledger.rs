@@ -12,6 +12,9 @@ use gpushare_timekeeper::store::sqlite::Sqlite;
 
 use super::judge::Charged;
 
+/// The formula of time that has no price, because the Node went before the timekeeper saw its cards.
+const UNKNOWN_CARDS: &str = "unknown-cards/1";
+
 /// What each pod of a namespace is charged for.
 pub fn charged(database: &Path, namespace: &str) -> Result<BTreeMap<PodUid, Charged>> {
     let whole = Span {
@@ -26,12 +29,20 @@ pub fn charged(database: &Path, namespace: &str) -> Result<BTreeMap<PodUid, Char
         let fresh = Charged {
             from: line.span.start,
             to: line.span.end,
-            seconds: 0,
+            ..Charged::default()
         };
         let sum = charged.entry(line.pod).or_insert(fresh);
         sum.from = sum.from.min(line.span.start);
         sum.to = sum.to.max(line.span.end);
         sum.seconds += line.seconds;
+        if line.formula == UNKNOWN_CARDS {
+            sum.unpriced += line.seconds;
+        } else {
+            sum.micros += line.amount.micros();
+            let cards = line.cards.into_iter();
+            let cards = cards.map(|card| (card.id, card.holding.memory.held));
+            sum.cards.extend(cards);
+        }
     }
     Ok(charged)
 }

@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 use anyhow::{Context, Result};
 use gpushare_rig::Rig;
 use serde_json::Value;
 
+use super::panics::Panics;
 use super::plan::{PARTS, Part};
 use super::proxy::Proxy;
 use crate::hook;
@@ -16,6 +18,7 @@ use crate::process::Process;
 use crate::world::{NODE, World, binary, deploy, kubeconfigs};
 use crate::{http, wait};
 
+const SIGKILL: i32 = 9;
 const SYSTEM: &str = "--namespace=gpushare-system";
 pub const EXTENDERS: [&str; 2] = ["127.0.0.1:12361", "127.0.0.1:12362"];
 const TIMEKEEPER: &str = "127.0.0.1:12353";
@@ -33,6 +36,9 @@ const ACCOUNTS: [&str; 4] = [
 pub struct Parts {
     running: BTreeMap<Part, Process>,
     frozen: BTreeSet<Part>,
+    /// What had ended before it was killed.
+    fallen: Vec<String>,
+    panics: Panics,
 }
 
 impl Parts {
@@ -64,6 +70,8 @@ impl Parts {
         let mut parts = Self {
             running: BTreeMap::new(),
             frozen: BTreeSet::new(),
+            fallen: Vec::new(),
+            panics: Panics::from_now_on(rig.logs()),
         };
         for part in PARTS {
             parts.launch(world, part);
@@ -80,7 +88,13 @@ impl Parts {
 
     pub fn kill(&mut self, part: Part) {
         if let Some(mut process) = self.running.remove(&part) {
+            let before = process.ended();
             process.kill();
+            // It may also have ended after it was asked.
+            let not_by_us = |status: &ExitStatus| status.signal() != Some(SIGKILL);
+            let status = before.or_else(|| process.ended().filter(not_by_us));
+            self.fallen
+                .extend(status.map(|status| by_itself(part, status)));
         }
         self.frozen.remove(&part);
     }
@@ -108,16 +122,19 @@ impl Parts {
         }
     }
 
-    /// Every part that has ended by itself.
-    pub fn ended(&mut self) -> Vec<String> {
+    /// Every part that has ended by itself, whether it was started again or not, and every panic. Nothing in a campaign asks a
+    /// part to end: one that loses its lease, the API server or the kubelet goes on and tries again.
+    pub fn ended(&mut self) -> Result<Vec<String>> {
         let running = self.running.iter_mut();
-        running
-            .filter_map(|(part, process)| {
-                let status = process.ended()?;
-                Some(format!("{part} has ended by itself: {status}"))
-            })
-            .collect()
+        let now = running.filter_map(|(part, process)| Some(by_itself(*part, process.ended()?)));
+        let mut wrong: Vec<String> = self.fallen.iter().cloned().chain(now).collect();
+        wrong.extend(self.panics.found()?);
+        Ok(wrong)
     }
+}
+
+fn by_itself(part: Part, status: ExitStatus) -> String {
+    format!("{part} has ended by itself: {status}")
 }
 
 /// Whether every part is ready for work; of the extenders, one leads.
@@ -243,4 +260,46 @@ fn webhook(world: &World) -> Command {
         .args(["webhook", "--listen", "0.0.0.0:12348"])
         .args(["--admin-listen", WEBHOOK]);
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The agent is a shell that runs this script.
+    fn parts(script: &str, logs: &std::path::Path) -> Parts {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        let agent = Process::start("node", command, &logs.join("gpushare-node.log"));
+        Parts {
+            running: BTreeMap::from([(Part::Agent, agent)]),
+            frozen: BTreeSet::new(),
+            fallen: Vec::new(),
+            panics: Panics::from_now_on(logs.to_owned()),
+        }
+    }
+
+    #[test]
+    fn a_part_that_ended_before_it_was_killed_is_told() {
+        let logs = tempfile::tempdir().unwrap();
+        let mut parts = parts("exit 3", logs.path());
+        wait::until("the end of the shell", || match parts.ended() {
+            Ok(ended) if ended.is_empty() => Err("it runs"),
+            other => Ok(other),
+        })
+        .unwrap();
+        parts.kill(Part::Agent);
+        assert_eq!(
+            parts.ended().unwrap(),
+            ["agent has ended by itself: exit status: 3"]
+        );
+    }
+
+    #[test]
+    fn a_part_that_was_killed_has_not_ended_by_itself() {
+        let logs = tempfile::tempdir().unwrap();
+        let mut parts = parts("exec sleep 3600", logs.path());
+        parts.kill(Part::Agent);
+        assert_eq!(parts.ended().unwrap(), [""; 0]);
+    }
 }

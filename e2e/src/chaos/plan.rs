@@ -115,6 +115,19 @@ pub struct Plan {
     pub rounds: Vec<Vec<Step>>,
 }
 
+impl Plan {
+    /// Whether metered pods are among the first, which are made before anything else is injected. In a short plan without
+    /// them, other pods may take all room until the end.
+    pub fn begins_with_metered_pods(&self) -> bool {
+        let steps = self.rounds.first().into_iter().flatten();
+        let mut first = steps.map_while(|step| match step.action {
+            Action::Create(slot, _) => Some(slot),
+            _ => None,
+        });
+        first.any(|slot| slot.metered)
+    }
+}
+
 impl Action {
     /// What the tally counts it as.
     pub fn kind(&self) -> String {

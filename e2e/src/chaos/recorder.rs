@@ -24,7 +24,8 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::Shares;
-use super::judge::{Held, Seen};
+use super::judge::{Gap, Held, Seen};
+use super::plan::TENANTS;
 use crate::setup::Setup;
 
 /// Records from its start to its end.
@@ -42,11 +43,15 @@ pub struct Notes {
     pub held: BTreeMap<PodUid, Held>,
     /// `namespace/name` of every pod that was ever bound with a record.
     pub names: BTreeMap<PodUid, String>,
-    /// How often the watch had to begin with a new list.
-    pub gaps: usize,
+    /// What each of them had by its record.
+    pub booked: BTreeMap<PodUid, Shares>,
+    /// Where the watch had to begin with a new list.
+    pub gaps: Vec<Gap>,
     /// What each pod holds now, by the record with which it was bound, whatever its other annotations say.
     pub holding: BTreeMap<PodUid, Shares>,
     sizes: BTreeMap<CardId, u64>,
+    /// When the watch last showed something, in milliseconds since 1970.
+    heard: i64,
 }
 
 impl Recorder {
@@ -100,11 +105,20 @@ impl Notes {
         } else if self.holding.contains_key(&facts.uid) {
             self.touch(&facts.uid);
         }
-        let Some(shares) = shares(&facts, dialects, &self.sizes) else {
-            return;
-        };
         let name = format!("{}/{}", facts.namespace, facts.name);
+        let shares = match shares(&facts, dialects, &self.sizes) {
+            None => return,
+            Some(Ok(shares)) => shares,
+            Some(Err(why)) => {
+                if !facts.ended && TENANTS.contains(&&*facts.namespace) {
+                    let pod = facts.uid;
+                    self.history.push(Seen::Unproved { pod, name, why });
+                }
+                return;
+            }
+        };
         self.names.insert(facts.uid.clone(), name.clone());
+        self.booked.insert(facts.uid.clone(), shares.clone());
         if facts.ended {
             return;
         }
@@ -139,6 +153,11 @@ impl Notes {
         }
     }
 
+    /// The watch shows something now. Answers when it last did.
+    fn hears(&mut self) -> i64 {
+        std::mem::replace(&mut self.heard, Timestamp::now().as_millisecond())
+    }
+
     fn touch(&mut self, pod: &PodUid) {
         let now = Timestamp::now().as_millisecond();
         let fresh = Held { from: now, to: now };
@@ -146,16 +165,32 @@ impl Notes {
     }
 }
 
-/// What a pod's record gives it of each card's memory.
-fn shares(facts: &PodFacts, dialects: &Dialects, sizes: &BTreeMap<CardId, u64>) -> Option<Shares> {
-    let bound = facts.bound(&dialects.classes)?.ok()?;
+/// What a bound pod's record gives it of each card's memory, or why nothing can be believed of it.
+fn shares(
+    facts: &PodFacts,
+    dialects: &Dialects,
+    sizes: &BTreeMap<CardId, u64>,
+) -> Option<Result<Shares, String>> {
+    facts.node.as_ref()?;
+    let bound = match facts.bound(&dialects.classes) {
+        Some(Ok(bound)) => bound,
+        Some(Err(error)) => return Some(Err(error.to_string())),
+        None => {
+            let why = format!(
+                "it asks for {:?}, its record is {:?}",
+                facts.ask,
+                facts.record()
+            );
+            return Some(Err(why));
+        }
+    };
     let charges = bound.placement.charges(&bound.ask).into_iter();
     let shares = charges.map(|(card, hold)| {
         let size = sizes.get(&card).copied().unwrap_or_default();
         let held = hold.on(&Amounts::of(MEMORY, size)).get(MEMORY);
         (card, held)
     });
-    Some(shares.collect())
+    Some(Ok(shares.collect()))
 }
 
 async fn follow(kubeconfig: &Path, notes: &Mutex<Notes>, ready: Sender<()>) {
@@ -175,13 +210,24 @@ async fn follow(kubeconfig: &Path, notes: &Mutex<Notes>, ready: Sender<()>) {
             Ok(watcher::Event::InitDone) => {
                 let mut notes = notes.lock();
                 notes.listed(&list, &dialects);
-                match ready.take() {
-                    Some(ready) => ready.send(()).expect("the campaign waits"),
-                    None => notes.gaps += 1,
+                let from = notes.hears();
+                if let Some(ready) = ready.take() {
+                    ready.send(()).expect("the campaign waits");
+                } else {
+                    let to = notes.heard;
+                    notes.gaps.push(Gap { from, to });
                 }
             }
-            Ok(watcher::Event::Apply(pod)) => notes.lock().shown(&pod, &dialects),
-            Ok(watcher::Event::Delete(pod)) => notes.lock().gone(&uid(&pod)),
+            Ok(watcher::Event::Apply(pod)) => {
+                let mut notes = notes.lock();
+                notes.hears();
+                notes.shown(&pod, &dialects);
+            }
+            Ok(watcher::Event::Delete(pod)) => {
+                let mut notes = notes.lock();
+                notes.hears();
+                notes.gone(&uid(&pod));
+            }
             // It is taken up again; a new list is a gap, and counted.
             Err(_) => {}
         }
@@ -191,3 +237,6 @@ async fn follow(kubeconfig: &Path, notes: &Mutex<Notes>, ready: Sender<()>) {
 fn uid(pod: &slim::Pod) -> PodUid {
     PodUid::new(pod.metadata.uid.as_deref().unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests;

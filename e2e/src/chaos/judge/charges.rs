@@ -2,19 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use gpushare_core::PodUid;
+use gpushare_core::{CardId, PodUid};
 
 use super::Life;
+use crate::chaos::Shares;
 
 /// Times on objects are whole seconds, cut off: a second at the beginning and one at the end.
 pub const TOLERANCE: i64 = 2;
+/// What a second of a whole card costs, in millionths.
+const WHOLE_CARD: u64 = 1_000_000;
 
 /// What the ledger charges for a pod, in seconds since 1970.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Charged {
     pub from: i64,
     pub to: i64,
     pub seconds: i64,
+    /// Of them, those in which nobody knew the cards; they cost nothing.
+    pub unpriced: i64,
+    /// What the others cost, in millionths of a second of a whole card.
+    pub micros: i64,
+    pub cards: Shares,
 }
 
 /// For how long a pod's object said that it holds something, in milliseconds since 1970.
@@ -24,25 +32,83 @@ pub struct Held {
     pub to: i64,
 }
 
-/// Every second that a container ran and nobody pays for, and every charge for a time in which nothing was held.
-pub fn charges(
-    lives: &BTreeMap<PodUid, Life>,
-    held: &BTreeMap<PodUid, Held>,
-    ledger: &BTreeMap<PodUid, Charged>,
-    names: &BTreeMap<PodUid, String>,
-) -> Vec<String> {
+/// A time of which the recorder does not know what happened, in milliseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    pub from: i64,
+    pub to: i64,
+}
+
+/// What was seen of metered pods.
+#[derive(Clone, Debug, Default)]
+pub struct Metered {
+    /// Everyone that was bound with a record.
+    pub names: BTreeMap<PodUid, String>,
+    pub booked: BTreeMap<PodUid, Shares>,
+    pub held: BTreeMap<PodUid, Held>,
+    pub lives: BTreeMap<PodUid, Life>,
+    pub gaps: Vec<Gap>,
+    pub sizes: BTreeMap<CardId, u64>,
+}
+
+/// Every second that a container ran and nobody pays for, every charge for a time in which nothing was held, and every one for
+/// something else than was held.
+pub fn charges(seen: &Metered, ledger: &BTreeMap<PodUid, Charged>) -> Vec<String> {
     let mut wrong = Vec::new();
-    for (pod, name) in names {
-        let life = lives.get(pod);
+    for (pod, name) in &seen.names {
+        let life = seen.lives.get(pod);
         let charged = ledger.get(pod);
         if let Some(life) = life {
             wrong.extend(unpaid(name, pod, *life, charged));
         }
         if let Some(charged) = charged {
-            wrong.extend(unearned(name, pod, *charged, life, held.get(pod)));
+            wrong.extend(unearned(name, pod, charged, life, seen.held.get(pod)));
+            let booked = seen.booked.get(pod).cloned().unwrap_or_default();
+            wrong.extend(mispriced(name, pod, charged, &booked, &seen.sizes));
+        }
+    }
+    for (pod, charged) in ledger {
+        if !seen.names.contains_key(pod) && !missed(&seen.gaps, charged.from) {
+            wrong.push(format!(
+                "the ledger charges {pod} from {} to {}, which was never seen bound",
+                charged.from, charged.to
+            ));
         }
     }
     wrong
+}
+
+/// Whether the recorder may have missed what was bound at this second.
+fn missed(gaps: &[Gap], bound: i64) -> bool {
+    gaps.iter()
+        .any(|gap| gap.from / 1000 <= bound + TOLERANCE && bound <= gap.to / 1000 + TOLERANCE)
+}
+
+fn mispriced(
+    name: &str,
+    pod: &PodUid,
+    charged: &Charged,
+    booked: &Shares,
+    sizes: &BTreeMap<CardId, u64>,
+) -> Option<String> {
+    let priced = charged.seconds - charged.unpriced;
+    if priced == 0 {
+        return None;
+    }
+    let part = |(card, mib): (&CardId, &u64)| {
+        let size = sizes.get(card).copied().unwrap_or(1);
+        (WHOLE_CARD * mib).div_ceil(size)
+    };
+    let rate: u64 = booked.iter().map(part).sum();
+    let expected = i64::try_from(rate)
+        .unwrap_or(i64::MAX)
+        .saturating_mul(priced);
+    (charged.cards != *booked || charged.micros != expected).then(|| {
+        format!(
+            "{name} ({pod}) held {booked:?}, which costs {expected} millionths in {priced} s, and is charged {} for {:?}",
+            charged.micros, charged.cards
+        )
+    })
 }
 
 fn unpaid(name: &str, pod: &PodUid, life: Life, charged: Option<&Charged>) -> Option<String> {
@@ -69,7 +135,7 @@ fn unpaid(name: &str, pod: &PodUid, life: Life, charged: Option<&Charged>) -> Op
 fn unearned(
     name: &str,
     pod: &PodUid,
-    charged: Charged,
+    charged: &Charged,
     life: Option<&Life>,
     held: Option<&Held>,
 ) -> Option<String> {

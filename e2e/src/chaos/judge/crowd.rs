@@ -1,6 +1,6 @@
 //! What really ran together, from looking at the containers' processes again and again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use gpushare_core::{CardId, PodUid};
 
@@ -30,28 +30,28 @@ pub struct Life {
     pub last: i64,
 }
 
-/// Every card on which containers really had more than it has. A look is not one moment, so only what two looks in a
-/// row show counts.
+/// Every card on which containers really had more than it has.
 pub fn crowded(glimpses: &[Glimpse], sizes: &BTreeMap<CardId, u64>) -> Vec<String> {
     let mut wrong = BTreeMap::new();
-    for pair in glimpses.windows(2) {
-        let [before, now] = pair else { continue };
-        let known: BTreeSet<&str> = before.running.iter().map(|one| &*one.container).collect();
-        let both = || {
-            now.running
-                .iter()
-                .filter(|one| known.contains(&*one.container))
-        };
-        for (card, size) in sizes {
-            let on_card = || both().filter_map(|one| Some((&one.pod, *one.shares.get(card)?)));
-            let sum: u64 = on_card().map(|(_, mib)| mib).sum();
-            if sum > *size {
-                let who: Vec<String> = on_card().map(|(pod, mib)| format!("{pod} {mib}")).collect();
-                let text = format!(
-                    "containers with {sum} MiB ran together on card {card} of {size}: {}",
-                    who.join(", ")
-                );
-                wrong.entry(text).or_insert(now.at);
+    for (number, now) in glimpses.iter().enumerate() {
+        let before = number.checked_sub(1).and_then(|last| glimpses.get(last));
+        let after = glimpses.get(number + 1);
+        for together in together(before, now, after) {
+            for (card, size) in sizes {
+                let on_card = || {
+                    let together = together.iter();
+                    together.filter_map(|one| Some((&one.pod, *one.shares.get(card)?)))
+                };
+                let sum: u64 = on_card().map(|(_, mib)| mib).sum();
+                if sum > *size {
+                    let who: Vec<String> =
+                        on_card().map(|(pod, mib)| format!("{pod} {mib}")).collect();
+                    let text = format!(
+                        "containers with {sum} MiB ran together on card {card} of {size}: {}",
+                        who.join(", ")
+                    );
+                    wrong.entry(text).or_insert(now.at);
+                }
             }
         }
     }
@@ -59,6 +59,29 @@ pub fn crowded(glimpses: &[Glimpse], sizes: &BTreeMap<CardId, u64>) -> Vec<Strin
         .into_iter()
         .map(|(text, at)| format!("{text} (first at {at} ms)"))
         .collect()
+}
+
+/// Containers that certainly ran at the same moment. A look is not one moment: what is in it need not have run together.
+/// Whatever is also in the look before ran when this one began. Whatever is in the look before and in the one after ran
+/// all the time between, and so beside each one that this look shows.
+fn together<'a>(
+    before: Option<&Glimpse>,
+    now: &'a Glimpse,
+    after: Option<&Glimpse>,
+) -> Vec<Vec<&'a Running>> {
+    let in_look = |look: Option<&Glimpse>, one: &Running| {
+        let mut running = look.into_iter().flat_map(|look| &look.running);
+        running.any(|other| other.container == one.container)
+    };
+    let (old, new): (Vec<_>, Vec<_>) = now.running.iter().partition(|one| in_look(before, one));
+    let lasting = old.iter().copied().filter(|one| in_look(after, one));
+    let lasting: Vec<&Running> = lasting.collect();
+    let beside = new.into_iter().map(|one| {
+        let mut together = lasting.clone();
+        together.push(one);
+        together
+    });
+    std::iter::once(old).chain(beside).collect()
 }
 
 /// How long each pod's containers were seen.

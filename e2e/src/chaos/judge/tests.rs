@@ -76,7 +76,7 @@ fn containers_that_ran_together_on_too_small_a_card_are_found() {
     ];
     assert_eq!(
         crowded(&glimpses, &sizes()),
-        ["containers with 20 MiB ran together on card GPU-1 of 16: a 10, b 10 (first at 200 ms)"]
+        ["containers with 20 MiB ran together on card GPU-1 of 16: a 10, b 10 (first at 100 ms)"]
     );
 }
 
@@ -86,6 +86,29 @@ fn a_container_that_starts_while_the_one_before_it_is_looked_at_is_not_beside_it
         glimpse(0, &[("a", 10)]),
         glimpse(100, &[("a", 10), ("b", 10)]),
         glimpse(200, &[("b", 10)]),
+    ];
+    assert_eq!(crowded(&glimpses, &sizes()), [""; 0]);
+}
+
+#[test]
+fn a_container_that_one_look_shows_beside_one_that_lasts_ran_beside_it() {
+    let glimpses = [
+        glimpse(0, &[("a", 10)]),
+        glimpse(100, &[("a", 10), ("b", 10)]),
+        glimpse(200, &[("a", 10)]),
+    ];
+    assert_eq!(
+        crowded(&glimpses, &sizes()),
+        ["containers with 20 MiB ran together on card GPU-1 of 16: a 10, b 10 (first at 100 ms)"]
+    );
+}
+
+#[test]
+fn two_containers_that_one_look_shows_need_not_have_run_together() {
+    let glimpses = [
+        glimpse(0, &[("a", 4)]),
+        glimpse(100, &[("a", 4), ("b", 10), ("c", 10)]),
+        glimpse(200, &[("a", 4)]),
     ];
     assert_eq!(crowded(&glimpses, &sizes()), [""; 0]);
 }
@@ -152,6 +175,16 @@ fn a_container_without_a_record_or_a_file_is_found() {
 }
 
 #[test]
+fn a_pod_that_cannot_run_keeps_its_booking_and_runs_on_nothing_else() {
+    let mut calm = agreed();
+    calm.unstartable.insert("team/a".to_owned());
+    calm.running.clear();
+    assert_eq!(disagreements(&calm), [""; 0]);
+    calm.running.insert("team/a".to_owned(), share(2));
+    assert_eq!(disagreements(&calm).len(), 1);
+}
+
+#[test]
 fn a_file_of_a_pod_that_is_gone_is_found() {
     let mut calm = agreed();
     calm.files.insert("team/gone".to_owned());
@@ -167,8 +200,8 @@ fn nothing_is_left_after_all_was_deleted_and_everything_that_is_left_is_named() 
     assert_eq!(leaks(&agreed()).len(), 4);
 }
 
-/// What `charges` says of one pod that ran from 10 s to 20 s and whose object was there from 9 s to 21 s.
-fn judged(charged: Option<(i64, i64, i64)>) -> Vec<String> {
+/// One pod with half a card that ran from 10 s to 20 s and whose object was there from 9 s to 21 s.
+fn seen() -> Metered {
     let pod = PodUid::new("a");
     let life = Life {
         first: 10_000,
@@ -178,16 +211,120 @@ fn judged(charged: Option<(i64, i64, i64)>) -> Vec<String> {
         from: 9_000,
         to: 21_000,
     };
-    let charged = charged.map(|(from, to, seconds)| Charged { from, to, seconds });
-    charges(
-        &BTreeMap::from([(pod.clone(), life)]),
-        &BTreeMap::from([(pod.clone(), held)]),
-        &charged
-            .map(|charged| (pod.clone(), charged))
-            .into_iter()
-            .collect(),
-        &BTreeMap::from([(pod, "team/a".to_owned())]),
-    )
+    Metered {
+        names: BTreeMap::from([(pod.clone(), "team/a".to_owned())]),
+        booked: BTreeMap::from([(pod.clone(), share(8))]),
+        held: BTreeMap::from([(pod.clone(), held)]),
+        lives: BTreeMap::from([(pod, life)]),
+        gaps: Vec::new(),
+        sizes: sizes(),
+    }
+}
+
+/// Half a card for so long.
+fn half((from, to, seconds): (i64, i64, i64)) -> Charged {
+    Charged {
+        from,
+        to,
+        seconds,
+        unpriced: 0,
+        micros: seconds * 500_000,
+        cards: share(8),
+    }
+}
+
+fn ledger(pod: &str, charged: Charged) -> BTreeMap<PodUid, Charged> {
+    BTreeMap::from([(PodUid::new(pod), charged)])
+}
+
+/// What `charges` says of that pod.
+fn judged(charged: Option<(i64, i64, i64)>) -> Vec<String> {
+    let ledger = charged.map(|charged| ledger("a", half(charged)));
+    charges(&seen(), &ledger.unwrap_or_default())
+}
+
+#[test]
+fn a_charge_for_less_than_was_held_is_found() {
+    let two_cards = Shares::from([(card(), 8), (CardId::new("GPU-2"), 8)]);
+    let mut seen = seen();
+    seen.sizes.insert(CardId::new("GPU-2"), 16);
+    seen.booked.insert(PodUid::new("a"), two_cards.clone());
+    let one_card = half((9, 20, 11));
+    assert_eq!(
+        charges(&seen, &ledger("a", one_card.clone())),
+        [
+            "team/a (a) held {\"GPU-1\": 8, \"GPU-2\": 8}, which costs 11000000 millionths in 11 s, and is charged 5500000 \
+             for {\"GPU-1\": 8}"
+        ]
+    );
+    let too_cheap = Charged {
+        cards: two_cards.clone(),
+        ..one_card.clone()
+    };
+    assert_eq!(charges(&seen, &ledger("a", too_cheap)).len(), 1);
+    let both = Charged {
+        cards: two_cards,
+        micros: 11_000_000,
+        ..one_card
+    };
+    assert_eq!(charges(&seen, &ledger("a", both)), [""; 0]);
+}
+
+#[test]
+fn time_whose_cards_nobody_knew_has_no_price() {
+    let unknown = Charged {
+        unpriced: 11,
+        micros: 0,
+        cards: Shares::new(),
+        ..half((9, 20, 11))
+    };
+    assert_eq!(charges(&seen(), &ledger("a", unknown)), [""; 0]);
+}
+
+#[test]
+fn a_charge_of_a_pod_that_was_never_bound_is_found_unless_nobody_looked_then() {
+    let mut seen = Metered::default();
+    let charged = ledger("b", half((9, 20, 11)));
+    assert_eq!(
+        charges(&seen, &charged),
+        ["the ledger charges b from 9 to 20, which was never seen bound"]
+    );
+    let gap = |from, to| Gap { from, to };
+    seen.gaps = vec![gap(0, 5_000), gap(15_000, 30_000)];
+    assert_eq!(charges(&seen, &charged).len(), 1);
+    seen.gaps = vec![gap(8_000, 15_000)];
+    assert_eq!(charges(&seen, &charged), [""; 0]);
+}
+
+#[test]
+fn a_seed_with_which_nothing_happened_is_found() {
+    let harvest = Harvest {
+        bound: 1,
+        ran: 1,
+        charged: Some(1),
+        requests: 1,
+    };
+    assert_eq!(barren(harvest), [""; 0]);
+    let promised_none = Harvest {
+        charged: None,
+        ..harvest
+    };
+    assert_eq!(barren(promised_none), [""; 0]);
+    let nothing = Harvest {
+        bound: 0,
+        ran: 0,
+        charged: Some(0),
+        requests: 0,
+    };
+    assert_eq!(
+        barren(nothing),
+        [
+            "nothing was judged: no pod was bound with a record",
+            "nothing was judged: no pod was seen running on a card",
+            "nothing was judged: no metered pod is in the ledger",
+            "nothing was judged: the proxy saw no request",
+        ]
+    );
 }
 
 #[test]

@@ -219,6 +219,13 @@ mod tests {
     }
 
     #[test]
+    fn almost_every_seed_begins_with_metered_pods_and_so_do_those_of_ci() {
+        let begins = |seed: &u64| plan(*seed, 1).begins_with_metered_pods();
+        assert!([1, 2].iter().all(begins));
+        assert!((1..=100).filter(begins).count() > 90);
+    }
+
+    #[test]
     fn twenty_seeds_of_a_minute_inject_everything_there_is() {
         let plans = (1..=20).flat_map(|seed| plan(seed, 1).rounds);
         let seen: BTreeSet<String> = plans.flatten().map(|step| step.action.kind()).collect();

@@ -26,7 +26,7 @@ pub fn watch() {
     });
 }
 
-/// Panics once Ctrl-C was pressed: everything is dropped in its order then.
+/// Panics once Ctrl-C was pressed after [`watch`]: everything is dropped in its order then.
 pub fn check() {
     assert!(!INTERRUPTED.load(Ordering::Relaxed), "interrupted");
 }
