@@ -78,6 +78,8 @@ pub enum Deletion {
     LongThenForced,
     /// Without any grace at once.
     Forced,
+    /// By the subresource that asks disruption budgets.
+    Evicted,
 }
 
 /// One thing that is injected.
@@ -147,6 +149,7 @@ impl Action {
                 "pod deleted with a long grace, then forced".to_owned()
             }
             Self::Delete(_, Deletion::Forced) => "pod deleted by force".to_owned(),
+            Self::Delete(_, Deletion::Evicted) => "pod evicted by its tenant".to_owned(),
             Self::Edit(..) => "edit by a tenant".to_owned(),
         }
     }

@@ -9,27 +9,68 @@ use super::plan::{Behaviour, Deletion, METERED, Shape, Slot, TENANTS};
 use crate::manifest::IMAGE;
 use crate::wait;
 
-/// What a tenant tries to change of its pod, as merge patches. Some of it must be refused; nothing of it may change what
-/// the pod holds.
-pub const EDITS: [&str; 17] = [
-    r#"{"metadata":{"annotations":{"gpushare.io/policy":"x"}}}"#,
-    r#"{"metadata":{"annotations":{"gpushare.io/card-models":","}}}"#,
-    r#"{"metadata":{"annotations":{"gpushare.io/card-ids":""}}}"#,
-    r#"{"metadata":{"annotations":{"gpushare.io/exclude-card-ids":","}}}"#,
-    r#"{"metadata":{"annotations":{"gpushare.io/exclude-card-models":"--"}}}"#,
-    r#"{"metadata":{"annotations":{"gpushare.io/policy":null,"gpushare.io/card-models":null,"gpushare.io/card-ids":null,"gpushare.io/exclude-card-ids":null,"gpushare.io/exclude-card-models":null}}}"#,
-    r#"{"metadata":{"annotations":null}}"#,
-    r#"{"metadata":{"annotations":{"gpushare.io/allocation":null}}}"#,
-    r#"{"metadata":{"annotations":{"gpushare.io/allocation":"{}"}}}"#,
-    r#"{"metadata":{"annotations":{"gpushare.io/preemption":"{}"}}}"#,
-    r#"{"metadata":{"annotations":{"gpushare.io/woken":"now","gpushare.io/evict-at":"2020-01-01T00:00:00Z"}}}"#,
-    r#"{"metadata":{"annotations":{"gpushare.io/over-budget":"metered","gpushare.io/back-in-budget":"metered"}}}"#,
-    r#"{"metadata":{"labels":{"app":"other","gpushare.io/team":"other"}}}"#,
-    r#"{"metadata":{"labels":null}}"#,
-    r#"{"metadata":{"finalizers":null}}"#,
-    r#"{"metadata":{"finalizers":["example.com/kept"]}}"#,
-    r#"{"spec":{"activeDeadlineSeconds":1}}"#,
+/// A change that a tenant tries to make to its pod.
+#[derive(Clone, Copy, Debug)]
+pub enum Edit {
+    /// Lists are replaced as a whole.
+    Merge(&'static str),
+    /// Containers are found by their names.
+    Strategic(&'static str),
+    /// By the subresource that changes what containers may use while they run.
+    Resize(&'static str),
+}
+
+/// What a tenant tries to change of its pod. Some of it must be refused; nothing of it may change what the pod holds.
+pub const EDITS: [Edit; 22] = [
+    Edit::Merge(r#"{"metadata":{"annotations":{"gpushare.io/policy":"x"}}}"#),
+    Edit::Merge(r#"{"metadata":{"annotations":{"gpushare.io/card-models":","}}}"#),
+    Edit::Merge(r#"{"metadata":{"annotations":{"gpushare.io/card-ids":""}}}"#),
+    Edit::Merge(r#"{"metadata":{"annotations":{"gpushare.io/exclude-card-ids":","}}}"#),
+    Edit::Merge(r#"{"metadata":{"annotations":{"gpushare.io/exclude-card-models":"--"}}}"#),
+    Edit::Merge(
+        r#"{"metadata":{"annotations":{"gpushare.io/policy":null,"gpushare.io/card-models":null,"gpushare.io/card-ids":null,"gpushare.io/exclude-card-ids":null,"gpushare.io/exclude-card-models":null}}}"#,
+    ),
+    Edit::Merge(r#"{"metadata":{"annotations":null}}"#),
+    Edit::Merge(r#"{"metadata":{"annotations":{"gpushare.io/allocation":null}}}"#),
+    Edit::Merge(r#"{"metadata":{"annotations":{"gpushare.io/allocation":"{}"}}}"#),
+    Edit::Merge(r#"{"metadata":{"annotations":{"gpushare.io/preemption":"{}"}}}"#),
+    Edit::Merge(
+        r#"{"metadata":{"annotations":{"gpushare.io/woken":"now","gpushare.io/evict-at":"2020-01-01T00:00:00Z"}}}"#,
+    ),
+    Edit::Merge(
+        r#"{"metadata":{"annotations":{"gpushare.io/over-budget":"metered","gpushare.io/back-in-budget":"metered"}}}"#,
+    ),
+    Edit::Merge(r#"{"metadata":{"labels":{"app":"other","gpushare.io/team":"other"}}}"#),
+    Edit::Merge(r#"{"metadata":{"labels":null}}"#),
+    Edit::Merge(r#"{"metadata":{"finalizers":null}}"#),
+    Edit::Merge(r#"{"metadata":{"finalizers":["example.com/kept"]}}"#),
+    Edit::Merge(r#"{"spec":{"activeDeadlineSeconds":1}}"#),
+    // The container ends, and no other can begin until it has an image that there is.
+    Edit::Strategic(r#"{"spec":{"containers":[{"name":"c","image":"gpushare.test/none:1"}]}}"#),
+    Edit::Strategic(r#"{"spec":{"containers":[{"name":"c","image":"gpushare.test/busybox:1"}]}}"#),
+    // Tolerations can only be added, so the two that each pod is given are here too.
+    Edit::Merge(
+        r#"{"spec":{"tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300},{"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":300},{"key":"example.com/any","operator":"Exists","effect":"NoSchedule"}]}}"#,
+    ),
+    // The garbage collector deletes what belongs to nothing.
+    Edit::Merge(
+        r#"{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"none","uid":"7b1b9f0e-6f0e-4c53-9f5e-2f8f1c1d0a11"}]}}"#,
+    ),
+    Edit::Resize(
+        r#"{"spec":{"containers":[{"name":"c","resources":{"limits":{"gpushare.io/gpu-mem":"1024"},"requests":{"gpushare.io/gpu-mem":"1024"}}}]}}"#,
+    ),
 ];
+
+impl Edit {
+    /// The patch, and what kubectl needs to know of it.
+    fn arguments(self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            Self::Merge(patch) => (patch, &["--type=merge"]),
+            Self::Strategic(patch) => (patch, &["--type=strategic"]),
+            Self::Resize(patch) => (patch, &["--type=strategic", "--subresource=resize"]),
+        }
+    }
+}
 
 /// Namespaces and accounts for them, and a budget for one.
 pub fn settle(rig: &Rig) {
@@ -97,17 +138,29 @@ pub fn delete(rig: &Rig, slot: Slot, how: Deletion) -> Result<()> {
             act(rig, slot, &forced)
         }
         Deletion::Forced => act(rig, slot, &forced),
+        Deletion::Evicted => evict(rig, slot),
     }
 }
 
+fn evict(rig: &Rig, slot: Slot) -> Result<()> {
+    let (namespace, name) = (slot.namespace(), slot.name());
+    let eviction = json!({
+        "apiVersion": "policy/v1", "kind": "Eviction",
+        "metadata": {"name": name, "namespace": namespace},
+    });
+    let file = tempfile::NamedTempFile::new()?;
+    std::fs::write(file.path(), eviction.to_string())?;
+    let path = file.path().to_str().context("a path")?;
+    let place = format!("/api/v1/namespaces/{namespace}/pods/{name}/eviction");
+    act(rig, slot, &["create", "--raw", &place, "--filename", path])
+}
+
 pub fn edit(rig: &Rig, slot: Slot, number: usize) -> Result<()> {
-    let patch = EDITS.get(number).context("there is such an edit")?;
+    let edit = EDITS.get(number).context("there is such an edit")?;
+    let (patch, how) = edit.arguments();
     let name = slot.name();
-    act(
-        rig,
-        slot,
-        &["patch", "pod", &name, "--type=merge", "--patch", patch],
-    )
+    let change = ["patch", "pod", &name, "--patch", patch];
+    act(rig, slot, &[&change[..], how].concat())
 }
 
 /// kubectl as the tenant of the slot's namespace.
@@ -160,8 +213,18 @@ mod tests {
     #[test]
     fn every_edit_is_a_patch() {
         for edit in EDITS {
-            let patch: Value = serde_json::from_str(edit).expect(edit);
-            assert!(patch.is_object(), "{edit}");
+            let (patch, _) = edit.arguments();
+            let read: Value = serde_json::from_str(patch).expect(patch);
+            assert!(read.is_object(), "{patch}");
         }
+    }
+    #[test]
+    fn one_edit_takes_the_image_away_and_one_brings_it_back() {
+        let images = EDITS.iter().filter_map(|edit| {
+            let patch: Value = serde_json::from_str(edit.arguments().0).ok()?;
+            let image = &patch["spec"]["containers"][0]["image"];
+            image.as_str().map(|image| image == IMAGE)
+        });
+        assert_eq!(images.collect::<Vec<_>>(), [false, true]);
     }
 }

@@ -10,6 +10,13 @@ use crate::chaos::fate::{WEATHERS, Weather};
 use crate::chaos::tenants::EDITS;
 use crate::rng::Rng;
 
+const DELETIONS: [Deletion; 4] = [
+    Deletion::Plain,
+    Deletion::LongThenForced,
+    Deletion::Forced,
+    Deletion::Evicted,
+];
+
 /// How many pods a round begins with, if their names are not taken.
 const FIRST_PODS: usize = 6;
 
@@ -128,7 +135,7 @@ impl Maker<'_> {
     }
 
     fn deletion(&mut self) -> Deletion {
-        [Deletion::Plain, Deletion::LongThenForced, Deletion::Forced][self.rng.below(3)]
+        DELETIONS[self.rng.below(DELETIONS.len())]
     }
 
     fn kill(&mut self, at: Duration) {
