@@ -8,15 +8,17 @@ use gpushare_rig::{Binaries, host, sweep};
 
 use crate::cargo::Products;
 use crate::e2e::FEATURES;
+use crate::interrupt;
 use crate::steps::{Steps, Tests};
 
 /// Attack a real cluster by a seed, and check the books, what runs and what is charged
 ///
-/// A proxy delays, cuts, doubles and reorders what our parts send to the API server; parts are killed and frozen, the cluster's own
-/// programs restart, the Node is registered again, the timekeeper's clock jumps, and tenants delete by force and edit whatever they may edit.
+/// A proxy delays, cuts, doubles and reorders what our parts send to the API server (binds come up to 90 seconds late); parts are killed
+/// and frozen, the cluster's own programs restart, the Node is registered again, the timekeeper's clock jumps (no other part's does),
+/// and tenants delete by force and edit whatever they may edit.
 /// After every 30 seconds of that: books = records = CDI files = containers; no card past its size at any moment; at the
 /// end every second is charged and nothing is left. A seed always injects the same. Each seed has a cluster of its own and takes two to
-/// three times its minutes. Ctrl-C takes the cluster down. Needs root and Go, as `cargo xtask e2e` does.
+/// three times its minutes. Ctrl-C takes the cluster down; a second one leaves at once. Needs root and Go, as `cargo xtask e2e` does.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The first seed
@@ -74,7 +76,7 @@ impl Campaign {
             .env("GPUSHARE_CHAOS_SEED", self.seed.to_string())
             .env("GPUSHARE_CHAOS_SEEDS", self.seeds.to_string())
             .env("GPUSHARE_CHAOS_MINUTES", self.minutes.to_string());
-        tests.run(&mut program)
+        interrupt::left_to(|| tests.run(&mut program))
     }
 }
 

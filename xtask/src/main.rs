@@ -9,6 +9,7 @@ mod dashboard;
 mod docs;
 mod e2e;
 mod fuzz;
+mod interrupt;
 mod nvidia_smi;
 mod packing;
 mod python;

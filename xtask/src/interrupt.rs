@@ -1,0 +1,85 @@
+//! Ctrl-C while a program runs that has something to take down before it ends.
+
+use std::process::exit;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+
+use anyhow::{Context, Result};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// As a shell tells it.
+const INTERRUPTED: i32 = 130;
+
+/// Ctrl-C is for somebody else now.
+static LEFT_TO_OTHERS: AtomicBool = AtomicBool::new(false);
+static HEARD: AtomicBool = AtomicBool::new(false);
+
+/// Waits for a program that hears Ctrl-C too and ends in order, so that the prompt comes back after that and not
+/// before. Then this process ends as Ctrl-C would have ended it: nothing more is to be begun.
+pub(crate) fn left_to<T>(program: impl FnOnce() -> Result<T>) -> Result<T> {
+    listen()?;
+    LEFT_TO_OTHERS.store(true, Ordering::SeqCst);
+    let done = program();
+    LEFT_TO_OTHERS.store(false, Ordering::SeqCst);
+    if HEARD.load(Ordering::SeqCst) {
+        eprintln!("interrupted");
+        exit(INTERRUPTED);
+    }
+    done
+}
+
+/// Hears Ctrl-C from now on, and obeys it unless it is left to others.
+fn listen() -> Result<()> {
+    static LISTENING: OnceLock<()> = OnceLock::new();
+    if LISTENING.get().is_some() {
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the async runtime")?;
+    let (ready, listening) = channel();
+    thread::spawn(move || {
+        runtime.block_on(async {
+            let mut interrupts = match signal(SignalKind::interrupt()) {
+                Ok(interrupts) => interrupts,
+                Err(error) => return ready.send(Err(error)),
+            };
+            ready.send(Ok(()))?;
+            while interrupts.recv().await.is_some() {
+                if !LEFT_TO_OTHERS.load(Ordering::SeqCst) {
+                    exit(INTERRUPTED);
+                }
+                HEARD.store(true, Ordering::SeqCst);
+            }
+            Ok(())
+        })
+    });
+    listening.recv()?.context("cannot listen for Ctrl-C")?;
+    LISTENING.get_or_init(|| ());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rustix::process::{Signal, getpid, kill_process};
+
+    use super::*;
+
+    #[test]
+    fn ctrl_c_does_not_end_us_while_it_is_left_to_a_program() {
+        let heard = left_to(|| {
+            kill_process(getpid(), Signal::INT)?;
+            while !HEARD.load(Ordering::SeqCst) {
+                thread::sleep(Duration::from_millis(10));
+            }
+            // Otherwise it would end us now.
+            Ok(HEARD.swap(false, Ordering::SeqCst))
+        });
+        assert!(heard.unwrap());
+    }
+}
