@@ -1,6 +1,6 @@
 //! Budgets enforced on the pods of an API server: restarts, conflicts, disruption budgets, another leader's turn.
 
-use gpushare_apiserver::{Answer, On, Times, Verb};
+use gpushare_apiserver::{Answer, Gate, On, Times, Verb};
 use gpushare_control::leader::Leadership;
 use gpushare_control::timekeeper::config::Pace;
 use gpushare_control::timekeeper::enforce::Enforcer;
@@ -140,6 +140,27 @@ impl Scene {
         let params = PatchParams::default();
         budgets.patch_status(app, &params, &status).await.unwrap();
     }
+
+    async fn annotate(&self, pod: &str, annotations: Value) {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+        let params = PatchParams::default();
+        self.pods().patch(pod, &params, &patch).await.unwrap();
+    }
+
+    /// There is budget again while an eviction is under way, and another leader takes the marks off before it arrives.
+    async fn is_within_budget_before_the_eviction_arrives(&self, pod: &str, underway: Gate) {
+        self.exhaust(false).await;
+        let none = json!({names::OVER_BUDGET_MARK: null, names::EVICT_AT: null});
+        self.annotate(pod, none).await;
+        let answered = self.world.server.faults().hold_after(evictions());
+        underway.release();
+        answered.reached(1).await;
+        assert!(!self.is_ending(pod).await, "it is within its budget");
+    }
+}
+
+fn evictions() -> On {
+    On::any().verb(Verb::Create).resource("pods/eviction")
 }
 
 #[tokio::test]
@@ -280,6 +301,66 @@ async fn a_disruption_budget_is_asked_again_until_it_lets_the_pod_go_and_budget_
     scene.until_marked("saved", names::EVICT_AT, false).await;
     scene.protect("saved", 1).await;
     assert!(!scene.is_ending("saved").await);
+}
+
+#[tokio::test]
+async fn an_eviction_that_arrives_late_is_void_also_after_the_api_server_has_failed_often() {
+    let spec = json!({"whenExhausted": "EvictWithGrace", "graceSeconds": 0});
+    let scene = Scene::new(spec).await;
+    scene.runs("one").await;
+    let faults = scene.world.server.faults();
+    let failed = faults.answer(evictions(), Times::Next(3), Answer::InternalError);
+    let underway = faults.hold_before(evictions());
+    scene.exhaust(true).await;
+    scene.enforces(Leadership::alone());
+    underway.reached(1).await;
+    assert_eq!(failed.hits(), 3);
+    scene
+        .is_within_budget_before_the_eviction_arrives("one", underway)
+        .await;
+}
+
+#[tokio::test]
+async fn an_eviction_that_arrives_late_is_void_also_after_a_disruption_budget_has_refused_often() {
+    let spec = json!({"whenExhausted": "EvictWithGrace", "graceSeconds": 0});
+    let scene = Scene::new(spec).await;
+    scene.runs("one").await;
+    scene.protect("one", 0).await;
+    scene.exhaust(true).await;
+    scene.enforces(Leadership::alone());
+    let requests = scene.world.server.requests();
+    until("it was refused three times", async || {
+        requests.count(Verb::Create, "pods/eviction") >= 3
+    })
+    .await;
+    let underway = scene.world.server.faults().hold_before(evictions());
+    underway.reached(1).await;
+    scene.protect("one", 1).await;
+    scene
+        .is_within_budget_before_the_eviction_arrives("one", underway)
+        .await;
+}
+
+#[tokio::test]
+async fn a_pod_that_changes_before_each_eviction_arrives_is_evicted_all_the_same() {
+    let spec = json!({"whenExhausted": "EvictWithGrace", "graceSeconds": 0});
+    let scene = Scene::new(spec).await;
+    scene.runs("one").await;
+    let faults = scene.world.server.faults();
+    let mut underway = faults.hold_before(evictions());
+    scene.exhaust(true).await;
+    scene.enforces(Leadership::alone());
+    for change in 1..=4 {
+        underway.reached(1).await;
+        assert!(!scene.is_ending("one").await);
+        let changed = json!({"example.com/change": change.to_string()});
+        scene.annotate("one", changed).await;
+        // The next one is held too.
+        let next = faults.hold_before(evictions());
+        underway.release();
+        underway = next;
+    }
+    until("it is evicted", async || scene.is_ending("one").await).await;
 }
 
 #[tokio::test]

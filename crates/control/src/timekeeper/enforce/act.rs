@@ -19,8 +19,8 @@ const COMPONENT: &str = "gpushare-timekeeper";
 const MOST_ACTIONS: usize = 64;
 const MOST_EVICTIONS: usize = 16;
 const AT_ONCE: usize = 8;
-/// An eviction names the version of its pod until it has failed so often.
-const FAILURES_BY_CHANGES: u32 = 3;
+/// An eviction names the version of its pod until it has failed this many times in a row because the pod had changed.
+const MOST_CHANGES: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
@@ -30,14 +30,19 @@ pub(super) struct Attempt {
     /// The pod as it was then.
     version: String,
     failures: u32,
+    /// How many of the failures, counted back from the last one, came because the pod had changed.
+    changes: u32,
     /// Until when it is left alone; nothing if it was done, and the watch has to show it first.
     pauses_until: Option<Instant>,
 }
 
 /// What became of an action.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Done(&'static str),
     Gone,
+    /// Nothing has happened, because the pod has another version than the action was decided on.
+    Changed,
     Failed(&'static str),
 }
 
@@ -97,7 +102,7 @@ impl Enforcer {
         match outcome {
             Outcome::Done(label) => {
                 self.timekeeper.0.metrics.enforced(label);
-                self.note(&action, false);
+                self.note(&action, outcome);
                 let Action { pod, say, .. } = &action;
                 tracing::info!(
                     pod = %format_args!("{}/{}", pod.namespace, pod.name), uid = %pod.uid,
@@ -105,22 +110,37 @@ impl Enforcer {
                 );
                 self.say(&action, say).await;
             }
-            Outcome::Gone => self.note(&action, false),
+            Outcome::Gone => self.note(&action, outcome),
+            Outcome::Changed => {
+                self.timekeeper.0.metrics.enforced("failed");
+                self.note(&action, outcome);
+            }
             Outcome::Failed(label) => {
                 self.timekeeper.0.metrics.enforced(label);
-                self.note(&action, true);
+                self.note(&action, outcome);
             }
         }
     }
 
-    fn note(&self, action: &Action, failed: bool) {
+    fn note(&self, action: &Action, outcome: Outcome) {
         let mut attempts = self.attempts.lock();
         let before = attempts.get(&action.pod.uid);
-        let before = before.map_or(0, |attempt| attempt.failures);
-        let pause = FIRST_PAUSE.saturating_mul(1 << before.min(10));
+        let (failures, changes) = before.map_or((0, 0), |one| (one.failures, one.changes));
+        let failed = matches!(outcome, Outcome::Changed | Outcome::Failed(_));
+        let changed = outcome == Outcome::Changed;
+        let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(10));
         let attempt = Attempt {
             version: action.pod.version.clone(),
-            failures: if failed { before.saturating_add(1) } else { 0 },
+            failures: if failed {
+                failures.saturating_add(1)
+            } else {
+                0
+            },
+            changes: if changed {
+                changes.saturating_add(1)
+            } else {
+                0
+            },
             pauses_until: failed.then(|| Instant::now() + pause.min(LONGEST_PAUSE)),
         };
         attempts.insert(action.pod.uid.clone(), attempt);
@@ -146,19 +166,20 @@ impl Enforcer {
     }
 
     /// The marks of a pod that is not to be evicted any more are taken off, which gives it another version: an eviction
-    /// that arrives after that is void.
+    /// that names its version and arrives after that is void. Only the pod's own changes make an eviction name none: a
+    /// request may arrive late just when the network is bad or while a disruption budget is asked for a long time.
     async fn evict(&self, action: &Action) -> Outcome {
         let pod = &action.pod;
-        let failed = self.attempts.lock().get(&pod.uid).map(|one| one.failures);
+        let changes = self.attempts.lock().get(&pod.uid).map(|one| one.changes);
         // Nobody escapes by changing the pod all the time.
-        let names_version = failed.unwrap_or(0) < FAILURES_BY_CHANGES;
+        let names_version = changes.unwrap_or(0) < MOST_CHANGES;
         let version = Some(pod.version.as_str()).filter(|_| names_version);
         let (client, name) = (self.timekeeper.client(), &pod.name);
         match evict(client, &pod.namespace, name, &pod.uid, version).await {
             Ok(Evicted::Ending) => Outcome::Done("evicted"),
             Ok(Evicted::Gone) => Outcome::Gone,
             // The watch shows it soon, and what is to be done is decided again.
-            Ok(Evicted::Changed) => Outcome::Failed("failed"),
+            Ok(Evicted::Changed) => Outcome::Changed,
             Ok(Evicted::Protected(why)) => {
                 self.say(action, &say::blocked(&why)).await;
                 Outcome::Failed("protected")
