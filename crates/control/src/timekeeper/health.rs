@@ -1,7 +1,7 @@
 //! Whether the ledger can be used, as probes, metrics and the budgets' conditions say it.
 //!
-//! A damaged ledger is told at once, anything else when it has failed a few times. Only a whole round that succeeded
-//! ends it: an answer now and then proves nothing.
+//! A ledger that is damaged, or has not answered within its time, is told at once, anything else when it has failed a few
+//! times. Only a whole round that succeeded ends it: an answer now and then proves nothing.
 
 use gpushare_core::names::condition;
 use gpushare_timekeeper::store::{StoreError, with_causes};
@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 
 use super::payers::Problem;
 
-/// So often may something fail, one time after the other, before it is told.
+/// After this many failures in a row it is told.
 pub(super) const TOLERATED: u32 = 3;
 
 #[derive(Debug, Default)]
@@ -38,7 +38,9 @@ impl Health {
     pub(super) fn failed(&self, error: &StoreError) {
         let mut state = self.0.write();
         state.failures = state.failures.saturating_add(1);
-        if error.is_damage() || state.failures >= TOLERATED {
+        // Whoever has waited for it has waited for minutes.
+        let certain = error.is_damage() || matches!(error, StoreError::Silent(_));
+        if certain || state.failures >= TOLERATED {
             state.problem = Some(told(error));
         }
     }
@@ -71,6 +73,15 @@ mod tests {
 
     fn reason(health: &Health) -> Option<&'static str> {
         health.problem().map(|problem| problem.reason)
+    }
+
+    #[test]
+    fn a_ledger_that_does_not_answer_is_told_at_once() {
+        let health = Health::default();
+        health.failed(&StoreError::Silent(120));
+        assert_eq!(reason(&health), Some("LedgerUnavailable"));
+        health.works();
+        assert_eq!(reason(&health), None);
     }
 
     #[test]

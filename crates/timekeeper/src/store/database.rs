@@ -100,12 +100,32 @@ impl Database {
 
     pub(super) async fn store(&self, missing: Missing) -> Result<Arc<dyn Store>, StoreError> {
         match self {
-            Self::Sqlite(path) => Ok(Arc::new(Sqlite::open_with(path, missing)?)),
+            Self::Sqlite(path) => {
+                let path = path.clone();
+                // On a thread of its own: a disk may let it hang.
+                let opening =
+                    tokio::task::spawn_blocking(move || Sqlite::open_with(&path, missing));
+                let opened = opening.await;
+                let opened = opened.map_err(|source| StoreError::database("open", source))?;
+                Ok(Arc::new(opened?))
+            }
             Self::Postgres(server) => {
                 // On the heap: the handshakes make it large, and everybody who opens a ledger would carry that.
                 let opening = Box::pin(Postgres::open_with((**server).clone(), missing));
                 Ok(Arc::new(opening.await?))
             }
+        }
+    }
+
+    /// How many bytes a check of it reads here. A server reads by itself.
+    pub(super) async fn size(&self) -> Result<u64, StoreError> {
+        match self {
+            Self::Sqlite(path) => {
+                let file = tokio::fs::metadata(path).await;
+                let file = file.map_err(|source| StoreError::database("check", source))?;
+                Ok(file.len())
+            }
+            Self::Postgres(_) => Ok(0),
         }
     }
 }

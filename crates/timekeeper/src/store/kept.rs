@@ -1,7 +1,7 @@
 //! A database that is closed as soon as it is found damaged, and opened again when it is whole.
 //!
 //! Nothing is written to a damaged database, and while it is closed somebody can replace it. A database that has stopped
-//! to answer is closed too, because only a new connection helps.
+//! answering is closed too, because only a new connection helps.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -13,11 +13,14 @@ use super::{Answer, Found, Read, Store, StoreError, Write, Written, with_causes}
 
 /// What a round asks for is answered within this time, also by a busy database.
 const PATIENCE: Duration = Duration::from_mins(2);
+/// The check of an SQLite file reads every page, in any order. Also a slow disk gives this many bytes in a second.
+const CHECKED_IN_A_SECOND: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct Kept {
     database: Database,
     state: RwLock<State>,
+    patience: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -27,6 +30,7 @@ enum State {
 }
 
 impl Kept {
+    /// However long it takes: the schema may have to be brought up to date.
     pub(super) async fn open(database: &Database) -> Result<Self, StoreError> {
         let store = database.store(Missing::Make).await?;
         Ok(Self::new(database, State::Open(store)))
@@ -50,6 +54,7 @@ impl Kept {
         Self {
             database: database.clone(),
             state: RwLock::new(state),
+            patience: PATIENCE,
         }
     }
 
@@ -92,19 +97,26 @@ impl Kept {
     async fn check(&self) -> Result<Found, StoreError> {
         match self.state() {
             State::Open(store) => {
-                let checked = store.read(Read::Check { thorough: false }).await;
+                let checked = self.checked(&store, false).await;
                 self.judge(&store, checked)
             }
             State::Closed { damaged, .. } => {
                 // A missing file is not made: somebody is about to put a copy there.
-                let store = self.database.store(Missing::Refuse).await?;
-                let read = Read::Check { thorough: damaged };
-                let found = store.read(read).await?;
+                let opening = self.database.store(Missing::Refuse);
+                let store = in_time(self.patience, opening).await?;
+                let found = self.checked(&store, damaged).await?;
                 info!("the ledger's database is open again");
                 self.set(State::Open(store));
                 Ok(found)
             }
         }
+    }
+
+    async fn checked(&self, store: &Arc<dyn Store>, thorough: bool) -> Result<Found, StoreError> {
+        let size = in_time(self.patience, self.database.size()).await?;
+        let reading = Duration::from_secs(size / CHECKED_IN_A_SECOND);
+        let check = store.read(Read::Check { thorough });
+        in_time(self.patience.saturating_add(reading), check).await
     }
 }
 
@@ -122,8 +134,13 @@ impl Store for Kept {
         Box::pin(async move {
             let store = self.store()?;
             // Old charges may be many.
-            let limited = !matches!(write, Write::Retain { .. });
-            let written = in_time(limited, store.write(write)).await;
+            let long = matches!(write, Write::Retain { .. });
+            let answer = store.write(write);
+            let written = if long {
+                answer.await
+            } else {
+                in_time(self.patience, answer).await
+            };
             self.judge(&store, written)
         })
     }
@@ -139,16 +156,24 @@ impl Store for Kept {
                 read,
                 Read::Statement { .. } | Read::Postings { .. } | Read::Audit
             );
-            let found = in_time(!long, store.read(read)).await;
+            let answer = store.read(read);
+            let found = if long {
+                answer.await
+            } else {
+                in_time(self.patience, answer).await
+            };
             self.judge(&store, found)
         })
     }
 }
 
-async fn in_time<T>(limited: bool, answer: Answer<'_, T>) -> Result<T, StoreError> {
-    if !limited {
-        return answer.await;
-    }
-    let answered = tokio::time::timeout(PATIENCE, answer).await;
-    answered.unwrap_or(Err(StoreError::Silent(PATIENCE.as_secs())))
+async fn in_time<T>(
+    patience: Duration,
+    answer: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let answered = tokio::time::timeout(patience, answer).await;
+    answered.unwrap_or(Err(StoreError::Silent(patience.as_secs())))
 }
+
+#[cfg(test)]
+mod tests;
