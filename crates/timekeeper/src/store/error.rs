@@ -58,6 +58,8 @@ pub enum StoreError {
     Closed(String),
     #[error("the ledger's database has not answered for {0} s")]
     Silent(u64),
+    #[error("the file of the ledger's database was replaced by another after it was opened")]
+    Replaced,
     #[error("the ledger's writer has stopped after an earlier error; see the log")]
     Stopped,
 }
@@ -93,7 +95,11 @@ impl StoreError {
 
     /// The database cannot be used before it was opened again.
     pub fn needs_opening(&self) -> bool {
-        self.is_damage() || matches!(self, Self::Closed(_) | Self::Silent(_) | Self::Stopped)
+        let unusable = matches!(
+            self,
+            Self::Closed(_) | Self::Silent(_) | Self::Replaced | Self::Stopped
+        );
+        self.is_damage() || unusable
     }
 }
 

@@ -4,6 +4,8 @@
 //! many requests share one wait for the disk; nobody gets an answer before the disk has it. Reads have a connection
 //! of their own and never wait for the writer.
 
+mod file;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -14,6 +16,7 @@ use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, ToSql};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tracing::error;
 
+use self::file::File;
 use super::database::Missing;
 use super::schema::{self, Files};
 use super::sql::{Each, Row, Transaction, Value};
@@ -36,6 +39,7 @@ type Reply = oneshot::Sender<Result<Written, StoreError>>;
 #[derive(Debug)]
 pub struct Sqlite {
     path: PathBuf,
+    file: File,
     queue: mpsc::Sender<(Write, Reply)>,
     reader: Arc<Mutex<Connection>>,
 }
@@ -51,9 +55,12 @@ impl Sqlite {
         if std::fs::metadata(path).is_ok_and(|file| file.len() == 0) {
             schema::expect_ledger(0, missing)?;
         }
+        let found = File::at(path).ok();
         let mut writer = connect(path, missing)?;
+        let file = found.map_or_else(|| File::at(path), Ok)?;
         migrate(&mut writer, missing)?;
         let reader = connect_to_read(path)?;
+        file.expect_at(path)?;
         let (queue, requests) = mpsc::channel(QUEUE);
         thread::Builder::new()
             .name("ledger".to_owned())
@@ -61,6 +68,7 @@ impl Sqlite {
             .map_err(|source| StoreError::database("start the writer of", source))?;
         Ok(Self {
             path: path.to_owned(),
+            file,
             queue,
             reader: Arc::new(Mutex::new(reader)),
         })
@@ -80,8 +88,8 @@ impl Store for Sqlite {
     fn read(&self, read: Read) -> Answer<'_, Found> {
         Box::pin(async move {
             if let Read::Check { thorough } = read {
-                let path = self.path.clone();
-                let checked = tokio::task::spawn_blocking(move || check(&path, thorough));
+                let (path, file) = (self.path.clone(), self.file);
+                let checked = tokio::task::spawn_blocking(move || check(&path, file, thorough));
                 return checked
                     .await
                     .map_err(|source| StoreError::database("check", source))?;
@@ -106,7 +114,7 @@ impl Store for Sqlite {
 }
 
 /// On a connection of its own, so that requests need not wait for it.
-fn check(path: &Path, thorough: bool) -> Result<Found, StoreError> {
+fn check(path: &Path, file: File, thorough: bool) -> Result<Found, StoreError> {
     let mut connection = connect_to_read(path)?;
     // The thorough one also holds indexes against their tables.
     let pragma = if thorough {
@@ -128,7 +136,10 @@ fn check(path: &Path, thorough: bool) -> Result<Found, StoreError> {
     }
     schema::expect_current(FILES, version(&connection).map_err(checking)?)?;
     let read = Read::Check { thorough };
-    block_on(run::read(&mut Session(&mut connection), &read))
+    let found = block_on(run::read(&mut Session(&mut connection), &read))?;
+    // Nothing was found out about the file that is written to, if this was another one.
+    file.expect_at(path)?;
+    Ok(found)
 }
 
 /// The first column of every row.

@@ -79,6 +79,31 @@ async fn a_database_of_a_newer_version_is_waited_for(database: Database) {
 }
 
 #[tokio::test]
+async fn a_file_that_was_replaced_is_opened_before_anything_more_is_written() {
+    let database = Database::new(Kind::Sqlite).await;
+    let ledger = database.kept().open().await.unwrap();
+    let epoch = ledger.take_over("test").await.unwrap();
+    record(&ledger, epoch, 0).await.unwrap();
+    let beside = |name: &str| database.file().with_file_name(name);
+    let backup = format!("VACUUM INTO '{}'", beside("copy.db").display());
+    database.tamper(&backup).await.unwrap();
+    for suffix in ["", "-wal", "-shm"] {
+        let (old, moved) = (format!("ledger.db{suffix}"), format!("moved.db{suffix}"));
+        std::fs::rename(beside(&old), beside(&moved)).unwrap();
+    }
+    std::fs::rename(beside("copy.db"), database.file()).unwrap();
+
+    let found = ledger.check().await.unwrap_err();
+    assert!(matches!(found, StoreError::Replaced), "{found:?}");
+    let refused = record(&ledger, epoch, 100).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Closed(_)), "{refused:?}");
+    ledger.check().await.unwrap();
+    record(&ledger, epoch, 100).await.unwrap();
+    let now = database.open().await.pod(&"p".into()).await.unwrap();
+    assert_eq!(now.unwrap().through, 200);
+}
+
+#[tokio::test]
 async fn a_check_finds_every_page_of_a_file_that_was_overwritten() {
     const PAGE: usize = 4_096;
     let database = Database::new(Kind::Sqlite).await;

@@ -25,6 +25,7 @@ async fn a_full_disk_refuses_what_has_no_room_and_is_no_damage() {
     let serving = thread::spawn(move || serve(writer, requests));
     let full = Ledger::new(Sqlite {
         path: file.clone(),
+        file: File::at(&file).unwrap(),
         queue,
         reader: Arc::new(Mutex::new(connect_to_read(&file).unwrap())),
     });
