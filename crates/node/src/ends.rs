@@ -2,9 +2,11 @@
 //!
 //! Nothing is looked for while there is no such pod.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gpushare_core::PodUid;
 use tokio::time::timeout;
 
 use crate::cgroup::Cgroups;
@@ -21,8 +23,9 @@ pub async fn watch_ends(state: Arc<NodeState>, cgroups: Cgroups) {
         changed.borrow_and_update();
         let leaving = state.leaving();
         if !leaving.is_empty() {
-            let (groups, pods) = (cgroups.clone(), leaving.clone());
-            match tokio::task::spawn_blocking(move || groups.alive(&pods)).await {
+            let pods: BTreeSet<PodUid> = leaving.keys().cloned().collect();
+            let (groups, wanted) = (cgroups.clone(), pods.clone());
+            match tokio::task::spawn_blocking(move || groups.alive(&wanted)).await {
                 Ok(Ok(alive)) => {
                     complained = false;
                     state.note_processes(&leaving, &alive);
@@ -31,7 +34,7 @@ pub async fn watch_ends(state: Arc<NodeState>, cgroups: Cgroups) {
                     if !std::mem::replace(&mut complained, true) {
                         tracing::error!(%error, "cannot find out whether containers have ended; their cards stay held");
                     }
-                    state.note_processes(&leaving, &leaving);
+                    state.note_processes(&leaving, &pods);
                 }
                 Err(error) => tracing::error!(%error, "a look for processes failed"),
             }

@@ -5,7 +5,7 @@
 //! started. A pod holds its cards until the kernel has shown the end of its processes, whatever the API
 //! server shows. It is pure; [`crate::state`] keeps it in step with the pods of the node.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use gpushare_core::ledger::Bound;
 use gpushare_core::placement::{Charges, Hold};
@@ -16,13 +16,20 @@ use thiserror::Error;
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     admitted: BTreeMap<PodUid, Admitted>,
+    /// How many starts were let on so far.
+    starts: u64,
 }
+
+/// The pods whose processes are looked for, each with the number of its last start when the look began.
+pub type LookedFor = BTreeMap<PodUid, u64>;
 
 #[derive(Clone, Debug)]
 struct Admitted {
     placement: Placement,
     charges: Charges,
     stage: Stage,
+    /// The number of the pod's last start.
+    last_start: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,8 +86,8 @@ pub enum GuardRefusal {
         free: u64,
     },
     #[error(
-        "card {index} ({card}) has {free} {unit} of {dimension} free and the pod takes {needed}: containers of {pods}, \
-         which no longer exists, still run and hold the rest; the pod starts by itself when they have ended"
+        "card {index} ({card}) has {free} {unit} of {dimension} free and the pod takes {needed}: containers of {pods} \
+         still run although their pods are over, and hold the rest; this pod starts by itself when they have ended"
     )]
     StillHeld {
         index: u32,
@@ -121,6 +128,10 @@ impl Tally {
         }
         if !again {
             self.remember(bound);
+        }
+        self.starts += 1;
+        if let Some(admitted) = self.admitted.get_mut(&bound.pod) {
+            admitted.last_start = self.starts;
         }
         Ok(())
     }
@@ -213,6 +224,7 @@ impl Tally {
             placement: bound.placement.clone(),
             charges: charges(bound),
             stage: Stage::Present,
+            last_start: self.starts,
         };
         self.admitted.insert(bound.pod.clone(), admitted);
     }
@@ -225,6 +237,7 @@ impl Tally {
             },
             charges,
             stage: Stage::leaving(name),
+            last_start: self.starts,
         };
         self.admitted.insert(pod.clone(), admitted);
     }
@@ -248,16 +261,18 @@ impl Tally {
     }
 
     /// The pods whose processes must be looked for.
-    pub fn leaving(&self) -> BTreeSet<PodUid> {
-        let leaving = self
-            .admitted
-            .iter()
-            .filter(|(_, admitted)| admitted.is_leaving());
-        leaving.map(|(pod, _)| pod.clone()).collect()
+    pub fn leaving(&self) -> LookedFor {
+        let admitted = self.admitted.iter();
+        let leaving = admitted.filter(|(_, admitted)| admitted.is_leaving());
+        leaving
+            .map(|(pod, admitted)| (pod.clone(), admitted.last_start))
+            .collect()
     }
 
-    pub fn is_leaving(&self, pod: &PodUid) -> bool {
-        self.admitted.get(pod).is_some_and(Admitted::is_leaving)
+    /// Whether the pod holds its cards.
+    pub fn holds(&self, pod: &PodUid) -> bool {
+        let admitted = self.admitted.get(pod);
+        admitted.is_some_and(|admitted| admitted.stage != Stage::Ended)
     }
 
     /// Processes of a pod that is leaving were seen.

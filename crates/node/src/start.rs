@@ -31,7 +31,7 @@ use crate::identity::checkpoint;
 use crate::identity::podresources::{self, ListError, Lister};
 use crate::identity::{Identity, identify};
 use crate::plugin::devices::Division;
-use crate::state::NodeState;
+use crate::state::{NodeState, full_name};
 
 pub use refusal::Refusal;
 
@@ -142,7 +142,7 @@ impl Starter {
         let cards = self.cards.borrow().known().cloned();
         let cards = cards.ok_or(Refusal::NoCards)?;
         self.check_visible(pod).await?;
-        self.admit(&bound, &cards).await?;
+        self.admit(&full_name(pod), &bound, &cards).await?;
         self.write_slots(identity, pod, bound, cards).await
     }
 
@@ -158,11 +158,11 @@ impl Starter {
     }
 
     /// Lets the pod onto its cards, at once or when those who are leaving have left soon.
-    async fn admit(&self, bound: &Bound, cards: &[Card]) -> Result<(), GuardRefusal> {
+    async fn admit(&self, pod: &str, bound: &Bound, cards: &[Card]) -> Result<(), GuardRefusal> {
         let mut changed = self.state.subscribe();
         let deadline = Instant::now() + HELD_PATIENCE;
         loop {
-            let refusal = match self.state.admit(bound, cards) {
+            let refusal = match self.state.admit(pod, bound, cards) {
                 Err(refusal @ GuardRefusal::StillHeld { .. }) => refusal,
                 other => return other,
             };
@@ -207,7 +207,7 @@ impl Starter {
                     name: container.slot.clone(),
                     owner: Owner {
                         pod: pod.uid.clone(),
-                        pod_name: format!("{}/{}", pod.namespace, pod.name),
+                        pod_name: full_name(&pod),
                         container: container.name.clone(),
                         record: pod.record().unwrap_or_default().to_owned(),
                     },

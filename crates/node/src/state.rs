@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::cdi::directory::Earlier;
-use crate::guard::{GuardRefusal, Tally};
+use crate::guard::{GuardRefusal, LookedFor, Tally};
 
 #[derive(Debug)]
 pub struct NodeState {
@@ -132,9 +132,21 @@ impl NodeState {
         timeout(patience, seen).await.ok().flatten()
     }
 
-    /// See [`Tally::admit`].
-    pub fn admit(&self, bound: &Bound, cards: &[Card]) -> Result<(), GuardRefusal> {
-        self.inner.lock().tally.admit(bound, &self.classes, cards)
+    /// See [`Tally::admit`]. `name` is the pod's `namespace/name`.
+    ///
+    /// The watch may not show the pod: it is behind and the pod was looked up, or the pod went while its start was held
+    /// back. No event of the watch would end such a pod, so its processes are looked for from now on. Its sandbox is one
+    /// of them until the container has started. A runtime starts no container in a sandbox that has ended, so a pod
+    /// without processes has no start under way either.
+    pub fn admit(&self, name: &str, bound: &Bound, cards: &[Card]) -> Result<(), GuardRefusal> {
+        let mut inner = self.inner.lock();
+        inner.tally.admit(bound, &self.classes, cards)?;
+        let shown = inner.pods.get(&bound.pod);
+        if shown.is_none_or(|pod| pod.ended) {
+            inner.tally.leave(&bound.pod, name);
+            self.tell(&inner);
+        }
+        Ok(())
     }
 
     /// What pods hold on a card.
@@ -150,20 +162,23 @@ impl NodeState {
     /// all others.
     pub fn is_missing(&self, pod: &PodUid) -> bool {
         let inner = self.inner.lock();
-        inner.listed && !inner.pods.contains_key(pod) && !inner.tally.is_leaving(pod)
+        inner.listed && !inner.pods.contains_key(pod) && !inner.tally.holds(pod)
     }
 
     /// The pods that are over for the API server, and whose processes have not been seen to end.
-    pub fn leaving(&self) -> BTreeSet<PodUid> {
+    pub fn leaving(&self) -> LookedFor {
         self.inner.lock().tally.leaving()
     }
 
     /// What is known of the processes of these pods: the alive ones have some, the others have none.
-    pub fn note_processes(&self, looked_for: &BTreeSet<PodUid>, alive: &BTreeSet<PodUid>) {
+    pub fn note_processes(&self, looked_for: &LookedFor, alive: &BTreeSet<PodUid>) {
         let mut inner = self.inner.lock();
         let before = (inner.tally.leaving(), inner.tally.held());
-        // One that the API server shows again is not concerned.
-        for pod in looked_for.intersection(&before.0) {
+        for (pod, last_start) in looked_for {
+            // The API server shows it again, or a start was let on after this look began.
+            if before.0.get(pod) != Some(last_start) {
+                continue;
+            }
             if alive.contains(pod) {
                 inner.tally.note_alive(pod);
             } else if inner.pods.contains_key(pod) {
@@ -191,11 +206,6 @@ impl NodeState {
     pub fn put_back(&self, gone: BTreeSet<PodUid>) {
         self.inner.lock().gone.extend(gone);
     }
-
-    /// Whatever the pod held, it holds no more.
-    pub fn forget(&self, pod: &PodUid) {
-        self.inner.lock().tally.forget(pod);
-    }
 }
 
 impl Inner {
@@ -218,6 +228,9 @@ impl Inner {
         if let Some(facts) = self.pods.remove(pod) {
             self.tally.leave(pod, &full_name(&facts));
         }
+        if !self.tally.holds(pod) {
+            self.tally.forget(pod);
+        }
         self.gone.insert(pod.clone());
     }
 
@@ -234,7 +247,8 @@ impl Inner {
     }
 }
 
-fn full_name(pod: &PodFacts) -> String {
+/// `namespace/name`, for people.
+pub(crate) fn full_name(pod: &PodFacts) -> String {
     format!("{}/{}", pod.namespace, pod.name)
 }
 

@@ -45,7 +45,6 @@ fn sweep(state: &NodeState, files: &SlotFiles) -> usize {
         match files.remove_pod(&pod) {
             Ok(count) => {
                 tracing::info!(%pod, files = count, "removed the CDI specs of a pod that is gone");
-                state.forget(&pod);
             }
             Err(error) => {
                 tracing::warn!(%pod, %error, "cannot clean up after a pod, trying again");

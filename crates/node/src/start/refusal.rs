@@ -15,6 +15,7 @@ use crate::guard::GuardRefusal;
 use crate::identity::Doubt;
 use crate::identity::checkpoint::CheckpointError;
 use crate::identity::podresources::ListError;
+use crate::state::full_name;
 
 #[derive(Debug, Error)]
 pub enum Refusal {
@@ -75,7 +76,7 @@ impl Refusal {
     #[must_use]
     pub fn of_pod(self, pod: &PodFacts) -> Self {
         Self::OfPod {
-            pod: format!("{}/{}", pod.namespace, pod.name),
+            pod: full_name(pod),
             refusal: Box::new(self),
         }
     }

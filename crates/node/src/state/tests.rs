@@ -22,6 +22,11 @@ fn next_life(record: &PodFacts) -> NodeState {
     NodeState::new(gpu::classes(), BTreeMap::from([("a".into(), earlier)]))
 }
 
+fn admit(state: &NodeState, pod: &PodMaker, cards: &[Card]) -> Result<(), GuardRefusal> {
+    let name = full_name(&pod.clone().facts());
+    state.admit(&name, &pod.clone().bound(), cards)
+}
+
 /// What the kernel shows of the pods that are leaving.
 fn look(state: &NodeState, alive: &[&str]) {
     let alive = alive.iter().map(|pod| PodUid::from(*pod)).collect();
@@ -39,8 +44,8 @@ fn what_an_earlier_life_let_on_counts_in_the_next() {
     let cards = [card(0, 8 * GIB)];
     let state = next_life(&pod("a", 6).facts());
     state.reset(vec![pod("a", 6).facts(), pod("b", 4).facts()]);
-    state.admit(&pod("b", 4).bound(), &cards).unwrap_err();
-    state.admit(&pod("c", 2).bound(), &cards).unwrap();
+    admit(&state, &pod("b", 4), &cards).unwrap_err();
+    admit(&state, &pod("c", 2), &cards).unwrap();
 }
 
 #[test]
@@ -49,8 +54,8 @@ fn a_pod_that_an_earlier_life_let_on_counts_whatever_its_tenant_annotates() {
     let annotated = pod("a", 6).annotated(names::POLICY, "x");
     let state = next_life(&annotated.clone().facts());
     state.reset(vec![annotated.clone().facts()]);
-    state.admit(&pod("b", 4).bound(), &cards).unwrap_err();
-    state.admit(&annotated.bound(), &cards).unwrap();
+    admit(&state, &pod("b", 4), &cards).unwrap_err();
+    admit(&state, &annotated, &cards).unwrap();
 }
 
 #[test]
@@ -60,10 +65,10 @@ fn whole_cards_that_an_earlier_life_let_on_are_nobody_elses_in_the_next() {
     let whole = whole.on_all(&[&cards[2], &cards[0]]);
     let state = next_life(&whole.clone().facts());
     state.reset(vec![whole.clone().facts()]);
-    state.admit(&pod("b", 1).bound(), &cards).unwrap_err();
+    admit(&state, &pod("b", 1), &cards).unwrap_err();
     let elsewhere = PodMaker::new("c").app(1).on("GPU-1");
-    state.admit(&elsewhere.bound(), &cards).unwrap();
-    state.admit(&whole.bound(), &cards).unwrap();
+    admit(&state, &elsewhere, &cards).unwrap();
+    admit(&state, &whole, &cards).unwrap();
 }
 
 #[test]
@@ -72,7 +77,7 @@ fn a_record_changed_while_the_agent_was_away_is_refused() {
     let state = next_life(&pod("a", 6).facts());
     let moved = PodMaker::new("a").app(6).on("GPU-1");
     state.reset(vec![moved.clone().facts()]);
-    let refusal = state.admit(&moved.bound(), &cards).unwrap_err();
+    let refusal = admit(&state, &moved, &cards).unwrap_err();
     assert_eq!(refusal, GuardRefusal::Changed);
 }
 
@@ -83,18 +88,18 @@ fn a_pod_that_left_while_the_agent_was_away_holds_its_card_until_its_processes_h
     assert_eq!(held(&state), None, "nothing is known yet");
     state.reset(vec![]);
     assert_eq!(held(&state), None, "nobody has looked yet");
-    state.admit(&pod("b", 8).bound(), &cards).unwrap_err();
+    admit(&state, &pod("b", 8), &cards).unwrap_err();
     assert!(!state.is_missing(&"a".into()));
     look(&state, &["a"]);
-    let refusal = state.admit(&pod("b", 8).bound(), &cards).unwrap_err();
+    let refusal = admit(&state, &pod("b", 8), &cards).unwrap_err();
     let message = refusal.to_string();
     assert!(message.contains("containers of pod default/a"), "{message}");
     assert_eq!(held(&state), Some(vec!["default/a".to_owned()]));
-    state.admit(&pod("c", 2).bound(), &cards).unwrap();
+    admit(&state, &pod("c", 2), &cards).unwrap();
     look(&state, &[]);
     assert!(state.is_missing(&"a".into()));
     assert_eq!(held(&state), Some(vec![]));
-    state.admit(&pod("b", 6).bound(), &cards).unwrap();
+    admit(&state, &pod("b", 6), &cards).unwrap();
 }
 
 #[test]
@@ -102,14 +107,14 @@ fn a_pod_whose_object_is_gone_keeps_its_card_until_its_containers_have_ended() {
     let cards = [card(0, 8 * GIB)];
     let state = state();
     state.reset(vec![pod("a", 6).facts()]);
-    state.admit(&pod("a", 6).bound(), &cards).unwrap();
+    admit(&state, &pod("a", 6), &cards).unwrap();
     state.delete(&"a".into());
-    state.admit(&pod("b", 6).bound(), &cards).unwrap_err();
+    admit(&state, &pod("b", 6), &cards).unwrap_err();
     look(&state, &["a"]);
-    state.admit(&pod("b", 6).bound(), &cards).unwrap_err();
+    admit(&state, &pod("b", 6), &cards).unwrap_err();
     assert_eq!(held(&state), Some(vec!["default/a".to_owned()]));
     look(&state, &[]);
-    state.admit(&pod("b", 6).bound(), &cards).unwrap();
+    admit(&state, &pod("b", 6), &cards).unwrap();
     assert_eq!(held(&state), Some(vec![]));
 }
 
@@ -118,16 +123,16 @@ fn an_ended_pod_frees_its_card_when_its_processes_have_ended_and_a_running_one_d
     let cards = [card(0, 8 * GIB)];
     let state = state();
     state.reset(vec![pod("a", 8).facts()]);
-    state.admit(&pod("a", 8).bound(), &cards).unwrap();
+    admit(&state, &pod("a", 8), &cards).unwrap();
     state.apply(pod("a", 8).phase("Running").facts());
     assert!(state.leaving().is_empty(), "nothing is to be looked for");
-    state.admit(&pod("b", 8).bound(), &cards).unwrap_err();
+    admit(&state, &pod("b", 8), &cards).unwrap_err();
     // A phase can be written by others than the kubelet, while the node is cut off.
     state.apply(pod("a", 8).phase("Failed").facts());
     look(&state, &["a"]);
-    state.admit(&pod("b", 8).bound(), &cards).unwrap_err();
+    admit(&state, &pod("b", 8), &cards).unwrap_err();
     look(&state, &[]);
-    state.admit(&pod("b", 8).bound(), &cards).unwrap();
+    admit(&state, &pod("b", 8), &cards).unwrap();
 }
 
 #[test]
@@ -135,12 +140,96 @@ fn a_pod_that_is_shown_again_is_not_ended_by_an_older_look_at_its_processes() {
     let cards = [card(0, 8 * GIB)];
     let state = state();
     state.reset(vec![pod("a", 8).facts()]);
-    state.admit(&pod("a", 8).bound(), &cards).unwrap();
+    admit(&state, &pod("a", 8), &cards).unwrap();
     state.delete(&"a".into());
     let looked_for = state.leaving();
     state.apply(pod("a", 8).facts());
     state.note_processes(&looked_for, &BTreeSet::new());
-    state.admit(&pod("b", 8).bound(), &cards).unwrap_err();
+    admit(&state, &pod("b", 8), &cards).unwrap_err();
+}
+
+#[test]
+fn a_pod_that_the_watch_has_not_shown_holds_its_card_until_its_processes_have_ended() {
+    let cards = [card(0, 8 * GIB)];
+    let state = state();
+    state.reset(vec![]);
+    admit(&state, &pod("a", 6), &cards).unwrap();
+    assert!(!state.is_missing(&"a".into()), "its files stay");
+    look(&state, &["a"]);
+    assert!(!state.is_missing(&"a".into()));
+    assert_eq!(held(&state), Some(vec!["default/a".to_owned()]));
+    // It came and went while the watch was broken.
+    state.reset(vec![]);
+    admit(&state, &pod("b", 6), &cards).unwrap_err();
+    look(&state, &[]);
+    assert!(state.is_missing(&"a".into()));
+    assert_eq!(held(&state), Some(vec![]));
+    admit(&state, &pod("b", 6), &cards).unwrap();
+}
+
+#[test]
+fn a_pod_that_the_watch_shows_late_is_as_any_other() {
+    let cards = [card(0, 8 * GIB)];
+    let state = state();
+    state.reset(vec![]);
+    admit(&state, &pod("a", 6), &cards).unwrap();
+    look(&state, &["a"]);
+    state.apply(pod("a", 6).facts());
+    assert!(state.leaving().is_empty(), "nothing is to be looked for");
+    assert_eq!(held(&state), Some(vec![]));
+    state.delete(&"a".into());
+    look(&state, &["a"]);
+    assert_eq!(held(&state), Some(vec!["default/a".to_owned()]));
+}
+
+#[test]
+fn a_pod_that_is_over_before_its_start_is_let_on_frees_its_card_with_its_sandbox() {
+    let cards = [card(0, 8 * GIB)];
+    let state = state();
+    state.reset(vec![pod("gone", 6).facts()]);
+    state.delete(&"gone".into());
+    admit(&state, &pod("gone", 6), &cards).unwrap();
+    look(&state, &["gone"]);
+    admit(&state, &pod("ended", 6), &cards).unwrap_err();
+    look(&state, &[]);
+
+    state.apply(pod("ended", 6).phase("Failed").facts());
+    admit(&state, &pod("ended", 6), &cards).unwrap();
+    look(&state, &["ended"]);
+    admit(&state, &pod("heir", 6), &cards).unwrap_err();
+    look(&state, &[]);
+    admit(&state, &pod("heir", 6), &cards).unwrap();
+}
+
+#[test]
+fn a_start_is_not_ended_by_a_look_that_began_before_it_was_let_on() {
+    let cards = [card(0, 8 * GIB)];
+    let state = state();
+    state.reset(vec![]);
+    admit(&state, &pod("a", 6), &cards).unwrap();
+    // Its sandbox ends and is made anew, for its next start.
+    let looked_for = state.leaving();
+    admit(&state, &pod("a", 6), &cards).unwrap();
+    state.note_processes(&looked_for, &BTreeSet::new());
+    admit(&state, &pod("b", 6), &cards).unwrap_err();
+    look(&state, &[]);
+    admit(&state, &pod("b", 6), &cards).unwrap();
+}
+
+#[test]
+fn a_pod_whose_processes_ended_before_its_object_went_is_forgotten_with_it() {
+    let cards = [card(0, 8 * GIB), card(1, 8 * GIB)];
+    let state = state();
+    state.reset(vec![pod("a", 6).facts()]);
+    admit(&state, &pod("a", 6), &cards).unwrap();
+    state.apply(pod("a", 6).phase("Succeeded").facts());
+    look(&state, &[]);
+    let elsewhere = PodMaker::new("a").app(6).on("GPU-1");
+    let refusal = admit(&state, &elsewhere, &cards).unwrap_err();
+    assert_eq!(refusal, GuardRefusal::Changed, "its record is remembered");
+    state.delete(&"a".into());
+    assert!(state.is_missing(&"a".into()));
+    admit(&state, &elsewhere, &cards).unwrap();
 }
 
 #[test]

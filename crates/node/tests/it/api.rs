@@ -283,6 +283,12 @@ async fn admit(world: &World, server: &Server, name: &str, gib: u64) {
     world.kubelet.admit(name, "main", ALIYUN, gib).await;
 }
 
+async fn delete_by_force(server: &Server, name: &str) {
+    let pods: Api<Pod> = Api::namespaced(server.client(), "default");
+    let at_once = DeleteParams::default().grace_period(0);
+    pods.delete(name, &at_once).await.unwrap();
+}
+
 /// What the Node says of containers without pods, once it says something or nothing.
 async fn until_held(server: &Server, something: bool) -> Option<String> {
     let nodes: Api<Node> = Api::all(server.client());
@@ -310,9 +316,7 @@ async fn a_bound_pod_starts_and_its_file_goes_when_its_containers_have_ended() {
     assert_eq!(env["NVIDIA_VISIBLE_DEVICES"], world.card(0));
 
     server.faults().cut_watches();
-    let pods: Api<Pod> = Api::namespaced(server.client(), "default");
-    let at_once = DeleteParams::default().grace_period(0);
-    pods.delete("a", &at_once).await.unwrap();
+    delete_by_force(&server, "a").await;
     // Its container runs on, and others must know of it.
     let told = until_held(&server, true).await;
     let held = held::decode(&gpu::classes(), &told.unwrap()).unwrap();
@@ -330,7 +334,7 @@ async fn a_bound_pod_starts_and_its_file_goes_when_its_containers_have_ended() {
 }
 
 #[tokio::test]
-async fn a_pod_that_the_watch_does_not_show_is_looked_up_by_name_and_uid() {
+async fn a_pod_that_the_watch_does_not_show_is_looked_up_by_name_and_uid_and_holds_its_card() {
     let server = Server::start().await.unwrap();
     create_node(&server).await;
     let world = World::with_api(&[16], server.client()).await;
@@ -342,7 +346,7 @@ async fn a_pod_that_the_watch_does_not_show_is_looked_up_by_name_and_uid() {
     gate.reached(1).await;
     admit(&world, &server, "a", 3).await;
     // The same name with another uid is another pod.
-    bind(&server, "b", 3, &world.card(0)).await;
+    let other = bind(&server, "b", 3, &world.card(0)).await;
     world.kubelet.admit("b", "main", ALIYUN, 3).await;
     let (known, stranger) = tokio::join!(
         world.kubelet.start_container("a", "main"),
@@ -353,7 +357,18 @@ async fn a_pod_that_the_watch_does_not_show_is_looked_up_by_name_and_uid() {
     let status = stranger.unwrap_err();
     assert!(status.message().contains("uid-b"), "{status}");
     assert_eq!(world.cdi_files().len(), 1);
+
+    // The watch begins with a list, and so it never shows the pod, whose container runs.
+    delete_by_force(&server, "a").await;
+    server.faults().expire_history();
     gate.release();
+    let state = &world.agent().state;
+    let other = other.as_str().into();
+    wait::holds("the list", || state.pod(&other).is_some()).await;
+    until_held(&server, true).await;
+    assert_eq!(world.cdi_files().len(), 1);
+    world.kubelet.end_processes("a");
+    until_held(&server, false).await;
     world.end().await;
     server.shutdown().await;
 }
