@@ -18,6 +18,8 @@ use crate::store::Ending;
 /// A refusal to give instead of doing what was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
+    /// 401, as for a token that has ended.
+    Unauthorized,
     /// 403, as for a user without the right.
     Forbidden,
     /// 409, as when someone else was faster.
@@ -33,6 +35,7 @@ pub enum Answer {
 impl Answer {
     fn failure(self) -> Failure {
         match self {
+            Self::Unauthorized => Failure::unauthorized(),
             Self::Forbidden => Failure::fault_forbidden(),
             Self::Conflict => Failure::fault_conflict(),
             Self::TooManyRequests {

@@ -13,6 +13,7 @@ use futures::StreamExt;
 use gpushare_core::{Card, Classes, HeldPod, NodeName, gpu, held, inventory, names};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
+use kube::core::Status;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
@@ -54,7 +55,8 @@ pub async fn publish_for_ever(
     } = sources;
     let nodes: Api<Node> = Api::all(client);
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let mut events = std::pin::pin!(watcher(nodes.clone(), config).default_backoff());
+    let watch = || watcher(nodes.clone(), config.clone()).default_backoff();
+    let mut events = std::pin::pin!(watch());
     let mut seen = Seen::default();
     let mut retry = false;
     loop {
@@ -62,18 +64,27 @@ pub async fn publish_for_ever(
             event = events.next() => match event {
                 Some(Ok(event)) => seen.take(event),
                 Some(Err(error)) => {
+                    let unknown = answered(&error).and_then(unknown_token);
+                    seen.refused |= unknown.is_some();
+                    let error = unknown.unwrap_or_else(|| error.to_string());
                     tracing::warn!(%error, %name, "the watch of our Node broke, trying again");
                 }
                 None => return,
             },
             changed = cards.changed() => if changed.is_err() { return },
             changed = held.changed() => if changed.is_err() { return },
-            () = sleep(RETRY), if retry => seen.written = None,
+            () = sleep(RETRY), if retry || seen.refused => {
+                seen.written = None;
+                if seen.refused {
+                    // A watch that goes on tells nothing before the Node changes; a new one begins with a list.
+                    events.set(watch());
+                }
+            }
         }
         let tell = |now: bool| {
             published.send_if_modified(|before| std::mem::replace(before, now) != now);
         };
-        if seen.node.is_none() {
+        if seen.node.is_none() || seen.refused {
             tell(false);
         }
         let Some(node) = seen.current() else { continue };
@@ -115,13 +126,37 @@ pub async fn publish_once(
 
 /// What the API server said, with what to do where it does not know us any more.
 fn refusal(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) if status.code == 401 => format!(
+    let unknown = answer(error).and_then(unknown_token);
+    unknown.unwrap_or_else(|| error.to_string())
+}
+
+/// The refusal of a token that is not valid any more, with what to do; nothing for any other refusal.
+fn unknown_token(status: &Status) -> Option<String> {
+    (status.code == 401).then(|| {
+        format!(
             "{}; the agent's token is not valid any more: one that is bound to a Node object ends with that object, so \
              give the agent one that is bound to its pod, as a DaemonSet does",
             status.message
-        ),
-        other => other.to_string(),
+        )
+    })
+}
+
+/// What the API server answered, if it did.
+fn answer(error: &kube::Error) -> Option<&Status> {
+    match error {
+        kube::Error::Api(status) => Some(status),
+        _ => None,
+    }
+}
+
+/// The same for a watch.
+fn answered(error: &watcher::Error) -> Option<&Status> {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => answer(error),
+        watcher::Error::WatchError(status) => Some(status),
+        watcher::Error::NoResourceVersion => None,
     }
 }
 
@@ -133,6 +168,8 @@ struct Seen {
     missing: bool,
     /// The version of our own last write, until the watch has shown it: what it shows before is older.
     written: Option<String>,
+    /// The API server has not known us since the Node was last shown, so it may have changed or gone.
+    refused: bool,
 }
 
 impl Seen {
@@ -143,6 +180,7 @@ impl Seen {
                     self.written = None;
                 }
                 self.node = Some(node);
+                self.refused = false;
             }
             Event::Init => self.missing = true,
             Event::InitApply(node) => {
@@ -157,9 +195,10 @@ impl Seen {
         }
     }
 
-    /// The Node, unless it is known to be out of date.
+    /// The Node, unless it is known to be out of date, or may be.
     fn current(&self) -> Option<&Node> {
-        self.node.as_ref().filter(|_| self.written.is_none())
+        let current = self.written.is_none() && !self.refused;
+        self.node.as_ref().filter(|_| current)
     }
 }
 

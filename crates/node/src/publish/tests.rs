@@ -115,3 +115,23 @@ fn what_was_written_and_is_not_offered_any_more_goes_and_what_others_wrote_stays
         assert_eq!(gone, ["nvidia.com/gpucores", "nvidia.com/gpumem"]);
     }
 }
+
+#[test]
+fn a_token_that_has_ended_is_told_from_other_refusals_with_what_to_do() {
+    let refused = |code| Status::failure("no", "reason").with_code(code).boxed();
+    let hint = "bound to its pod, as a DaemonSet does";
+    assert!(refusal(&kube::Error::Api(refused(401))).contains(hint));
+    assert!(!refusal(&kube::Error::Api(refused(403))).contains(hint));
+
+    let known = |error: &watcher::Error| answered(error).and_then(unknown_token).is_none();
+    for failed in [
+        watcher::Error::InitialListFailed,
+        watcher::Error::WatchStartFailed,
+        watcher::Error::WatchFailed,
+    ] {
+        assert!(!known(&failed(kube::Error::Api(refused(401)))));
+        assert!(known(&failed(kube::Error::Api(refused(403)))));
+    }
+    assert!(!known(&watcher::Error::WatchError(refused(401))));
+    assert!(known(&watcher::Error::NoResourceVersion));
+}

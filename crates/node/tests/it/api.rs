@@ -122,7 +122,7 @@ async fn an_agent_is_ready_again_when_its_cards_stand_on_the_node_that_replaced_
     let writes = On::any().verb(Verb::Patch).resource("nodes");
     let refused = server
         .faults()
-        .answer(writes, Times::Always, Answer::Forbidden);
+        .answer(writes, Times::Always, Answer::Unauthorized);
     create_node(&server).await;
     wait::holds("the agent to be refused", || refused.hits() > 0).await;
     until_not_published(&world).await;
@@ -151,6 +151,23 @@ async fn a_node_that_went_while_the_watch_was_broken_is_missed_too() {
     server.faults().expire_history();
     gate.release();
     until_not_published(&world).await;
+    world.end().await;
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_agent_whose_token_has_ended_is_not_ready_until_it_is_known_again() {
+    let server = Server::start().await.unwrap();
+    create_node(&server).await;
+    let world = World::with_api(&[16], server.client()).await;
+    until_ready(&world).await;
+    let nodes = On::any().resource("nodes");
+    let answer = Answer::Unauthorized;
+    let refused = server.faults().answer(nodes, Times::Always, answer);
+    server.faults().cut_watches();
+    until_not_published(&world).await;
+    refused.clear();
+    until_ready(&world).await;
     world.end().await;
     server.shutdown().await;
 }
