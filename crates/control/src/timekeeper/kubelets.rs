@@ -41,7 +41,13 @@ impl Kubelets {
     }
 
     pub(super) fn see(&mut self, node: &str, kubelet: Kubelet) {
-        self.nodes.insert(node.to_owned(), Last::Kubelet(kubelet));
+        let last = self.nodes.entry(node.to_owned());
+        let last = last.or_insert(Last::Kubelet(kubelet));
+        let unheard = kubelet == Kubelet::Silent { since: None };
+        // A recreated Node has no condition `Ready` before its kubelet reports. Until then it is waited for as before.
+        if !(unheard && matches!(last, Last::Deleted(_))) {
+            *last = Last::Kubelet(kubelet);
+        }
     }
 
     pub(super) fn delete(&mut self, node: &str, now: Seconds) {
@@ -69,9 +75,9 @@ impl Kubelets {
         for node in gone.cloned().collect::<Vec<_>>() {
             self.delete(&node, now);
         }
-        let listed = all.into_iter();
-        self.nodes
-            .extend(listed.map(|(node, kubelet)| (node, Last::Kubelet(kubelet))));
+        for (node, kubelet) in all {
+            self.see(&node, kubelet);
+        }
     }
 
     pub(super) fn outlook(&self, node: &str, now: Seconds) -> Outlook {
@@ -114,6 +120,24 @@ mod tests {
         // Seen to go once more, by a list that came late.
         kubelets.delete("n", 9_150);
         assert_eq!(kubelets.outlook("n", 9_100 + MAY_RETURN), lost);
+    }
+
+    #[test]
+    fn a_recreated_node_that_has_not_reported_yet_may_still_report() {
+        let new = Kubelet::Silent { since: None };
+        for shown in ["by the watch", "by a list"] {
+            let mut kubelets = seen(Kubelet::Reports);
+            kubelets.delete("n", 1_100);
+            match shown {
+                "by the watch" => kubelets.see("n", new),
+                _ => kubelets.replace([("n".to_owned(), new)], 1_101),
+            }
+            assert_eq!(kubelets.outlook("n", 1_101), Outlook::Reports, "{shown}");
+            let (later, lost) = (1_100 + MAY_RETURN, Outlook::Lost(Some(1_100)));
+            assert_eq!(kubelets.outlook("n", later), lost, "{shown}");
+            kubelets.see("n", Kubelet::Reports);
+            assert_eq!(kubelets.outlook("n", later), Outlook::Reports, "{shown}");
+        }
     }
 
     #[test]
