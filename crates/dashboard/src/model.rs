@@ -7,7 +7,7 @@ mod pods;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpushare_core::dialect::Dialects;
-use gpushare_core::{Card, Ledger, NodeName, PodUid};
+use gpushare_core::{Card, HeldPod, Ledger, NodeName, PodUid};
 use gpushare_kube::convert;
 use gpushare_kube::gpu_budget::GpuBudget;
 use gpushare_kube::labels::Labels;
@@ -39,6 +39,8 @@ pub(crate) struct Node {
     pub(crate) cordoned: bool,
     /// Its cards, or why they cannot be told.
     pub(crate) cards: Result<Vec<Card>, String>,
+    /// What containers without pods still hold.
+    held: Vec<HeldPod>,
 }
 
 /// A node as an object shows it; nothing where no agent has published cards.
@@ -119,11 +121,18 @@ impl Model {
 
     pub(crate) fn see_node(&self, node: &slim::Node) -> Seen {
         let name = NodeName::new(node.metadata.name.as_deref().unwrap_or_default());
-        let cards = convert::cards(node, &self.dialects.classes);
+        let classes = &self.dialects.classes;
+        let cards = convert::cards(node, classes);
         let cards = cards.map_err(|error| error.to_string()).transpose();
+        // Where nobody knows what is still held, nobody knows what is free.
+        let (held, unknown) = match convert::held(node, classes) {
+            Ok(held) => (held, None),
+            Err(error) => (Vec::new(), Some(error.to_string())),
+        };
         let node = cards.map(|cards| Node {
             cordoned: node.spec.unschedulable,
-            cards,
+            cards: unknown.map_or(cards, Err),
+            held,
         });
         (name, node)
     }
@@ -137,7 +146,10 @@ impl Model {
             return;
         }
         match &node.cards {
-            Ok(cards) => self.ledger.set_node(&name, cards.clone()),
+            Ok(cards) => {
+                self.ledger.set_node(&name, cards.clone());
+                self.ledger.set_held(&name, node.held.clone());
+            }
             Err(_) => self.ledger.remove_node(name.as_str()),
         }
         self.changes.nodes.insert(name.clone());

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use gpushare_core::dialect::Dialects;
 use gpushare_core::ledger::Bound;
 use gpushare_core::preempt::{Guard, Occupant, Rank, Site, choose};
-use gpushare_core::{Card, Ledger, NodeName, Placement, PodAsk, PodUid, Steps};
+use gpushare_core::{Card, HeldPod, Ledger, NodeName, Placement, PodAsk, PodUid, Steps};
 use gpushare_kube::convert::{self, PodFacts};
 use gpushare_kube::slim;
 use gpushare_kube::totals::{self, Totals};
@@ -37,6 +37,8 @@ pub(super) struct Node {
     pub(super) allocatable: Totals,
     /// Nothing where no agent has published any; or why they cannot be read.
     pub(super) cards: Result<Option<Vec<Card>>, String>,
+    /// What containers without pods still hold.
+    held: Vec<HeldPod>,
 }
 
 /// A pod on a node.
@@ -64,7 +66,7 @@ struct Claim {
 }
 
 impl Node {
-    /// Without its cards.
+    /// Without its cards and what is held on them.
     pub(super) fn read(node: &core::Node) -> Self {
         let spec = node.spec.as_ref();
         let allocatable = node.status.iter().flat_map(|status| &status.allocatable);
@@ -80,6 +82,7 @@ impl Node {
                 .map(|(name, quantity)| (name.clone(), totals::amount(name, &quantity.0)))
                 .collect(),
             cards: Ok(None),
+            held: Vec::new(),
         }
     }
 }
@@ -107,17 +110,17 @@ impl Cluster {
             cards: cards.map_err(|error| error.to_string()),
             ..Node::read(node)
         };
-        let held = convert::held(&read, &self.dialects.classes).unwrap_or_else(|error| {
-            node.cards = Err(error.to_string());
-            Vec::new()
-        });
+        match convert::held(&read, &self.dialects.classes) {
+            Ok(held) => node.held = held,
+            Err(error) => node.cards = Err(error.to_string()),
+        }
         self.set_node(&name, node);
-        self.ledger.set_held(&name, held);
     }
 
     pub(super) fn set_node(&mut self, name: &NodeName, node: Node) {
         let cards = node.cards.clone().ok().flatten().unwrap_or_default();
         self.ledger.set_node(name, cards);
+        self.ledger.set_held(name, node.held.clone());
         self.nodes.insert(name.clone(), node);
     }
 

@@ -1,9 +1,10 @@
 //! `kubectl gpushare why`: what it says in each standing, and the schema of its JSON.
 
 use assert_cmd::Command;
+use gpushare_core::placement::Hold;
 use gpushare_core::preempt::{ClaimRecord, Evictor};
 use gpushare_core::record::Record;
-use gpushare_core::{CardId, NodeName, Placement, PodUid, gpu, names};
+use gpushare_core::{Amounts, CardId, HeldPod, NodeName, Placement, PodUid, gpu, held, names};
 use gpushare_kube::convert::PodFacts;
 use serde_json::{Value, json};
 
@@ -272,6 +273,29 @@ async fn room_that_is_kept_for_a_preemptor_is_told_to_it_and_to_others() {
         text.contains("Room there is kept for pods that preempt"),
         "{text}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_told_to_end_a_pod_where_containers_without_pods_would_still_fill_the_card() {
+    let cluster = Cluster::start().await;
+    let card = CardId::new("GPU-a-0");
+    let outlived = HeldPod {
+        pod: "gone".into(),
+        name: "default/gone".into(),
+        charges: [(card, Hold::Part(Amounts::of(gpu::MEMORY, 6_144)))]
+            .into_iter()
+            .collect(),
+    };
+    let held = held::encode(gpu::classes().get(gpu::CLASS).unwrap(), &[outlived]);
+    let mut node = node("a", &[16_384]);
+    node["metadata"]["annotations"][names::HELD] = held.into();
+    cluster.add_node(&node).await;
+    cluster.place("holder", "a", &share(8_192), "GPU-a-0").await;
+    cluster.add_pod(&waiting("p", &share(12_288))).await;
+    let text = said(&cluster, &["p"]).replace('\n', " ");
+    assert!(text.contains("the most is 2048"), "{text}");
+    assert!(text.contains("[gpushare.io/gpu-mem] to 2048"), "{text}");
+    assert!(!text.contains("end the pod"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,8 @@
 //! Models for tests, made of objects as the API server shows them.
 
+use gpushare_core::placement::Hold;
 use gpushare_core::record::Record;
-use gpushare_core::{Amounts, CardId, Placement, gpu, inventory, names};
+use gpushare_core::{Amounts, CardId, Placement, gpu, held, inventory, names};
 use gpushare_kube::convert::PodFacts;
 use serde_json::{Value, json};
 
@@ -92,6 +93,54 @@ fn a_pod_that_ends_gives_back_what_it_held() {
     pod["status"]["phase"] = "Succeeded".into();
     set(&mut model, &pod);
     assert!(model.ledger().is_empty());
+}
+
+/// A node with this much of its card held by a pod that is gone.
+fn add_node_with_held(model: &mut Model, name: &str, memory: u64, held: &str) {
+    let mut node = node_object(name, &[memory]);
+    node["metadata"]["annotations"][names::HELD] = held.into();
+    let seen = model.see_node(&serde_json::from_value(node).unwrap());
+    model.set_node(seen);
+}
+
+#[test]
+fn what_containers_hold_whose_pods_are_gone_is_not_shown_as_free() {
+    let mut model = empty();
+    let used = |model: &Model| {
+        let node = model.ledger().node("n").unwrap();
+        let memory = node.cards().map(|card| card.used.get(gpu::MEMORY));
+        memory.sum::<u64>()
+    };
+    add_node(&mut model, "n", &[16_384]);
+    model.take_changes();
+    let held = held::encode(
+        model.dialects().classes.get(gpu::CLASS).unwrap(),
+        &[HeldPod {
+            pod: "uid-gone".into(),
+            name: "ns/gone".into(),
+            charges: [(
+                CardId::new("GPU-n-0"),
+                Hold::Part(Amounts::of(gpu::MEMORY, 6144)),
+            )]
+            .into_iter()
+            .collect(),
+        }],
+    );
+    add_node_with_held(&mut model, "n", 16_384, &held);
+    assert_eq!(used(&model), 6144);
+    assert!(model.take_changes().nodes.contains("n"));
+    add_node(&mut model, "n", &[16_384]);
+    assert_eq!(used(&model), 0);
+    assert!(model.take_changes().nodes.contains("n"));
+}
+
+#[test]
+fn a_node_where_nobody_knows_what_is_held_shows_that_and_no_room() {
+    let mut model = empty();
+    add_node_with_held(&mut model, "n", 16_384, "{");
+    assert!(model.ledger().node("n").is_none());
+    let error = model.nodes()["n"].cards.clone().unwrap_err();
+    assert!(error.contains("still held"), "{error}");
 }
 
 #[test]
