@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::amounts::{Amounts, MAX_DIMENSIONS};
 use crate::choice::Choice;
 
-/// In so many containers a pod may ask for cards, counted once for each class: more than any real pod has, and few
-/// enough that it can be decided where they go.
+/// A pod may ask for cards in at most this many containers; one that asks for two classes counts twice. That is more
+/// than any real pod has, and few enough that it can be decided where they go.
 pub const MOST_ASKING: usize = 32;
 /// So many cards a pod may ask for in all, each container's counted by itself, also where they share them: 8 for
 /// each container that may ask.

@@ -8,8 +8,8 @@ use std::cell::Cell;
 
 /// A number of steps, used up by whoever is handed it. One step is a look at one card for one container.
 ///
-/// Containers that ask alone for cards of a class take as many steps as a node has cards. Those are counted, and never
-/// used up.
+/// A container that alone asks for a class takes one step for each card. These steps are counted, but do not reduce
+/// what is left.
 #[derive(Debug)]
 pub struct Steps {
     given: u32,
