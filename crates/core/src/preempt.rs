@@ -8,7 +8,8 @@
 //!
 //! A plan is the cheapest set of victims whose going makes room on one set of cards. What is cheap is
 //! the order of the fields of [`Cost`]. Of several nodes the one with the cheapest plan is taken. For
-//! nodes of usual size the answer is exact; past a number of steps it is the best found until then.
+//! nodes of usual size the answer is exact; past a number of steps it is the best found until then, or that
+//! it is not known.
 //! Nothing here evicts anybody, and what a disruption budget protects is never in a plan.
 
 mod choose;
@@ -91,6 +92,25 @@ impl Cost {
             victims: self.victims.saturating_add(other.victims),
             amount: self.amount.saturating_add(other.amount),
             oldest: self.oldest.max(other.oldest),
+        }
+    }
+}
+
+/// What looking at one node came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Chosen {
+    Plan(Plan),
+    /// For certain, nobody who may go makes room at less than the limit.
+    Nobody,
+    /// The steps were used up before that was known.
+    Unknown,
+}
+
+impl Chosen {
+    pub fn plan(self) -> Option<Plan> {
+        match self {
+            Self::Plan(plan) => Some(plan),
+            Self::Nobody | Self::Unknown => None,
         }
     }
 }

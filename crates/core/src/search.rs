@@ -100,11 +100,30 @@ impl<'a> Search<'a> {
 
     /// Whether the cards do for certain.
     pub fn fits(&self, cards: &[CardRoom]) -> bool {
+        self.decided(cards) == Some(true)
+    }
+
+    /// Whether the cards do; nothing when the steps were used up before that was known.
+    pub(crate) fn decided(&self, cards: &[CardRoom]) -> Option<bool> {
         let steps = self.steps.portion(Steps::PER_NODE);
-        let fits = |group: &Group<'_>| matches!(group.found(cards, &steps), Found::Here(_));
-        let all = self.groups.iter().all(fits);
+        let mut groups = self.groups.iter();
+        let obstacle = groups.find_map(|group| match group.found(cards, &steps) {
+            Found::Here(_) => None,
+            Found::Nowhere => Some(Some(false)),
+            Found::Unknown => Some(None),
+        });
         self.steps.settle(&steps);
-        all
+        obstacle.unwrap_or(Some(true))
+    }
+
+    /// Runs the work so that steps are left after it to place the pod, as far as there are any.
+    pub(crate) fn before_placing<T>(&self, work: impl FnOnce() -> T) -> T {
+        if self.is_simple() {
+            return work();
+        }
+        let left = self.steps.left();
+        let kept = (2 * Steps::PER_NODE).min(left / 2);
+        self.steps.within(left - kept, work)
     }
 
     /// Why not, in the fewest obstacles, or that it is not known; nothing when it fits.

@@ -74,6 +74,15 @@ impl Steps {
         self.counted.set(self.counted.get().saturating_add(number));
     }
 
+    /// Runs the work with at most so many of those that are left.
+    pub fn within<T>(&self, most: u32, work: impl FnOnce() -> T) -> T {
+        let kept = self.left.get().saturating_sub(most);
+        self.left.set(self.left.get() - kept);
+        let done = work();
+        self.left.set(self.left.get() + kept);
+        done
+    }
+
     /// At most so many of those that are left, for one part of the request; to be given back with [`Self::settle`].
     #[must_use]
     pub fn portion(&self, most: u32) -> Self {
@@ -109,6 +118,15 @@ mod tests {
         assert!(!steps.spend_all(3));
         assert!(steps.are_used_up());
         assert!(!steps.spend());
+    }
+
+    #[test]
+    fn work_within_a_number_leaves_the_rest() {
+        let steps = Steps::new(10);
+        let enough = steps.within(4, || steps.spend_all(5));
+        assert_eq!((enough, steps.left()), (false, 6));
+        assert!(steps.within(100, || steps.spend_all(6)));
+        assert!(steps.are_used_up());
     }
 
     #[test]

@@ -270,7 +270,7 @@ impl Cluster {
         let choice = steps.portion(STEPS);
         let plan = choose(&site, &search, anybody, &[], None, &choice);
         steps.settle(&choice);
-        let plan = plan?;
+        let plan = plan.plan()?;
         (!plan.victims.is_empty()).then_some(plan.victims)
     }
 

@@ -33,6 +33,19 @@ fn now() -> Now {
     }
 }
 
+/// Does what may take a while beside the async threads.
+async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+    let worked = tokio::task::spawn_blocking(work).await;
+    worked.map_err(|error| error.to_string())
+}
+
+/// Why it is not known who would have to go.
+fn undecided(steps: u32) -> String {
+    format!(
+        "within {steps} steps it was not found out who would have to go: the pod asks in too many containers"
+    )
+}
+
 fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     a.into_iter().chain(b).min()
 }

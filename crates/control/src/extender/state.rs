@@ -40,7 +40,7 @@ pub(crate) use binds::{Followup, Reservation};
 pub(crate) use contenders::Contention;
 pub(crate) use growth::Moment;
 pub(crate) use node_set::NodeSet;
-pub(crate) use preemptions::plan::{Preemptor, Proposal, Terms};
+pub(crate) use preemptions::plan::{Looked, Preemptor, Proposal, Terms};
 pub(crate) use preemptions::steps::{Outcome, Reason, Step};
 pub(crate) use preemptions::{Begun, Now, Outdated};
 pub(crate) use reads::Verdict;

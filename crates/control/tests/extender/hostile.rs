@@ -81,6 +81,11 @@ async fn what_one_try_did_not_get_to_is_looked_at_by_the_next() {
     let pod = hard();
     let mut tries = 1;
     let last = loop {
+        // Others that have several containers are asked about in between.
+        for other in 1..=15 {
+            let pod = containers("other", [(1, other), (1, other)].into_iter());
+            filter(&cluster, &pod, &names[..1]).await;
+        }
         let answer = filter(&cluster, &pod, &names).await;
         let Some(error) = answer["Error"].as_str().filter(|error| !error.is_empty()) else {
             break answer;

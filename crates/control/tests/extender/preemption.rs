@@ -2,6 +2,7 @@
 
 mod late;
 mod over_budget;
+mod undecided;
 mod verb;
 mod watched;
 

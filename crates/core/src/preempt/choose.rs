@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 
 use super::dive::{Dive, Found};
 use super::sets::each_set;
-use super::{Cost, Guard, Occupant, Plan, Rank, Site};
+use super::{Chosen, Cost, Guard, Occupant, Plan, Rank, Site};
 use crate::amounts::{Amounts, MAX_DIMENSIONS};
 use crate::ids::{CardId, PodUid};
 use crate::placement::Hold;
@@ -41,7 +41,7 @@ pub fn choose(
     headroom: &[u32],
     limit: Option<&Cost>,
     steps: &Steps,
-) -> Option<Plan> {
+) -> Chosen {
     let mut rooms = site.rooms.clone();
     for going in site.occupants.iter().filter(|occupant| occupant.going) {
         for (card, hold) in holds(going, &site.rooms) {
@@ -49,9 +49,10 @@ pub fn choose(
         }
     }
     if limit.is_some_and(|limit| *limit <= Cost::NOTHING) {
-        return None;
+        return Chosen::Nobody;
     }
-    if search.fits(&rooms) {
+    let fits = search.decided(&rooms);
+    if fits == Some(true) {
         return plan(search, rooms, Cost::NOTHING, &[]);
     }
     let candidates: Vec<Candidate<'_>> = site
@@ -59,14 +60,23 @@ pub fn choose(
         .iter()
         .filter_map(|occupant| Candidate::new(occupant, &site.rooms, rank, headroom))
         .collect();
+    if candidates.is_empty() {
+        return fits.map_or(Chosen::Unknown, |_| Chosen::Nobody);
+    }
     let mut chooser = Chooser {
         search,
         rooms: &rooms,
         candidates,
         headroom,
         steps,
+        missed: false,
     };
-    let (cost, victims) = chooser.cheapest(limit.copied())?;
+    let found = search.before_placing(|| chooser.cheapest(limit.copied()));
+    let (cost, victims) = match found {
+        Some(found) => found,
+        None if chooser.missed => return Chosen::Unknown,
+        None => return Chosen::Nobody,
+    };
     let victims: Vec<&Candidate<'_>> = victims
         .iter()
         .filter_map(|victim| chooser.candidates.get(*victim))
@@ -79,16 +89,19 @@ fn plan(
     mut rooms: Vec<CardRoom>,
     cost: Cost,
     victims: &[&Candidate<'_>],
-) -> Option<Plan> {
+) -> Chosen {
     for (card, hold) in victims.iter().flat_map(|victim| &victim.holds) {
         give(&mut rooms, *card, hold);
     }
     let mut victims: Vec<PodUid> = victims.iter().map(|victim| victim.pod.clone()).collect();
     victims.sort_unstable();
-    Some(Plan {
-        victims,
-        placement: search.place(&rooms).ok()?,
-        cost,
+    // It fits: only the steps can be missing.
+    search.place(&rooms).map_or(Chosen::Unknown, |placement| {
+        Chosen::Plan(Plan {
+            victims,
+            placement,
+            cost,
+        })
     })
 }
 
@@ -178,6 +191,8 @@ struct Chooser<'a> {
     candidates: Vec<Candidate<'a>>,
     headroom: &'a [u32],
     steps: &'a Steps,
+    /// The steps did not suffice somewhere.
+    missed: bool,
 }
 
 impl Chooser<'_> {
@@ -186,7 +201,9 @@ impl Chooser<'_> {
         for (card, hold) in self.candidates.iter().flat_map(|victim| &victim.holds) {
             give(&mut emptied, *card, hold);
         }
-        if self.candidates.is_empty() || !self.search.fits(&emptied) {
+        let fits = self.search.decided(&emptied);
+        if fits != Some(true) {
+            self.missed = fits.is_none();
             return None;
         }
         let spans = self.search.spans(&emptied);
@@ -204,10 +221,14 @@ impl Chooser<'_> {
             let limit = best.as_ref().map(|(cost, _)| *cost).or(limit);
             let floor = set.iter().filter_map(|card| floors.get(*card)).max();
             let hopeless = limit.is_some_and(|limit| floor.is_some_and(|floor| *floor >= limit));
-            if !hopeless && let (Some(found), _) = self.cheapest_on(set, limit) {
-                best = Some(found);
+            if !hopeless {
+                let (found, complete) = self.cheapest_on(set, limit);
+                best = found.or_else(|| best.take());
+                self.missed |= !complete;
             }
-            self.steps.spend()
+            let goes_on = self.steps.spend();
+            self.missed |= !goes_on;
+            goes_on
         });
         best
     }
@@ -246,8 +267,8 @@ impl Chooser<'_> {
         let most = (self.steps.left() / PART_OF_STEPS).max(MAX_DIVE);
         let portion = self.steps.portion(most);
         let dive = Dive::new(self.search, &self.candidates, self.rooms, set, &portion);
-        let found = dive.cheapest(self.headroom.to_vec(), limit);
+        let (found, complete) = dive.cheapest(self.headroom.to_vec(), limit);
         self.steps.settle(&portion);
-        (found, !portion.are_used_up())
+        (found, complete)
     }
 }

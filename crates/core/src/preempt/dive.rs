@@ -5,6 +5,7 @@
 //! steps are used up. A victim is taken only for a card that still needs it, and never instead of one
 //! that holds the same and costs less.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 
 use super::Cost;
@@ -53,6 +54,8 @@ pub(super) struct Dive<'a> {
     taken: Vec<usize>,
     best: Option<Found>,
     limit: Option<Cost>,
+    /// No steps were wanting.
+    complete: Cell<bool>,
 }
 
 impl<'a> Dive<'a> {
@@ -95,11 +98,16 @@ impl<'a> Dive<'a> {
             taken: Vec::new(),
             best: None,
             limit: None,
+            complete: Cell::new(true),
         }
     }
 
-    /// The cheapest victims below the limit.
-    pub(super) fn cheapest(mut self, headroom: Vec<u32>, limit: Option<Cost>) -> Option<Found> {
+    /// The cheapest victims below the limit, and whether nothing cheaper can have been missed.
+    pub(super) fn cheapest(
+        mut self,
+        headroom: Vec<u32>,
+        limit: Option<Cost>,
+    ) -> (Option<Found>, bool) {
         self.headroom = headroom;
         self.limit = limit;
         for (card, hold) in self.turns.iter().flat_map(|turn| &turn.holds) {
@@ -108,19 +116,27 @@ impl<'a> Dive<'a> {
         if self.does(&self.hopeful) {
             self.decide(0, Cost::NOTHING);
         }
-        self.best
+        (self.best, self.complete.get())
     }
 
     fn does(&self, rooms: &[CardRoom]) -> bool {
         if self.simple {
             return rooms.iter().all(|room| self.search.is_served_by(room));
         }
-        self.search.fits(rooms)
+        let decided = self.search.decided(rooms);
+        if decided.is_none() {
+            self.complete.set(false);
+        }
+        decided == Some(true)
     }
 
     /// Decides about the victims from `at` on, when those taken cost this much.
     fn decide(&mut self, at: usize, cost: Cost) {
-        if !self.steps.spend() || self.is_too_much(&cost) {
+        if !self.steps.spend() {
+            self.complete.set(false);
+            return;
+        }
+        if self.is_too_much(&cost) {
             return;
         }
         if self.does(&self.rooms) {

@@ -6,7 +6,7 @@ use gpushare_core::amounts::DeviceClass;
 use gpushare_core::card::Card;
 use gpushare_core::gpu::{self, MEMORY};
 use gpushare_core::placement::{Charges, Hold};
-use gpushare_core::preempt::{Cost, Guard, Occupant, Plan, Rank, Site, choose};
+use gpushare_core::preempt::{Chosen, Cost, Guard, Occupant, Plan, Rank, Site, choose};
 use gpushare_core::request::{PodAsk, Role};
 use gpushare_core::room::CardRoom;
 use gpushare_core::{Amounts, CardId, Classes, PodUid, Search, Steps};
@@ -108,7 +108,7 @@ impl Node {
         let (classes, steps) = (classes(), Steps::new(PLENTY));
         let looks = Steps::new(u32::MAX);
         let search = Search::new(&classes, ask, &looks);
-        choose(&self.site(), &search, rank, headroom, None, &steps)
+        choose(&self.site(), &search, rank, headroom, None, &steps).plan()
     }
 
     fn victims(&self, ask: &PodAsk, priority: i32) -> Option<Vec<String>> {
@@ -277,6 +277,51 @@ fn a_large_node_is_decided_within_its_steps() {
         None,
         &steps,
     )
+    .plan()
     .unwrap();
     assert!(search.fits(&node.rooms(|pod| plan.victims.contains(&pod.uid))));
+}
+
+/// Three containers, of which no card takes two.
+fn three() -> PodAsk {
+    let each = |at: u64| container(&format!("c{at}"), Role::App, 1, share(20 + at));
+    PodAsk {
+        containers: (0..3).map(each).collect(),
+    }
+}
+
+/// Eight cards with four pods on each, of which two have to go from three cards.
+fn crowded() -> Node {
+    let pods: Vec<Pod> = (0..8_u32)
+        .flat_map(|card| (0..4_u64).map(move |at| (card, at)))
+        .map(|(card, at)| Pod::new(&format!("{card}-{at}"), 1, &[(card, 7 + at % 2)]))
+        .collect();
+    Node::new(&[32; 8], &pods)
+}
+
+#[test]
+fn what_was_found_for_a_pod_of_several_containers_is_kept_when_the_steps_are_used_up() {
+    let (node, ask, classes) = (crowded(), three(), classes());
+    for number in [1_000, 5_000, 40_000] {
+        let steps = Steps::new(number);
+        let search = Search::new(&classes, &ask, &steps);
+        let rank = Rank::within_budget(9);
+        let plan = choose(&node.site(), &search, rank, &[], None, &steps).plan();
+        let plan = plan.unwrap_or_else(|| panic!("nobody was found in {number} steps"));
+        let looks = Steps::for_request();
+        let rooms = node.rooms(|pod| plan.victims.contains(&pod.uid));
+        assert!(Search::new(&classes, &ask, &looks).fits(&rooms));
+    }
+}
+
+#[test]
+fn nobody_is_said_only_where_it_is_certain() {
+    let (node, ask, classes) = (crowded(), three(), classes());
+    for number in 0..200 {
+        let steps = Steps::new(number);
+        let search = Search::new(&classes, &ask, &steps);
+        let rank = Rank::within_budget(9);
+        let chosen = choose(&node.site(), &search, rank, &[], None, &steps);
+        assert_ne!(chosen, Chosen::Nobody, "with {number} steps");
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::common::{ask, card, container, ledger, node, pod, share};
 use gpushare_core::gpu;
-use gpushare_core::preempt::{Guard, Occupant, Rank, Site, choose};
+use gpushare_core::preempt::{Chosen, Guard, Occupant, Rank, Site, choose};
 use gpushare_core::request::{ContainerAsk, MOST_ASKING, PodAsk, Role, Want};
 use gpushare_core::{Ledger, PodUid, Steps, Why};
 
@@ -209,6 +209,7 @@ fn the_choice_of_victims_for_a_hostile_pod_ends() {
     let hostile = knapsack(16, 1, 16 * 5_000);
     let search = books.search(&hostile, &steps);
     let rank = Rank::within_budget(1);
-    choose(&site, &search, rank, &[], None, &steps);
+    let chosen = choose(&site, &search, rank, &[], None, &steps);
     assert!(steps.taken() <= 150_000, "{} steps", steps.taken());
+    assert_eq!(chosen, Chosen::Unknown, "nobody knows who would have to go");
 }

@@ -7,18 +7,17 @@ use gpushare_core::{NodeName, PodUid, Steps};
 use gpushare_kube::budgets::Budgets;
 use gpushare_kube::suits::Suitor;
 
-use super::now;
+use super::{beside, now, undecided};
 use crate::extender::Extender;
 use crate::extender::state::{
-    Begun, Contention, Outdated, PodRef, Preemptor, Proposal, Step, Terms,
+    Begun, Contention, Looked, Outdated, PodRef, Preemptor, Proposal, State, Step, Terms,
 };
 use crate::extender::watch::LookError;
 
-/// Nodes looked at under one lock, and what may be tried on them.
+/// At most so many nodes are looked at under one lock.
 const PORTION: usize = 64;
-const STEPS: u32 = 20_000;
 /// What may be tried on all nodes together.
-const ALL_STEPS: u32 = 1_000_000;
+const STEPS: u32 = 1_000_000;
 const READ_BUDGETS_WITHIN: Duration = Duration::from_secs(5);
 /// Of nodes that the scheduler did not name, so many are read to see whether the pod could go there.
 const MOST_READ: usize = 8;
@@ -30,6 +29,8 @@ enum Found {
     Room,
     /// Nobody of lower rank could make room.
     Nobody,
+    /// The steps were used up before that was known.
+    Unknown,
     /// Those who could are protected.
     Protected,
     Proposal(Proposal),
@@ -51,6 +52,10 @@ impl Extender {
         let unasked = contention.nodes.is_empty();
         let found = match self.find(&preemptor, contention.nodes).await {
             Ok(Found::Nobody) => self.find_to_win_back(&preemptor).await,
+            Ok(Found::Unknown) => match self.find_to_win_back(&preemptor).await {
+                Ok(Found::Nobody) => Ok(Found::Unknown),
+                found => found,
+            },
             found => found,
         };
         let outcome = match found {
@@ -78,14 +83,22 @@ impl Extender {
                 self.contend_later(&pod);
                 "protected"
             }
+            Ok(Found::Unknown) => {
+                self.say_failed(&pod, &undecided(STEPS));
+                "failed"
+            }
             Err(error) => {
-                let pod_name = format_args!("{}/{}", pod.namespace, pod.name);
-                tracing::warn!(pod = %pod_name, error, "no victims were looked for");
-                self.contend_later(&pod);
+                self.say_failed(&pod, &error);
                 "failed"
             }
         };
         self.0.metrics.preempted(outcome);
+    }
+
+    fn say_failed(&self, pod: &PodRef, error: &str) {
+        let pod_name = format_args!("{}/{}", pod.namespace, pod.name);
+        tracing::warn!(pod = %pod_name, error, "it is not known who would have to go; it contends later");
+        self.contend_later(pod);
     }
 
     pub(super) fn contend_later(&self, pod: &PodRef) {
@@ -157,17 +170,22 @@ impl Extender {
     }
 
     async fn find(&self, preemptor: &Preemptor, nodes: Vec<NodeName>) -> Result<Found, String> {
-        let unguarded = self
+        let looked = self
             .look(preemptor, nodes.clone(), Terms::default())
             .await?;
-        let Some(unguarded) = unguarded else {
-            return Ok(Found::Nobody);
+        let unguarded = match looked.best {
+            Some(unguarded) => unguarded,
+            None if looked.cut => return Ok(Found::Unknown),
+            None => return Ok(Found::Nobody),
         };
-        if unguarded.victims.is_empty() && self.0.state.read().fits_somewhere(preemptor, &nodes) {
-            return Ok(Found::Room);
-        }
         if unguarded.victims.is_empty() {
-            return Ok(Found::Proposal(unguarded));
+            let preemptor = preemptor.clone();
+            let fits = self.search(move |state| state.fits_somewhere(&preemptor, &nodes));
+            return Ok(if fits.await? {
+                Found::Room
+            } else {
+                Found::Proposal(unguarded)
+            });
         }
         // Budgets only forbid: what is best without them is best with them if they allow it.
         let budgets = self.read_budgets().await?;
@@ -179,7 +197,11 @@ impl Extender {
             ..Terms::default()
         };
         let guarded = self.look(preemptor, nodes, terms).await?;
-        Ok(guarded.map_or(Found::Protected, Found::Proposal))
+        Ok(match guarded.best {
+            Some(guarded) => Found::Proposal(guarded),
+            None if guarded.cut => Found::Unknown,
+            None => Found::Protected,
+        })
     }
 
     /// On nodes that the scheduler did not name, because their totals do not suffice: it looks for victims by
@@ -191,7 +213,10 @@ impl Extender {
             namespace,
             name,
         } = &preemptor.pod;
-        let mut nodes = self.0.state.read().nodes_to_win_back(uid);
+        let winner = uid.clone();
+        let mut nodes = self
+            .search(move |state| state.nodes_to_win_back(&winner))
+            .await?;
         let mut suitor = None;
         for _ in 0..MOST_READ {
             let proposal = match self.find(preemptor, nodes.clone()).await? {
@@ -229,36 +254,37 @@ impl Extender {
         }
     }
 
-    /// The cheapest proposal on these nodes, looked for beside the async threads.
+    /// The cheapest proposal on these nodes.
     async fn look(
         &self,
         preemptor: &Preemptor,
         nodes: Vec<NodeName>,
         terms: Terms,
-    ) -> Result<Option<Proposal>, String> {
+    ) -> Result<Looked, String> {
         let (extender, preemptor) = (self.clone(), preemptor.clone());
         let work = move || {
-            let (mut best, all_steps) = (None::<Proposal>, Steps::new(ALL_STEPS));
-            for portion in nodes.chunks(PORTION) {
-                let limit = best.as_ref().map(|best| best.cost);
-                let steps = all_steps.portion(STEPS);
+            let (mut all, steps) = (Looked::default(), Steps::new(STEPS));
+            while let Some(left) = nodes.get(all.nodes..).filter(|left| !left.is_empty()) {
+                let portion = left.get(..PORTION).unwrap_or(left);
+                let limit = all.best.as_ref().map(|best| &best.cost);
                 let state = extender.0.state.read();
-                let found =
-                    state.propose(&preemptor, portion, &terms, limit.as_ref(), &steps, now());
+                let looked = state.propose(&preemptor, portion, &terms, limit, &steps, now());
                 drop(state);
-                all_steps.settle(&steps);
-                best = found.or(best);
+                all.cut |= looked.cut;
+                all.nodes += looked.nodes;
+                all.best = looked.best.or(all.best);
             }
-            if best.is_none() && all_steps.are_used_up() {
-                let steps = all_steps.given();
-                return Err(format!(
-                    "in {steps} steps it was not found out who would have to go: \
-                     the pod asks in too many containers"
-                ));
-            }
-            Ok(best)
+            all
         };
-        let worked = tokio::task::spawn_blocking(work).await;
-        worked.map_err(|error| error.to_string())?
+        beside(work).await
+    }
+
+    /// Searches in the state.
+    async fn search<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&State) -> T + Send + 'static,
+    ) -> Result<T, String> {
+        let extender = self.clone();
+        beside(move || work(&extender.0.state.read())).await
     }
 }

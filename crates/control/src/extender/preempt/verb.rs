@@ -7,6 +7,7 @@
 //! choose. The claim on the room stands on the pod before the answer is given, so that nobody goes for
 //! room that is then lost.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
 
@@ -19,13 +20,11 @@ use gpushare_core::{NodeName, PodUid, Steps};
 use gpushare_kube::budgets::Budgets;
 use gpushare_kube::convert::PodFacts;
 
-use super::now;
 use super::wire::{Offer, PreemptionArgs, PreemptionResult};
+use super::{beside, now, undecided};
 use crate::extender::Extender;
 use crate::extender::routes::{bad_request, error_response, internal_error, json};
 use crate::extender::state::{Outcome, PodRef, Preemptor, Proposal, State as Known, Terms};
-
-const STEPS: u32 = 50_000;
 
 pub(in crate::extender) async fn preempt_verb(
     State(extender): State<Extender>,
@@ -94,13 +93,11 @@ impl Extender {
         }
         let budgets = self.read_budgets().await?;
         let (extender, asking, nodes) = (self.clone(), preemptor.clone(), args.nodes);
-        // Beside the async threads: it may take a while.
         let work = move || {
             let state = extender.0.state.read();
             state.correct(&asking, &nodes, &budgets)
         };
-        let worked = tokio::task::spawn_blocking(work).await;
-        let best = worked.map_err(|error| error.to_string())?;
+        let best = beside(work).await??;
         let Some(Correction { proposal, victims }) = best else {
             self.0.metrics.preempted("no_victims");
             return Ok(PreemptionResult::default());
@@ -156,18 +153,24 @@ impl Known {
         Some(Ok(result))
     }
 
-    /// The cheapest of these nodes, with whom to evict there.
+    /// The cheapest of these nodes, with whom to evict there; an error if it is not known whether there is one.
     fn correct(
         &self,
         preemptor: &Preemptor,
         nodes: &BTreeMap<String, Offer>,
         budgets: &Budgets,
-    ) -> Option<Correction> {
+    ) -> Result<Option<Correction>, String> {
         let mut best: Option<(Cost, Correction)> = None;
-        let steps = Steps::new(STEPS);
+        let (steps, cut) = (Steps::for_request(), Cell::new(false));
         for (name, offer) in nodes {
             let node = NodeName::new(name);
-            let correction = self.correct_node(preemptor, &node, offer, budgets, &steps);
+            let propose = |terms: &Terms| {
+                let nodes = std::slice::from_ref(&node);
+                let looked = self.propose(preemptor, nodes, terms, None, &steps, now());
+                cut.set(cut.get() || looked.cut);
+                looked.best
+            };
+            let correction = self.correct_node(preemptor, &node, offer, budgets, propose);
             let Some((cost, correction)) = correction else {
                 continue;
             };
@@ -175,7 +178,10 @@ impl Known {
                 best = Some((cost, correction));
             }
         }
-        best.map(|(_, correction)| correction)
+        if best.is_none() && cut.get() {
+            return Err(undecided(steps.given()));
+        }
+        Ok(best.map(|(_, correction)| correction))
     }
 
     fn correct_node(
@@ -184,7 +190,7 @@ impl Known {
         node: &NodeName,
         offer: &Offer,
         budgets: &Budgets,
-        steps: &Steps,
+        propose: impl Fn(&Terms) -> Option<Proposal>,
     ) -> Option<(Cost, Correction)> {
         if self.knows_elsewhere(&offer.victims, node) {
             return None;
@@ -200,12 +206,8 @@ impl Known {
             return None;
         }
         let propose = |going: HashSet<PodUid>| {
-            let terms = Terms {
-                budgets: budgets.clone(),
-                going,
-            };
-            let nodes = std::slice::from_ref(node);
-            self.propose(preemptor, nodes, &terms, None, steps, now())
+            let budgets = budgets.clone();
+            propose(&Terms { budgets, going })
         };
         let free = propose(HashSet::new());
         let free = free.filter(|free| {

@@ -15,8 +15,9 @@ use crate::extender::reasons::Reasons;
 /// Requests for which verdicts are kept, about half a megabyte each in a cluster of 5,000 nodes.
 const KEPT: usize = 8;
 /// Those of several containers, which take longest to judge, are kept by themselves: however many different ones
-/// come, ordinary requests keep their place, and the other way round.
-const KEPT_COMPLEX: usize = 4;
+/// come, ordinary requests keep their place, and the other way round. They are more, about eight megabytes in all: such a
+/// request may be judged in several tries, and what one try has found out must last until the next.
+const KEPT_COMPLEX: usize = 16;
 /// Nodes that are gone and reasons that nobody is given any more are dropped when they are so many more
 /// than there can be.
 const SLACK: usize = 256;

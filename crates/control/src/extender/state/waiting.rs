@@ -101,6 +101,8 @@ struct Entry {
     heard: Moment,
     /// What appeared until then has been looked at here.
     seen: Moment,
+    /// Rounds in a row that had no steps left to search for it.
+    passed_over: u32,
     since: Instant,
     wakes: Wakes,
 }
@@ -231,6 +233,7 @@ impl State {
             candidates: Some(Arc::new(candidates)),
             heard: moment,
             seen: moment,
+            passed_over: 0,
             since,
             wakes,
         });
@@ -257,6 +260,7 @@ impl State {
                 candidates: None,
                 heard: 0,
                 seen: 0,
+                passed_over: 0,
                 since: now,
                 wakes: Wakes::default(),
             });

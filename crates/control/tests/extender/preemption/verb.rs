@@ -19,17 +19,21 @@ impl Following {
         pod: &Pod,
         nodes: &[(&str, &[&Pod])],
     ) -> ExtenderPreemptionResult {
-        let victims = |pods: &[&Pod]| -> Value {
-            let pods = pods.iter().map(|pod| json!({"UID": pod.metadata.uid}));
-            json!({"Pods": pods.collect::<Vec<_>>(), "NumPDBViolations": 0})
-        };
-        let nodes: serde_json::Map<String, Value> = nodes
-            .iter()
-            .map(|(name, pods)| ((*name).to_owned(), victims(pods)))
-            .collect();
-        let body = json!({"Pod": pod, "NodeNameToVictims": null, "NodeNameToMetaVictims": nodes});
-        call(&self.extender, "preempt", &body).await
+        call(&self.extender, "preempt", &question(pod, nodes)).await
     }
+}
+
+/// What the scheduler sends to ask about nodes and whom it would evict there.
+pub(super) fn question(pod: &Pod, nodes: &[(&str, &[&Pod])]) -> Value {
+    let victims = |pods: &[&Pod]| -> Value {
+        let pods = pods.iter().map(|pod| json!({"UID": pod.metadata.uid}));
+        json!({"Pods": pods.collect::<Vec<_>>(), "NumPDBViolations": 0})
+    };
+    let nodes: serde_json::Map<String, Value> = nodes
+        .iter()
+        .map(|(name, pods)| ((*name).to_owned(), victims(pods)))
+        .collect();
+    json!({"Pod": pod, "NodeNameToVictims": null, "NodeNameToMetaVictims": nodes})
 }
 
 fn uids(pods: &[&Pod]) -> Vec<String> {

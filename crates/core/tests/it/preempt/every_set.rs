@@ -6,7 +6,7 @@ use std::mem;
 use gpushare_core::card::Card;
 use gpushare_core::gpu::{CORE, MEMORY};
 use gpushare_core::placement::Hold;
-use gpushare_core::preempt::{Cost, Guard, Plan, Rank, Spending, choose};
+use gpushare_core::preempt::{Chosen, Cost, Guard, Plan, Rank, Spending, choose};
 use gpushare_core::request::{ContainerAsk, PodAsk, Role, Want};
 use gpushare_core::room::CardRoom;
 use gpushare_core::{Amounts, CardId, Search, Steps};
@@ -244,7 +244,7 @@ proptest! {
         };
         let limited = |limit: Cost| {
             let steps = Steps::new(PLENTY);
-            choose(&node.site(), &search, case.rank, &case.headroom, Some(&limit), &steps)
+            choose(&node.site(), &search, case.rank, &case.headroom, Some(&limit), &steps).plan()
         };
         prop_assert_eq!(limited(plan.cost), None);
         let worse = Cost { victims: plan.cost.victims + 1, ..plan.cost };
@@ -265,14 +265,23 @@ proptest! {
     }
 
     #[test]
-    fn with_few_steps_a_plan_is_dearer_but_never_wrong(case in case(), steps in 0..30_u32) {
-        let (node, classes) = (case.node(), classes());
-        let looks = Steps::new(u32::MAX);
+    fn with_few_steps_a_plan_is_dearer_but_never_wrong(
+        case in case(),
+        steps in 0..30_u32,
+        looks in 0..300_u32,
+    ) {
+        let (node, classes, headroom) = (case.node(), classes(), &case.headroom);
+        let (steps, looks) = (Steps::new(steps), Steps::new(looks));
         let search = Search::new(&classes, &case.ask, &looks);
-        let steps = Steps::new(steps);
-        let headroom = &case.headroom;
-        if let Some(plan) = choose(&node.site(), &search, case.rank, headroom, None, &steps) {
-            case.check(&search, &plan);
+        match choose(&node.site(), &search, case.rank, headroom, None, &steps) {
+            Chosen::Plan(plan) => {
+                let looks = Steps::new(u32::MAX);
+                case.check(&Search::new(&classes, &case.ask, &looks), &plan);
+            }
+            Chosen::Nobody => {
+                prop_assert_eq!(node.choose(&case.ask, case.rank, headroom), None);
+            }
+            Chosen::Unknown => {}
         }
     }
 }

@@ -6,13 +6,17 @@
 use std::collections::HashSet;
 
 use gpushare_core::ledger::{Booking, NodeView, State as Booked};
-use gpushare_core::preempt::{Cost, Guard, Occupant, Rank, Site, choose};
+use gpushare_core::preempt::{Chosen, Cost, Guard, Occupant, Rank, Site, choose};
 use gpushare_core::{Host, NodeName, Placement, PodAsk, PodUid, Steps};
 use gpushare_kube::budgets::Budgets;
 
 use super::Now;
 use crate::extender::state::{KnownPod, PodRef, State};
 
+/// What may be tried on one node: half to choose, half to place a pod of several containers.
+const STEPS_ON_A_NODE: u32 = 4 * Steps::PER_NODE;
+/// Past so many, the nodes that are left are looked at another time, so that others get at the state.
+const STEPS_AT_ONCE: u32 = 2 * Steps::PER_NODE;
 /// Whoever has not ended this long after it should have will not soon.
 const STUCK_AFTER_SECONDS: i64 = 60;
 
@@ -42,8 +46,19 @@ pub(crate) struct Proposal {
     pub(crate) cost: Cost,
 }
 
+/// What looking at nodes came to.
+#[derive(Debug, Default)]
+pub(crate) struct Looked {
+    pub(crate) best: Option<Proposal>,
+    /// On some node the steps were used up before it was known whether anybody can go.
+    pub(crate) cut: bool,
+    /// The nodes looked at, counted from the first.
+    pub(crate) nodes: usize,
+}
+
 impl State {
-    /// The cheapest proposal on these nodes that costs less than the limit.
+    /// The cheapest proposal that costs less than the limit, on as many of these nodes as can be looked at in one go:
+    /// at least one.
     pub(crate) fn propose(
         &self,
         preemptor: &Preemptor,
@@ -52,26 +67,39 @@ impl State {
         limit: Option<&Cost>,
         steps: &Steps,
         now: Now,
-    ) -> Option<Proposal> {
+    ) -> Looked {
         let search = self.ledger.search(&preemptor.ask, steps);
         let headroom = terms.budgets.headroom();
         let doomed = self.doomed();
-        let mut best: Option<Proposal> = None;
+        let (mut looked, at_first) = (Looked::default(), steps.left());
         for node in nodes {
-            let limit = best.as_ref().map(|best| &best.cost).or(limit);
+            if at_first - steps.left() >= STEPS_AT_ONCE {
+                break;
+            }
+            let limit = looked.best.as_ref().map(|best| &best.cost).or(limit);
             let site = self.site(preemptor, node, terms, &doomed, now);
             let (rank, headroom) = (preemptor.rank, headroom.as_slice());
-            if let Some(plan) = choose(&site, &search, rank, headroom, limit, steps) {
-                let mut victims = plan.victims;
-                victims.sort_by_key(|pod| self.guard(pod, &terms.budgets) == Guard::Free);
-                best = Some(Proposal {
-                    node: node.clone(),
-                    victims,
-                    cost: plan.cost,
-                });
-            }
+            let chosen = steps.within(STEPS_ON_A_NODE, || {
+                choose(&site, &search, rank, headroom, limit, steps)
+            });
+            looked.nodes += 1;
+            let plan = match chosen {
+                Chosen::Plan(plan) => plan,
+                Chosen::Nobody => continue,
+                Chosen::Unknown => {
+                    looked.cut = true;
+                    continue;
+                }
+            };
+            let mut victims = plan.victims;
+            victims.sort_by_key(|pod| self.guard(pod, &terms.budgets) == Guard::Free);
+            looked.best = Some(Proposal {
+                node: node.clone(),
+                victims,
+                cost: plan.cost,
+            });
         }
-        best
+        looked
     }
 
     /// Whether the pod fits on one of these nodes without anybody having to go.
@@ -134,8 +162,8 @@ impl State {
         let search = self.ledger.search(&preemptor.ask, &steps);
         let mut site = self.site(preemptor, &proposal.node, &terms, &self.doomed(), now);
         let place = |site: &Site<'_>| {
-            let plan = choose(site, &search, Rank::LOWEST, &[], None, &Steps::new(0))?;
-            Some(plan.placement)
+            let chosen = choose(site, &search, Rank::LOWEST, &[], None, &Steps::new(0));
+            Some(chosen.plan()?.placement)
         };
         let alone = place(&site)?;
         let node = proposal.node.as_str();

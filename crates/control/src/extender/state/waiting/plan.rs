@@ -4,6 +4,7 @@
 //! Looking, deciding and noting are three steps, so that the decision itself, which can take a while
 //! with many pods and nodes, is made without the lock.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -35,6 +36,7 @@ struct Hopeful {
     candidates: Option<Arc<NodeSet>>,
     heard: Moment,
     seen: Moment,
+    passed_over: u32,
     /// Room that is kept for it, and counts against everybody else.
     kept: Option<Kept>,
 }
@@ -58,7 +60,9 @@ pub(crate) struct Plan {
     moment: Moment,
     wakes: Vec<Wake>,
     tried: Vec<PodUid>,
-    /// More would fit than were asked for.
+    /// There were no steps left to search for these.
+    passed_over: Vec<PodUid>,
+    /// More would fit than were asked for, or are still to be searched for.
     pub(crate) unfinished: bool,
     pub(crate) next: Option<Instant>,
 }
@@ -89,6 +93,7 @@ impl State {
                 candidates: entry.candidates.clone(),
                 heard: entry.heard,
                 seen: entry.seen,
+                passed_over: entry.passed_over,
                 kept: self.ledger.claimed(pod.as_str()).map(|claim| Kept {
                     node: claim.node.clone(),
                     charges: claim.placement.charges(&entry.pod.ask),
@@ -171,6 +176,13 @@ impl State {
         for pod in plan.tried {
             if let Some(entry) = self.waiting.pods.get_mut(&pod) {
                 entry.seen = entry.seen.max(plan.moment);
+                entry.passed_over = 0;
+            }
+        }
+        for pod in plan.passed_over {
+            let entry = self.waiting.pods.get_mut(&pod);
+            if let Some(entry) = entry.filter(|entry| entry.seen < plan.moment) {
+                entry.passed_over = entry.passed_over.saturating_add(1);
             }
         }
         let mut woken = Vec::new();
@@ -189,6 +201,7 @@ impl State {
             };
             entry.heard = plan.moment;
             entry.seen = plan.moment;
+            entry.passed_over = 0;
             entry.wakes.add(now);
             woken.push(entry.pod.pod.clone());
             self.waiting.prospects.insert(pod, prospect);
@@ -286,6 +299,26 @@ impl<'a> Hopes<'a> {
     }
 }
 
+/// In which order the pods are looked at: best first. Only those that need steps wait for others of their kind that
+/// were passed over more often, so that each is searched for in the end, whoever else waits.
+fn in_turn(pods: &[Hopeful]) -> impl Iterator<Item = &Hopeful> {
+    let passed_over = pods.iter().map(|hopeful| hopeful.passed_over);
+    let most = passed_over.max().unwrap_or(0);
+    let (first, mut then): (Vec<&Hopeful>, Vec<&Hopeful>) = pods
+        .iter()
+        .partition(|hopeful| hopeful.passed_over == most || !hopeful.pod.ask.is_complex());
+    then.sort_by_key(|hopeful| Reverse(hopeful.passed_over));
+    first.into_iter().chain(then)
+}
+
+impl Plan {
+    /// The round has no steps left for the pod.
+    fn pass_over(&mut self, pod: PodUid) {
+        self.passed_over.push(pod);
+        self.unfinished = true;
+    }
+}
+
 impl Outlook {
     /// Decides whom to wake, at most so many.
     pub(crate) fn plan(mut self, most: usize) -> Plan {
@@ -297,24 +330,29 @@ impl Outlook {
         let mut hopes = Hopes::default();
         // For all pods of several containers together; others need none.
         let steps = Steps::for_request();
-        for hopeful in &self.pods {
+        for hopeful in in_turn(&self.pods) {
             if plan.wakes.len() == most {
                 plan.unfinished = true;
                 break;
             }
-            let ask = &hopeful.pod.ask;
-            // Whoever used them up counts as tried, so each round gets on.
+            let (ask, pod) = (&hopeful.pod.ask, hopeful.pod.pod.uid.clone());
             if ask.is_complex() && steps.are_used_up() {
-                plan.unfinished = true;
+                plan.pass_over(pod);
                 continue;
             }
+            let had_all = steps.left() == steps.given();
             let search = Search::new(&self.classes, ask, &steps);
             let mut left = hopes.take(ask, self.nodes.len());
             let found = hopeful.find(&search, &mut self.nodes, &mut left);
             hopes.keep(ask, left);
-            let pod = hopeful.pod.pod.uid.clone();
             let Some((placement, node)) = found else {
-                plan.tried.push(pod);
+                // The pod whose search used up all the steps of a round counts as tried; otherwise the next round would
+                // begin with it again. One that got only what others left is searched for anew.
+                if ask.is_complex() && steps.are_used_up() && !had_all {
+                    plan.pass_over(pod);
+                } else {
+                    plan.tried.push(pod);
+                }
                 continue;
             };
             let charges = placement.charges(ask);

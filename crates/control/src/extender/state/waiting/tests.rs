@@ -279,23 +279,8 @@ fn the_last_are_forgotten_when_too_many_wait() {
     assert_eq!(woken(&mut state, now, 1), ["u-0"]);
 }
 
-/// Nine containers for eight cards, none of which takes two: to see that takes every order.
-fn hard(uid: &str) -> PodFacts {
-    let mut facts = urgent(uid, 9, 100, 0);
-    let one = facts.ask.clone().unwrap().unwrap().containers[0].clone();
-    let containers = (0..9).map(|at| {
-        let mut ask = one.clone();
-        ask.container = format!("{uid}-{at}").into();
-        ask
-    });
-    facts.ask = Ok(Some(PodAsk {
-        containers: containers.collect(),
-    }));
-    facts
-}
-
-#[test]
-fn pods_that_are_hard_to_place_are_looked_at_in_rounds_and_nobody_waits_for_them() {
+/// Eight cards, no two alike, one of which a pod of 10 GiB holds.
+fn eight_unequal() -> State {
     let cards: [(&str, u64); 8] = [
         ("GPU-a", 16),
         ("GPU-b", 15),
@@ -306,8 +291,34 @@ fn pods_that_are_hard_to_place_are_looked_at_in_rounds_and_nobody_waits_for_them
         ("GPU-g", 10),
         ("GPU-h", 17),
     ];
-    let (mut state, now) = (state(&cards), Instant::now());
+    let mut state = state(&cards);
     reserve(&mut state, "holder", 10).unwrap();
+    state
+}
+
+/// As many containers that ask for a card of so many GiB.
+fn several(uid: &str, number: usize, gib: u64, priority: i32) -> PodFacts {
+    let mut facts = urgent(uid, gib, priority, 0);
+    let one = facts.ask.clone().unwrap().unwrap().containers[0].clone();
+    let containers = (0..number).map(|at| {
+        let mut ask = one.clone();
+        ask.container = format!("{uid}-{at}").into();
+        ask
+    });
+    facts.ask = Ok(Some(PodAsk {
+        containers: containers.collect(),
+    }));
+    facts
+}
+
+/// Nine containers for eight cards, none of which takes two: to see that takes every order.
+fn hard(uid: &str) -> PodFacts {
+    several(uid, 9, 9, 100)
+}
+
+#[test]
+fn pods_that_are_hard_to_place_are_looked_at_in_rounds_and_nobody_waits_for_them() {
+    let (mut state, now) = (eight_unequal(), Instant::now());
     for number in 0..50 {
         refuse(&mut state, hard(&format!("hard-{number}")), &[NODE], now);
     }
@@ -320,4 +331,58 @@ fn pods_that_are_hard_to_place_are_looked_at_in_rounds_and_nobody_waits_for_them
     assert_eq!(uids, ["ordinary"]);
     let second = state.outlook(now).plan(MANY);
     assert!(!second.unfinished, "the rest was not decided");
+}
+
+#[test]
+fn a_pod_that_got_the_last_few_steps_of_a_round_is_woken_in_the_next() {
+    // Each of these takes eight steps, and the last few pass the end of the round by one and the other.
+    for hopeless in 1_247..=1_250 {
+        let (mut state, now) = (eight_unequal(), Instant::now());
+        for number in 0..29 {
+            refuse(&mut state, hard(&format!("hard-{number}")), &[NODE], now);
+        }
+        for number in 0..hopeless {
+            let pod = several(&format!("hopeless-{number}"), 2, 100, 50);
+            refuse(&mut state, pod, &[NODE], now);
+        }
+        refuse(&mut state, several("modest", 2, 8, 0), &[NODE], now);
+        state.end_pod(&"holder".into());
+        let mut rounds = woken(&mut state, now, MANY);
+        rounds.extend(woken(&mut state, now, MANY));
+        assert_eq!(rounds, ["modest"], "after {hopeless} others");
+    }
+}
+
+#[test]
+fn a_pod_behind_many_hard_ones_is_woken_also_if_room_appears_between_any_two_rounds() {
+    let (mut state, now) = (eight_unequal(), Instant::now());
+    for number in 0..60 {
+        refuse(&mut state, hard(&format!("hard-{number}")), &[NODE], now);
+    }
+    refuse(&mut state, several("modest", 2, 8, 0), &[NODE], now);
+    state.end_pod(&"holder".into());
+    let mut rounds = Vec::new();
+    for _ in 0..4 {
+        rounds.extend(woken(&mut state, now, MANY));
+        reserve(&mut state, "passer-by", 1).unwrap();
+        state.end_pod(&"passer-by".into());
+    }
+    assert_eq!(rounds, ["modest"]);
+}
+
+#[test]
+fn an_ordinary_pod_is_woken_before_a_worse_one_that_was_passed_over() {
+    let (mut state, now) = (eight_unequal(), Instant::now());
+    for number in 0..30 {
+        refuse(&mut state, hard(&format!("hard-{number}")), &[NODE], now);
+    }
+    refuse(&mut state, several("modest", 2, 8, 0), &[NODE], now);
+    state.end_pod(&"holder".into());
+    assert!(woken(&mut state, now, MANY).is_empty());
+    let moment = state.moment();
+    let ordinary = Refused::new(urgent("ordinary", 4, 1, 0), [NODE].into_iter(), moment - 1);
+    let ordinary = ordinary.unwrap();
+    let candidates = state.numbered(&ordinary);
+    state.refused(ordinary, candidates, now);
+    assert_eq!(woken(&mut state, now, MANY), ["ordinary", "modest"]);
 }

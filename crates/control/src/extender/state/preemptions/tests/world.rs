@@ -263,8 +263,8 @@ pub(in crate::extender::state::preemptions) fn contend(
     };
     let steps = Steps::new(10_000);
     let (nodes, terms): (&[NodeName], _) = (&[NODE.into()], Terms::default());
-    let proposal = state.propose(&preemptor, nodes, &terms, None, &steps, now);
-    let proposal = proposal.ok_or(Outdated::Node)?;
+    let looked = state.propose(&preemptor, nodes, &terms, None, &steps, now);
+    let proposal = looked.best.ok_or(Outdated::Node)?;
     let begun = state.begin_preemption(&preemptor, &proposal, evictor, now)?;
     Ok(begun.first)
 }
