@@ -81,6 +81,19 @@ fn a_pod_that_names_its_node_and_asks_for_cards_is_refused_with_what_to_do() {
     init["spec"]["initContainers"][0]["resources"] = json!({"limits": aliyun(1)});
     refused(&rig, &init, what_to_do);
 
+    // An empty record is none, and would be none if the extender itself wrote it.
+    let mut empty = pod("past", gpushare(1024));
+    empty["metadata"]["annotations"] = json!({"gpushare.io/allocation": ""});
+    let extender = [
+        "--as=system:serviceaccount:gpushare-system:gpushare-extender",
+        "--as-group=system:masters",
+    ];
+    accepted(&rig, &empty, &extender);
+    refused(&rig, &empty, "are written by the gpushare extender alone");
+    let said = tried(&rig, &on_node(empty.clone()), &extender).unwrap_err();
+    assert!(said.contains(what_to_do), "{said}");
+    assert!(tried(&rig, &on_node(empty), &[]).is_err());
+
     accepted(&rig, &on_node(pod("no-cards", json!({}))), &[]);
     accepted(&rig, &pod("scheduled", gpushare(1024)), &[]);
 
@@ -144,11 +157,21 @@ fn a_container_that_asks_for_no_card_cannot_name_any() {
     let nothing = json!({"gpushare.io/gpu": "0"});
     refused(&rig, &with_env(nothing, visible("all")), why);
 
-    let mut mounted = pod("p", json!({}));
-    mounted["spec"]["volumes"] = json!([{"name": "v", "hostPath": {"path": "/dev/null"}}]);
-    let path = "/var/run/./nvidia-container-devices/all";
-    mounted["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": path}]);
-    refused(&rig, &mounted, why);
+    // Where HAMi's resources are served, kube-scheduler is told to ignore it.
+    let priority = json!({"nvidia.com/priority": "1"});
+    refused(&rig, &with_env(priority, visible("all")), why);
+    // The kubelet ignores resources that a node does not have.
+    let nvidia = || with_env(json!({"nvidia.com/gpu": "1"}), visible("all"));
+    refused(&rig, &on_node(nvidia()), why);
+
+    for limits in [json!({}), gpushare(1024), json!({"nvidia.com/gpu": "1"})] {
+        let mut mounted = pod("p", limits);
+        mounted["spec"]["volumes"] = json!([{"name": "v", "hostPath": {"path": "/dev/null"}}]);
+        let path = "/var/run/./nvidia-container-devices/all";
+        mounted["spec"]["containers"][0]["volumeMounts"] =
+            json!([{"name": "v", "mountPath": path}]);
+        refused(&rig, &mounted, "container c names cards by a mount");
+    }
 
     let mut init = pod("p", gpushare(1024));
     init["spec"]["initContainers"] = json!([{"name": "i", "image": IMAGE, "env": visible("all")}]);
@@ -159,11 +182,7 @@ fn a_container_that_asks_for_no_card_cannot_name_any() {
     }
     // Its device plugin sets the variable.
     accepted(&rig, &with_env(gpushare(1024), visible("all")), &[]);
-    accepted(
-        &rig,
-        &with_env(json!({"nvidia.com/gpu": "1"}), visible("all")),
-        &[],
-    );
+    accepted(&rig, &nvidia(), &[]);
 
     // Whoever runs device plugins or monitoring says so on the namespace.
     rig.kubectl(&["create", "namespace", "monitoring"]).unwrap();
@@ -184,10 +203,12 @@ fn an_ephemeral_container_cannot_name_cards_either() {
         &with_env(json!({}), visible("all")),
         "asks for no card",
     );
-    rig.apply(&pod("host", json!({})).to_string()).unwrap();
-    let add = |name: &str, env: Value| -> Result<String, String> {
+    let mut host = pod("host", json!({}));
+    host["spec"]["volumes"] = json!([{"name": "v", "emptyDir": {}}]);
+    rig.apply(&host.to_string()).unwrap();
+    let add_mounting = |name: &str, env: Value, mounts: Value| -> Result<String, String> {
         let container = json!({"name": name, "image": IMAGE, "imagePullPolicy": "Never",
-            "command": ["true"], "env": env});
+            "command": ["true"], "env": env, "volumeMounts": mounts});
         let patch = json!({"spec": {"ephemeralContainers": [container]}}).to_string();
         let patch = [
             "patch",
@@ -199,9 +220,16 @@ fn an_ephemeral_container_cannot_name_cards_either() {
         ];
         rig.kubectl(&patch).map_err(|error| format!("{error:#}"))
     };
+    let add = |name: &str, env: Value| add_mounting(name, env, json!([]));
     let said = add("bad", visible("all")).unwrap_err();
     assert!(
         said.contains("container bad asks for no card and names cards"),
+        "{said}"
+    );
+    let mounts = json!([{"name": "v", "mountPath": "/var/run/nvidia-container-devices/all"}]);
+    let said = add_mounting("bad", json!([]), mounts).unwrap_err();
+    assert!(
+        said.contains("container bad names cards by a mount"),
         "{said}"
     );
     add("good", visible("void")).unwrap();
