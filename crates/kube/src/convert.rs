@@ -69,7 +69,7 @@ impl PodFacts {
     pub fn new(pod: &slim::Pod, dialects: &Dialects) -> Self {
         let ask = match node_name(pod.spec.node_name.as_deref()) {
             None => validate(dialects, &view(pod)),
-            Some(_) => validate_bound(dialects, &containers(&pod.spec)),
+            Some(_) => asked_by_limits(&pod.spec, dialects),
         };
         Self::asking(pod, ask)
     }
@@ -129,6 +129,18 @@ impl PodFacts {
                 placement,
             });
         Some(verified)
+    }
+
+    /// Whether the pod has a node, asks for devices, rightly or not, and carries no record of its own: it came past
+    /// kube-scheduler, and nobody chose a device for it. A record of its own that does not agree with it, or that a newer
+    /// gpushare wrote, is another matter.
+    pub fn is_past_scheduler(&self) -> bool {
+        let own = |record: &str| match Record::decode(record) {
+            Ok(record) => record.pod == self.uid,
+            Err(error) => matches!(error, RecordError::Version(_)),
+        };
+        let asks = !matches!(self.ask, Ok(None));
+        self.node.is_some() && asks && !self.record().is_some_and(own)
     }
 
     /// The record as it stands in the annotation, believed or not.
@@ -227,6 +239,14 @@ fn view(pod: &slim::Pod) -> PodView<'_> {
             .map(|(name, value)| (name.as_str(), value.as_str()))
             .collect(),
     }
+}
+
+/// What the pod asks for by the limits of its containers, which nobody can change, whatever its annotations say.
+pub(crate) fn asked_by_limits(
+    spec: &slim::PodSpec,
+    dialects: &Dialects,
+) -> Result<Option<PodAsk>, Violations> {
+    validate_bound(dialects, &containers(spec))
 }
 
 fn containers(spec: &slim::PodSpec) -> Vec<ContainerView<'_>> {

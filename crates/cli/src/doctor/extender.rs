@@ -142,39 +142,51 @@ pub(super) async fn endpoints(
 
 /// Pods tell whether the scheduler asks us.
 fn asked(pods: &Pods) -> Check {
-    let fix = "name the extender in kube-scheduler's configuration, with bindVerb and all of managedResources (docs/extender.md)";
-    if !pods.unbelievable.is_empty() {
-        let message = format!(
-            "records that cannot be believed: {}",
-            some(&pods.unbelievable)
-        );
-        return fail(
-            ASKED,
-            message,
-            "apply deploy/admission.yaml, and create these pods anew",
-        );
+    let found: Vec<(String, String)> = [unrecorded(pods), unbelievable(pods)]
+        .into_iter()
+        .flatten()
+        .collect();
+    if !found.is_empty() {
+        let (messages, fixes): (Vec<String>, Vec<String>) = found.into_iter().unzip();
+        return fail(ASKED, messages.join("; "), fixes.join("; "));
     }
-    match (pods.unrecorded.as_slice(), pods.recorded) {
-        ([], 0) => ok(ASKED, "no pod has asked for cards yet"),
-        ([], recorded) => ok(
+    match pods.recorded {
+        0 => ok(ASKED, "no pod has asked for cards yet"),
+        recorded => ok(
             ASKED,
             format!("{recorded} pods hold cards that the extender chose"),
         ),
-        (unrecorded, recorded) => {
-            let message = format!(
-                "{} pods have a node and no card was chosen for them, so they never start and take the nodes' totals: {}",
-                unrecorded.len(),
-                some(unrecorded)
-            );
-            // Whoever asks for some asks for all: these came past the scheduler.
-            let by_hand = "delete them, their spec.nodeName was written by hand; kubectl apply -f deploy/admission.yaml refuses such pods";
-            let fix = match recorded {
-                0 => format!("{fix}; or {by_hand}"),
-                _ => by_hand.to_owned(),
-            };
-            fail(ASKED, message, fix)
-        }
     }
+}
+
+/// What is wrong with pods for which nobody chose a card, and what to do about it.
+fn unrecorded(pods: &Pods) -> Option<(String, String)> {
+    let unrecorded = pods.unrecorded.as_slice();
+    if unrecorded.is_empty() {
+        return None;
+    }
+    let message = format!(
+        "{} pods have a node and no card was chosen for them, so they get none and take the nodes' totals: {}",
+        unrecorded.len(),
+        some(unrecorded)
+    );
+    // A scheduler that asks the extender for one pod asks for all, so these came past it.
+    let by_hand = "delete them, their spec.nodeName was written by hand; kubectl apply -f deploy/admission.yaml refuses such pods";
+    let fix = match pods.recorded {
+        0 => format!(
+            "name the extender in kube-scheduler's configuration, with bindVerb and all of managedResources (docs/extender.md); or {by_hand}"
+        ),
+        _ => by_hand.to_owned(),
+    };
+    Some((message, fix))
+}
+
+/// The same of pods whose records do not agree with them.
+fn unbelievable(pods: &Pods) -> Option<(String, String)> {
+    let unbelievable = pods.unbelievable.as_slice();
+    let message = format!("records that cannot be believed: {}", some(unbelievable));
+    let fix = "apply deploy/admission.yaml, and create the pods with these records anew".to_owned();
+    (!unbelievable.is_empty()).then_some((message, fix))
 }
 
 #[cfg(test)]
@@ -211,5 +223,28 @@ mod tests {
         let found = asked(&pods);
         assert_eq!(found.status, Status::Fail);
         assert!(found.message.contains("a/b"), "{}", found.message);
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_believed_hides_no_pod_without_one() {
+        let mut pods = Pods::default();
+        pods.recorded += 1;
+        pods.unrecorded.push("a/past".to_owned());
+        pods.unbelievable.push("a/edited (why)".to_owned());
+        let Check { message, fix, .. } = asked(&pods);
+        assert!(
+            message.contains("take the nodes' totals: a/past"),
+            "{message}"
+        );
+        assert!(
+            message.contains("cannot be believed: a/edited (why)"),
+            "{message}"
+        );
+        let fix = fix.unwrap();
+        assert!(fix.starts_with("delete them"), "{fix}");
+        assert!(
+            fix.ends_with("create the pods with these records anew"),
+            "{fix}"
+        );
     }
 }

@@ -200,16 +200,20 @@ impl Pods {
         if let Some((_, what)) = other {
             self.others.push(format!("{} ({what})", named()));
         }
-        let asks = matches!(facts.ask, Ok(Some(_)));
-        if !asks || facts.ended || facts.node.is_none() {
+        if facts.ended {
+            return;
+        }
+        if facts.is_past_scheduler() {
+            // HAMi's names may be another plugin's business here.
+            if !asks_in_hami(&facts, dialects) {
+                self.unrecorded.push(named());
+            }
             return;
         }
         match facts.bound(&dialects.classes) {
             Some(Ok(_)) => self.recorded += 1,
             Some(Err(error)) => self.unbelievable.push(format!("{} ({error})", named())),
-            // HAMi's names may be another plugin's business here.
-            None if asks_in_hami(&facts) => {}
-            None => self.unrecorded.push(named()),
+            None => {}
         }
     }
 
@@ -226,13 +230,20 @@ impl Pods {
     }
 }
 
-fn asks_in_hami(facts: &PodFacts) -> bool {
-    let ask = facts.ask.as_ref().ok().and_then(Option::as_ref);
-    ask.is_some_and(|ask| {
-        ask.containers
-            .iter()
-            .any(|container| *container.dialect == *gpu::HAMI)
-    })
+fn asks_in_hami(facts: &PodFacts, dialects: &Dialects) -> bool {
+    match &facts.ask {
+        Ok(None) => false,
+        Ok(Some(ask)) => {
+            let mut containers = ask.containers.iter();
+            containers.any(|container| *container.dialect == *gpu::HAMI)
+        }
+        Err(violations) => {
+            let mut known = dialects.dialects.iter();
+            let hami = known.find(|dialect| *dialect.name == *gpu::HAMI);
+            let of_hami = |field| hami.is_some_and(|hami| hami.resources().any(|own| own == field));
+            violations.0.iter().all(|wrong| of_hami(&wrong.field))
+        }
+    }
 }
 
 fn listed(found: &[String], name: &'static str, good: &str, bad: &str, fix: &str) -> Check {

@@ -48,8 +48,8 @@ pub(super) struct Holder {
     pub(super) name: String,
     pub(super) node: NodeName,
     pub(super) needs: Totals,
-    /// It asks for cards and nobody has chosen any: it came past kube-scheduler, never starts, and takes totals all
-    /// the same.
+    /// It asks for cards and nobody has chosen any: it came past kube-scheduler, gets none, and takes totals all the
+    /// same.
     pub(super) past_scheduler: bool,
     rank: Rank,
     started: i64,
@@ -132,7 +132,7 @@ impl Cluster {
         let classes = &self.dialects.classes;
         if let Some(node) = facts.node.clone() {
             let holder = Holder {
-                past_scheduler: matches!(facts.ask, Ok(Some(_))) && facts.record().is_none(),
+                past_scheduler: facts.is_past_scheduler(),
                 bound: facts.bound(classes).and_then(Result::ok),
                 needs: totals::needs(&pod.spec),
                 namespace: facts.namespace,

@@ -179,12 +179,17 @@ fn past_scheduler(situation: &Situation, group: &Group) -> Option<String> {
             ))
         })
         .collect();
-    (!takers.is_empty()).then(|| {
-        format!(
-            "The cards may be free: {}, and no card was chosen for it, because its spec.nodeName was written by hand; it never starts, so delete it.",
-            takers.join("; ")
-        )
-    })
+    let rest = match takers.len() {
+        0 => return None,
+        1 => {
+            "no card was chosen for it, because its spec.nodeName was written by hand; it gets none, so delete it"
+        }
+        _ => {
+            "no card was chosen for them, because their spec.nodeName was written by hand; they get none, so delete them"
+        }
+    };
+    let takers = takers.join("; ");
+    Some(format!("The cards may be free: {takers}, and {rest}."))
 }
 
 /// Enough in all, and nowhere enough on one card.

@@ -130,8 +130,7 @@ pub(super) async fn is_misplaced(client: &Client, pod: &Pod) -> bool {
     else {
         return false;
     };
-    let asks = !matches!(pod.facts.ask, Ok(None));
-    if asks && pod.facts.record().is_none() {
+    if pod.facts.is_past_scheduler() {
         return true;
     }
     let nodes: Api<core::Node> = Api::all(client.clone());

@@ -1,6 +1,6 @@
 //! What might be done about an obstacle: candidates, of which the plans keep those that work.
 
-use gpushare_core::names::{BUDGET_GATE, GPU};
+use gpushare_core::names::{ALLOCATION, BUDGET_GATE, GPU};
 use gpushare_core::{NodeName, PodUid, Why};
 use gpushare_kube::totals;
 use serde_json::json;
@@ -62,8 +62,16 @@ pub(super) fn of_block(situation: &Situation, block: &Block) -> Vec<Change> {
             vec![on_pod(text, operations)]
         }
         Block::NoSuchNode(_) | Block::PastScheduler(_) => {
-            let operations = remove(&pod.object, &["spec", "nodeName"]);
-            vec![on_pod("remove spec.nodeName".to_owned(), operations)]
+            let mut operations = remove(&pod.object, &["spec", "nodeName"]);
+            let record = remove(&pod.object, &["metadata", "annotations", ALLOCATION]);
+            let text = if record.is_empty() {
+                "remove spec.nodeName".to_owned()
+            } else {
+                // The API server takes no record from anybody but the extender.
+                format!("remove spec.nodeName and the annotation {ALLOCATION}")
+            };
+            operations.extend(record);
+            vec![on_pod(text, operations)]
         }
         Block::NoPriorityClass(name) => {
             let mut operations = remove(&pod.object, &["spec", "priorityClassName"]);

@@ -83,11 +83,10 @@ impl Situation {
             return Some(Block::Quota(shortage));
         }
         if let Some(node) = &pod.facts.node {
-            let asks = matches!(pod.facts.ask, Ok(Some(_)));
             if !cluster.nodes.contains_key(node) {
                 return Some(Block::NoSuchNode(node.clone()));
             }
-            if asks && pod.facts.record().is_none() {
+            if pod.facts.is_past_scheduler() {
                 return Some(Block::PastScheduler(node.clone()));
             }
         }

@@ -162,3 +162,27 @@ async fn pods_tell_whether_the_scheduler_asks_and_who_else_hands_out_cards() {
         "{message}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn neither_an_empty_record_nor_an_incomplete_request_hides_a_pod_past_the_scheduler() {
+    let cluster = Cluster::start().await;
+    cluster.add_node(&node("a", &[16_384])).await;
+    cluster.place("good", "a", &share(1_024), "GPU-a-0").await;
+    let record = json!({"gpushare.io/allocation": ""});
+    let memory = |resource: &str| json!({resource: "1024"});
+    let none = json!({});
+    for (name, limits, annotations) in [
+        ("empty", share(1_024), &record),
+        ("incomplete", memory("gpushare.io/gpu-mem"), &none),
+        // That may be HAMi's own.
+        ("other", memory("nvidia.com/gpumem"), &none),
+    ] {
+        let pod = crate::cluster::pod(name, "a", &[limits], annotations);
+        cluster.add_pod(&pod).await;
+    }
+    let report = report(&cluster, 1);
+    let expected = "2 pods have a node and no card was chosen for them, so they get none and take the nodes' totals: default/empty, default/incomplete";
+    assert_eq!(found(&report, "kube-scheduler"), ("fail", expected));
+    let fix = fix(&report, "kube-scheduler");
+    assert!(fix.starts_with("delete them"), "{fix}");
+}

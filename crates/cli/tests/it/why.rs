@@ -233,6 +233,39 @@ async fn totals_that_a_pod_past_the_scheduler_takes_are_told_to_those_who_wait_f
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn neither_an_empty_record_nor_an_incomplete_request_hides_a_pod_past_the_scheduler() {
+    let cluster = Cluster::start().await;
+    cluster.add_node(&node("a", &[16_384])).await;
+    let record = json!({names::ALLOCATION: ""});
+    let mut empty = crate::cluster::pod("empty", "a", &[share(6_144)], &record);
+    empty["status"] = json!({"phase": "Pending"});
+    cluster.add_pod(&empty).await;
+    let text = said(&cluster, &["empty"]).replace('\n', " ");
+    for part in [
+        "spec.nodeName ties the pod to a, past kube-scheduler and gpushare",
+        "remove spec.nodeName and the annotation gpushare.io/allocation",
+    ] {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
+
+    // It runs: it asks for no device of which the kubelet would tell the agent.
+    let memory_only = json!({"gpushare.io/gpu-mem": "6144"});
+    let incomplete = crate::cluster::pod("incomplete", "a", &[memory_only], &json!({}));
+    cluster.add_pod(&incomplete).await;
+    cluster.add_pod(&waiting("p", &share(8_192))).await;
+    let text = said(&cluster, &["p"]).replace('\n', " ");
+    for part in [
+        "too little gpushare.io/gpu-mem: 8192 needed, 4096 of 16384 left",
+        "default/empty takes 6144 of gpushare.io/gpu-mem on a",
+        "default/incomplete takes 6144 of gpushare.io/gpu-mem on a",
+        "no card was chosen for them, because their spec.nodeName was written by hand",
+        "so delete them.",
+    ] {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_used_up_budget_is_named() {
     let cluster = full().await;
     let mut pod = waiting("p", &share(1_024));

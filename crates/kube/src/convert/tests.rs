@@ -178,3 +178,37 @@ fn a_malformed_record_is_an_error_and_not_a_panic() {
         );
     }
 }
+
+#[test]
+fn a_pod_with_a_node_and_no_record_of_its_own_came_past_the_scheduler() {
+    let on_node = |limits: Value, record: Option<&str>| {
+        let mut pod = pod(&limits);
+        pod["spec"]["nodeName"] = json!("n1");
+        pod["metadata"]["annotations"] =
+            record.map_or(json!({}), |text| json!({names::ALLOCATION: text}));
+        facts(pod)
+    };
+    let share = || json!({"aliyun.com/gpu-mem": "3"});
+    let incomplete = json!({"gpushare.io/gpu-mem": "3"});
+    let past = [
+        ("no record", on_node(share(), None)),
+        ("an empty one", on_node(share(), Some(""))),
+        ("nonsense", on_node(share(), Some("x"))),
+        ("an incomplete request", on_node(incomplete, None)),
+        ("another's record", recorded("u-2", "n1", 3072)),
+    ];
+    for (what, facts) in past {
+        assert!(facts.is_past_scheduler(), "{what}");
+    }
+    let newer = r#"{"version": 1000, "pod": "u-1", "node": "n1", "containers": []}"#;
+    let placed = [
+        ("a record", recorded("u-1", "n1", 3072)),
+        ("its own for another request", recorded("u-1", "n1", 1)),
+        ("one of a newer gpushare", on_node(share(), Some(newer))),
+        ("no request", on_node(json!({"cpu": "1"}), None)),
+        ("no node", facts(pod(&share()))),
+    ];
+    for (what, facts) in placed {
+        assert!(!facts.is_past_scheduler(), "{what}");
+    }
+}
