@@ -23,8 +23,17 @@ const AT_ONCE: usize = 16;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 /// As nobody, so that the pod is allowed where pods are restricted.
 const NOBODY: i64 = 65_534;
-/// The device files of NVIDIA's cards, and of those that Windows lends.
-const LOOK: &str = "ls -d /dev/nvidia[0-9]* /dev/dxg > /dev/termination-log 2> /dev/null; exit 0";
+/// What a container says that could look and could tell; an empty message may mean that it could do neither.
+const LOOKED: &str = "looked";
+/// Tells that word, which the shell has as `$0`, and the device files of NVIDIA's cards and of those that Windows lends.
+/// Nothing is needed of the image but a shell.
+const LOOK: &str = r#"{
+echo "$0"
+for file in /dev/nvidia[0-9]* /dev/dxg; do
+    if [ -e "$file" ]; then echo "$file"; fi
+done
+} > /dev/termination-log
+exit 0"#;
 
 #[derive(Clone)]
 pub(super) struct Probe {
@@ -52,8 +61,12 @@ impl Place {
 
 impl Probe {
     pub(super) async fn look(&self, nodes: &[String]) -> Check {
+        let (mut open, mut untold) = (Vec::new(), Vec::new());
         let mut runtimes = vec![None];
-        runtimes.extend(self.classes().await.into_iter().map(Some));
+        match self.classes().await {
+            Ok(classes) => runtimes.extend(classes.into_iter().map(Some)),
+            Err(error) => untold.push(format!("RuntimeClasses, which cannot be listed ({error})")),
+        }
         let places: Vec<Place> = nodes
             .iter()
             .flat_map(|node| {
@@ -63,7 +76,6 @@ impl Probe {
                 })
             })
             .collect();
-        let (mut open, mut untold) = (Vec::new(), Vec::new());
         for some_places in places.chunks(AT_ONCE) {
             let mut tries = JoinSet::new();
             for place in some_places.iter().cloned() {
@@ -89,19 +101,20 @@ impl Probe {
     }
 
     /// RuntimeClasses by which anybody can choose the nvidia runtime.
-    async fn classes(&self) -> Vec<String> {
-        let Seen::Found(list) = get(&self.client, "/apis/node.k8s.io/v1/runtimeclasses").await
-        else {
-            return Vec::new();
+    async fn classes(&self) -> Result<Vec<String>, String> {
+        let list = match get(&self.client, "/apis/node.k8s.io/v1/runtimeclasses").await {
+            Seen::Found(list) => list,
+            Seen::Missing => return Ok(Vec::new()),
+            Seen::Unknown(error) => return Err(error),
         };
         let items = list.get("items").and_then(Value::as_array);
         let text = |item: &Value, path: &str| Some(item.pointer(path)?.as_str()?.to_owned());
-        items
+        Ok(items
             .into_iter()
             .flatten()
             .filter(|item| text(item, "/handler").is_some_and(|name| name.contains("nvidia")))
             .filter_map(|item| text(item, "/metadata/name"))
-            .collect()
+            .collect())
     }
 
     /// The cards that the container saw.
@@ -135,7 +148,9 @@ impl Probe {
                     bail!("the image cannot run a shell: {said}");
                 }
                 let message = ended.message.unwrap_or_default();
-                return Ok(message.split_whitespace().map(str::to_owned).collect());
+                return seen(&message).with_context(|| {
+                    format!("the container did not say that it looked: {message:?}")
+                });
             }
             if status.phase.as_deref() == Some("Failed") {
                 bail!(
@@ -173,7 +188,7 @@ impl Probe {
                     "seccompProfile": {"type": "RuntimeDefault"},
                 },
                 "containers": [{
-                    "name": "probe", "image": self.image, "command": ["sh", "-c", LOOK],
+                    "name": "probe", "image": self.image, "command": ["sh", "-c", LOOK, LOOKED],
                     "env": [{"name": VISIBLE_DEVICES, "value": "all"}],
                     "securityContext": {
                         "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]},
@@ -183,6 +198,13 @@ impl Probe {
         });
         serde_json::from_value(pod).context("the probe is no pod")
     }
+}
+
+/// The cards that a container saw which looked.
+fn seen(message: &str) -> Option<Vec<String>> {
+    let mut words = message.split_whitespace();
+    let looked = words.next() == Some(LOOKED);
+    looked.then(|| words.map(str::to_owned).collect())
 }
 
 fn judged(nodes: usize, open: &[String], untold: &[String]) -> Check {
@@ -200,7 +222,7 @@ fn judged(nodes: usize, open: &[String], untold: &[String]) -> Check {
             0 => "no node has cards to try it on".to_owned(),
             _ => format!("it cannot be told for {}", some(untold)),
         };
-        let fix = "give --probe an image with a shell that every node can pull, and ask as a user who may create pods there";
+        let fix = "give --probe an image with a shell that every node can pull, and ask as a user who may create pods there and list RuntimeClasses";
         return warn(UNBOOKED, message, fix);
     }
     let message = format!("no card is seen without asking, tried on {nodes} nodes");

@@ -22,6 +22,38 @@ pub(crate) struct Cluster {
     server: Server,
 }
 
+const HABITS: Habits = Habits {
+    unconditional_update: true,
+    create_on_update: false,
+    returns_deleted: false,
+    generation: false,
+    resets_status_on_create: false,
+};
+
+/// A resource without namespaces, by its singular and plural.
+fn cluster_wide(
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    [singular, plural]: [&'static str; 2],
+) -> Resource {
+    Resource {
+        group,
+        version,
+        plural,
+        singular,
+        kind,
+        namespaced: false,
+        short_names: &[],
+        categories: &[],
+        subresources: &[],
+        columns: &[],
+        selectable: &[],
+        names: NameRule::Subdomain,
+        habits: HABITS,
+    }
+}
+
 impl Cluster {
     pub(crate) async fn start() -> Self {
         Self::with(Server::builder(), &json!({})).await
@@ -30,27 +62,27 @@ impl Cluster {
     /// A server with budgets, and a user with this in the kubeconfig.
     pub(crate) async fn with_budgets(user: &Value) -> Self {
         let budgets = Resource {
-            group: "gpushare.io",
-            version: "v1alpha1",
-            plural: "gpubudgets",
-            singular: "gpubudget",
-            kind: "GpuBudget",
-            namespaced: false,
             short_names: &["gb"],
-            categories: &[],
             subresources: &[Subresource::Status],
-            columns: &[],
-            selectable: &[],
-            names: NameRule::Subdomain,
             habits: Habits {
-                unconditional_update: true,
-                create_on_update: false,
-                returns_deleted: false,
                 generation: true,
-                resets_status_on_create: false,
+                ..HABITS
             },
+            ..cluster_wide(
+                "gpushare.io",
+                "v1alpha1",
+                "GpuBudget",
+                ["gpubudget", "gpubudgets"],
+            )
         };
         Self::with(Server::builder().resource(budgets), user).await
+    }
+
+    /// A server with RuntimeClasses.
+    pub(crate) async fn with_runtime_classes() -> Self {
+        let names = ["runtimeclass", "runtimeclasses"];
+        let classes = cluster_wide("node.k8s.io", "v1", "RuntimeClass", names);
+        Self::with(Server::builder().resource(classes), &json!({})).await
     }
 
     async fn with(server: Builder, user: &Value) -> Self {
