@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use gpushare_core::dialect::Dialects;
 use gpushare_core::{PodUid, names};
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
@@ -12,7 +13,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use crate::convert::PodFacts;
+use crate::convert::{PodFacts, asked_by_limits};
 use crate::{metering, slim};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -84,11 +85,16 @@ pub enum ChangeError {
 
 impl Subject {
     /// Nothing of a pod on which no budget is to be enforced.
-    pub fn of(pod: &metering::Pod, facts: &PodFacts) -> Option<Self> {
-        let ask = facts.ask.as_ref().ok()?.as_ref()?;
+    pub fn of(pod: &metering::Pod, facts: &PodFacts, dialects: &Dialects) -> Option<Self> {
         if facts.ended {
             return None;
         }
+        // A tenant can write a choice of cards that makes no sense on a pod that waits, and remove it later. In between the
+        // pod must not be forgotten: the budget would let in others in its place.
+        let ask = match &facts.ask {
+            Ok(ask) => ask.clone()?,
+            Err(_) => asked_by_limits(&pod.spec, dialects).ok()??,
+        };
         let cards = ask.containers.iter().map(|container| container.cards);
         Some(Self {
             uid: facts.uid.clone(),
@@ -199,7 +205,8 @@ mod tests {
 
     fn subject(pod: Value) -> Option<Subject> {
         let pod: metering::Pod = serde_json::from_value(pod).unwrap();
-        Subject::of(&pod, &pod.facts(&gpu::dialects(AliyunUnit::GiB)))
+        let dialects = gpu::dialects(AliyunUnit::GiB);
+        Subject::of(&pod, &pod.facts(&dialects), &dialects)
     }
 
     fn containers() -> Value {
@@ -229,6 +236,23 @@ mod tests {
         assert_eq!(subject(plain), None);
         let ended = json!({"spec": {"containers": containers()}, "status": {"phase": "Failed"}});
         assert_eq!(subject(ended), None);
+    }
+
+    #[test]
+    fn a_pod_that_waits_counts_whatever_its_tenant_writes_on_it() {
+        let mut pod = json!({
+            "metadata": {"name": "p", "namespace": "team", "uid": "u"},
+            "spec": {"containers": containers()},
+        });
+        let before = subject(pod.clone());
+        assert!(before.is_some());
+        pod["metadata"]["annotations"] = json!({"gpushare.io/policy": "x"});
+        assert_eq!(subject(pod), before);
+
+        let incomplete =
+            json!([{"name": "c", "resources": {"limits": {"gpushare.io/gpu-mem": "4"}}}]);
+        let never = json!({"spec": {"containers": incomplete}});
+        assert_eq!(subject(never), None, "its limits cannot be mended");
     }
 
     #[test]

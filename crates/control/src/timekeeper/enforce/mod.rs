@@ -104,11 +104,12 @@ impl Enforcer {
             return None;
         };
         let pods = pods.values();
+        let dialects = &self.timekeeper.0.parts.dialects;
         let cluster = Cluster {
             budgets,
             namespaces,
             pods: pods
-                .filter_map(|seen| Subject::of(&seen.pod, &seen.facts))
+                .filter_map(|seen| Subject::of(&seen.pod, &seen.facts, dialects))
                 .collect(),
         };
         let mut plan = plan(&cluster, now);
