@@ -110,7 +110,7 @@ pub fn validate(dialects: &Dialects, pod: &PodView<'_>) -> Result<Option<PodAsk>
 }
 
 /// The request of a pod that has a node. Its tenant may write annotations at any time, and its containers hold
-/// their cards whatever is written: what can choose was read before the bind and is not read here.
+/// their cards whatever is written: annotations that choose cards were read before the bind and are not read here.
 pub fn validate_bound(
     dialects: &Dialects,
     containers: &[ContainerView<'_>],

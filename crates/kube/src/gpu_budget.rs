@@ -260,7 +260,7 @@ pub struct GpuBudgetStatus {
     #[serde(default)]
     pub exhausted: bool,
     /// When nothing will remain if everything goes on as now; not set if the period ends before, or if nothing remains
-    /// already: since when is the transition time of the condition `Exhausted`.
+    /// already; the transition time of the condition `Exhausted` says since when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub exhausts_at: Option<Time>,

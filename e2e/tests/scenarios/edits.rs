@@ -17,6 +17,7 @@ const SENSELESS_CHOICES: [(&str, &str); 5] = [
     ("gpushare.io/exclude-card-ids", ","),
     ("gpushare.io/exclude-card-models", "--"),
 ];
+const OURS_ALONE: &str = "are written by the gpushare extender alone";
 const FULL: &str = "no card has 10240 MiB of memory free, the most is 6144";
 
 #[test]
@@ -105,25 +106,44 @@ impl Tenant {
             (
                 json!({"metadata": {"annotations": {"gpushare.io/allocation": "{}"}}}),
                 "",
+                OURS_ALONE,
+            ),
+            (
+                json!({"metadata": {"annotations": {"gpushare.io/allocation": ""}}}),
+                "",
+                OURS_ALONE,
             ),
             (
                 json!({"metadata": {"annotations": {"gpushare.io/allocation": null}}}),
                 "",
+                OURS_ALONE,
             ),
-            (json!({"spec": {"nodeName": "elsewhere"}}), ""),
-            (json!({"spec": limits}), ""),
-            (json!({"spec": limits}), "resize"),
-            (json!({"status": {"phase": "Succeeded"}}), "status"),
+            (
+                json!({"spec": {"nodeName": "elsewhere"}}),
+                "",
+                "pod updates may not change fields",
+            ),
+            (json!({"spec": limits}), "", "is invalid"),
+            (
+                json!({"spec": limits}),
+                "resize",
+                "resource \"pods/resize\"",
+            ),
+            (
+                json!({"status": {"phase": "Succeeded"}}),
+                "status",
+                "resource \"pods/status\"",
+            ),
         ];
-        for (patch, subresource) in forbidden {
+        for (patch, subresource, why) in forbidden {
             let patch = patch.to_string();
             let subresource = format!("--subresource={subresource}");
             let mut args = vec!["patch", "pod", pod, "--type=strategic", "--patch", &patch];
             if subresource != "--subresource=" {
                 args.push(&subresource);
             }
-            let refused = self.kubectl(&args);
-            assert!(refused.is_err(), "{args:?}: {refused:?}");
+            let said = format!("{:#}", self.kubectl(&args).unwrap_err());
+            assert!(said.contains(why), "{args:?}: {said}");
         }
     }
 }
