@@ -206,7 +206,7 @@ pub mod condition {
     pub const INVALID: &str = "InvalidSpec";
     /// Reason of a condition: of `Ready`; the ledger is damaged, and nothing is charged until a backup was restored.
     pub const LEDGER_CORRUPTED: &str = "LedgerCorrupted";
-    /// Reason of a condition: of `Ready`; the ledger could not be used several times, and nothing is charged meanwhile.
+    /// Reason of a condition: of `Ready`; the ledger could not be used several times or did not answer, and nothing is charged meanwhile.
     pub const LEDGER_UNAVAILABLE: &str = "LedgerUnavailable";
     /// Reason of a condition: of `Ready`; all is well.
     pub const CHARGED: &str = "Charged";

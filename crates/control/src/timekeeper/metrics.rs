@@ -78,7 +78,7 @@ impl Metrics {
         catalogue.read(&readings, Box::new(Gauges(standing.clone())));
         let ledger_healthy: Gauge = catalogue.add(
             "ledger_healthy",
-            "0 if the ledger is damaged or could not be used several times, otherwise 1",
+            "0 if the ledger is damaged, does not answer or could not be used several times, otherwise 1",
         );
         ledger_healthy.set(1);
         Self {
