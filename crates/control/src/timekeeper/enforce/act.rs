@@ -37,7 +37,7 @@ pub(super) struct Attempt {
 }
 
 /// What became of an action.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Outcome {
     Done(&'static str),
     Gone,
@@ -127,7 +127,6 @@ impl Enforcer {
         let before = attempts.get(&action.pod.uid);
         let (failures, changes) = before.map_or((0, 0), |one| (one.failures, one.changes));
         let failed = matches!(outcome, Outcome::Changed | Outcome::Failed(_));
-        let changed = outcome == Outcome::Changed;
         let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(10));
         let attempt = Attempt {
             version: action.pod.version.clone(),
@@ -136,10 +135,9 @@ impl Enforcer {
             } else {
                 0
             },
-            changes: if changed {
-                changes.saturating_add(1)
-            } else {
-                0
+            changes: match outcome {
+                Outcome::Changed => changes.saturating_add(1),
+                _ => 0,
             },
             pauses_until: failed.then(|| Instant::now() + pause.min(LONGEST_PAUSE)),
         };
