@@ -171,30 +171,34 @@ impl Teller {
         self.send(token, Request::post(path), &body.to_string())
     }
 
+    /// As [`Self::get`], where the connection may end without an answer.
+    pub fn try_get(&self, token: &str, path: &str) -> Result<Answer, kube::Error> {
+        self.try_ask(ADDRESS, signed(token, Request::get(path), ""))
+    }
+
     /// Over TLS, by the certificate that was published.
     fn send(&self, token: &str, request: axum::http::request::Builder, body: &str) -> Answer {
-        let request = request
-            .header(header::AUTHORIZATION, format!("Bearer {token}"))
-            .body(Body::from(body.as_bytes().to_vec()))
-            .expect("a request");
-        self.ask(ADDRESS, request)
+        self.ask(ADDRESS, signed(token, request, body))
     }
 
     /// Sends a request to whoever serves with the certificate.
     pub fn ask(&self, address: &str, request: Request<Body>) -> Answer {
+        self.try_ask(address, request).expect("an answer")
+    }
+
+    fn try_ask(&self, address: &str, request: Request<Body>) -> Result<Answer, kube::Error> {
         self.rig.run(|| async {
             let mut config = Config::new(address.parse().expect("an address"));
             config.root_cert_file = Some(self.certificate());
             config.default_retry = false;
             let client = Client::try_from(config).expect("a client");
-            let response = client.send(request).await.expect("an answer");
-            let (head, body) = response.into_parts();
-            let body = body.collect().await.expect("a body").to_bytes();
-            Answer {
+            let (head, body) = client.send(request).await?.into_parts();
+            let body = body.collect().await?.to_bytes();
+            Ok(Answer {
                 status: head.status,
                 headers: head.headers,
                 body: String::from_utf8(body.to_vec()).expect("text"),
-            }
+            })
         })
     }
 
@@ -228,6 +232,13 @@ pub(crate) fn without_pods(rig: &Rig, deployment: &str) {
         "--namespace=gpushare-system",
     ];
     rig.kubectl(&scale).expect("scaled");
+}
+
+fn signed(token: &str, request: axum::http::request::Builder, body: &str) -> Request<Body> {
+    request
+        .header(header::AUTHORIZATION, format!("Bearer {token}"))
+        .body(Body::from(body.as_bytes().to_vec()))
+        .expect("a request")
 }
 
 fn timekeeper(rig: &Rig, directory: &TempDir) -> Process {
