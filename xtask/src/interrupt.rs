@@ -74,7 +74,10 @@ mod tests {
     fn ctrl_c_does_not_end_us_while_it_is_left_to_a_program() {
         let heard = left_to(|| {
             kill_process(getpid(), Signal::INT)?;
-            while !HEARD.load(Ordering::SeqCst) {
+            for _ in 0..6_000 {
+                if HEARD.load(Ordering::SeqCst) {
+                    break;
+                }
                 thread::sleep(Duration::from_millis(10));
             }
             // Otherwise it would end us now.

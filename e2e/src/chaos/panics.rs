@@ -36,7 +36,7 @@ impl Panics {
             let mut lines = new.lines();
             while let Some(line) = lines.next() {
                 if line.contains(ANNOUNCED) {
-                    // The reason stands on the next line.
+                    // The next line has the reason.
                     let reason = lines.next().unwrap_or_default();
                     found.push(format!("{name}: {line} {reason}"));
                 }

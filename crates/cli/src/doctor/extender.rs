@@ -185,7 +185,8 @@ fn unrecorded(pods: &Pods) -> Option<(String, String)> {
 fn unbelievable(pods: &Pods) -> Option<(String, String)> {
     let unbelievable = pods.unbelievable.as_slice();
     let message = format!("records that cannot be believed: {}", some(unbelievable));
-    let fix = "apply deploy/admission.yaml, and create the pods with these records anew".to_owned();
+    let fix = "apply deploy/admission.yaml, and delete and recreate the pods with these records"
+        .to_owned();
     (!unbelievable.is_empty()).then_some((message, fix))
 }
 
@@ -243,7 +244,7 @@ mod tests {
         let fix = fix.unwrap();
         assert!(fix.starts_with("delete them"), "{fix}");
         assert!(
-            fix.ends_with("create the pods with these records anew"),
+            fix.ends_with("delete and recreate the pods with these records"),
             "{fix}"
         );
     }

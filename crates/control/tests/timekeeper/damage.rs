@@ -287,7 +287,7 @@ async fn a_ledger_that_fails_again_and_again_is_told_and_everything_is_made_up_f
     patched.unwrap();
     world.until_gone("vanishes").await;
 
-    // Nothing but this pod's end is to be written yet, so whoever fails at that has seen the pod go, at 700.
+    // Nothing but this pod's end is to be written yet, so a round that fails at that has seen the pod go, at 700.
     let told = world.until_not_ready("a", "LedgerUnavailable").await;
     let message = &told.conditions[0].message;
     assert!(

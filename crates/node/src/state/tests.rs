@@ -207,7 +207,7 @@ fn a_start_is_not_ended_by_a_look_that_began_before_it_was_let_on() {
     let state = state();
     state.reset(vec![]);
     admit(&state, &pod("a", 6), &cards).unwrap();
-    // Its sandbox ends and is made anew, for its next start.
+    // Its sandbox ends and is recreated for its next start.
     let looked_for = state.leaving();
     admit(&state, &pod("a", 6), &cards).unwrap();
     state.note_processes(&looked_for, &BTreeSet::new());

@@ -300,7 +300,7 @@ impl<'a> Hopes<'a> {
 }
 
 /// In which order the pods are looked at: best first. Only those that need steps wait for others of their kind that
-/// were passed over more often, so that each is searched for in the end, whoever else waits.
+/// were passed over more often, so that each is searched for in the end, however many others wait.
 fn in_turn(pods: &[Hopeful]) -> impl Iterator<Item = &Hopeful> {
     let passed_over = pods.iter().map(|hopeful| hopeful.passed_over);
     let most = passed_over.max().unwrap_or(0);
@@ -347,7 +347,7 @@ impl Outlook {
             hopes.keep(ask, left);
             let Some((placement, node)) = found else {
                 // The pod whose search used up all the steps of a round counts as tried; otherwise the next round would
-                // begin with it again. One that got only what others left is searched for anew.
+                // begin with it again. One that got only what others left is searched for again.
                 if ask.is_complex() && steps.are_used_up() && !had_all {
                     plan.pass_over(pod);
                 } else {
