@@ -40,7 +40,15 @@ pub struct Budgeted {
 impl Budgeted {
     /// With one node with these cards (memory in MiB). Only the timekeeper is left to the test.
     pub fn start(cards: &[u64]) -> Self {
-        let world = World::lasting(Setup::cards(cards));
+        Self::around(World::lasting(Setup::cards(cards)))
+    }
+
+    /// The same for one test, which can also kill the node's agent and the extender.
+    pub fn of_one_test(cards: &[u64]) -> Self {
+        Self::around(World::with(Setup::cards(cards)))
+    }
+
+    fn around(world: World) -> Self {
         let rig = world.rig();
         for file in ["crd.yaml", "webhook.yaml", "timekeeper.yaml"] {
             let text = fs::read_to_string(deploy(file)).expect("readable");
@@ -120,7 +128,7 @@ impl Budgeted {
     }
 
     /// The object that kubectl prints for a command in a namespace.
-    fn get(&self, namespace: &str, args: &[&str]) -> Result<Value> {
+    pub fn get(&self, namespace: &str, args: &[&str]) -> Result<Value> {
         self.world
             .object(&[args, &["--namespace", namespace]].concat())
     }
@@ -405,7 +413,11 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 
 /// For how long a pod that has ended held its card, by what stands on its object.
 pub fn held(pod: &Value) -> Seconds {
-    let bound = bound(pod);
+    last_finish(pod).expect("it has ended") - bound(pod).expect("it was bound")
+}
+
+/// When the last of its containers has finished, by what stands on its object.
+pub fn last_finish(pod: &Value) -> Option<Seconds> {
     let statuses = ["initContainerStatuses", "containerStatuses"];
     let statuses = statuses
         .iter()
@@ -414,7 +426,7 @@ pub fn held(pod: &Value) -> Seconds {
         .flatten()
         .filter_map(|status| status["state"].get("terminated"))
         .map(|terminated| seconds(&terminated["finishedAt"]));
-    finished.max().expect("it has ended") - bound.expect("it was bound")
+    finished.max()
 }
 
 /// Waits until the second in which it was bound is over: times of objects are whole seconds, so nothing that comes now shares
@@ -427,7 +439,8 @@ pub fn wait_held_a_second(pod: &Value) {
     });
 }
 
-fn bound(pod: &Value) -> Option<Seconds> {
+/// When it was bound, while its object tells that.
+pub fn bound(pod: &Value) -> Option<Seconds> {
     let conditions = pod["status"]["conditions"].as_array()?;
     let scheduled = conditions
         .iter()
@@ -435,7 +448,7 @@ fn bound(pod: &Value) -> Option<Seconds> {
     Some(seconds(&scheduled["lastTransitionTime"]))
 }
 
-fn seconds(time: &Value) -> Seconds {
+pub fn seconds(time: &Value) -> Seconds {
     let time: Time = serde_json::from_value(time.clone())
         .context("a time")
         .expect("a time");

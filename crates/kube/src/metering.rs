@@ -4,16 +4,17 @@
 
 use gpushare_core::dialect::Dialects;
 use gpushare_core::names;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, Time};
 use kube::ResourceExt;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::convert::PodFacts;
 use crate::slim;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Pod {
-    #[serde(default, deserialize_with = "slim::metadata")]
+    /// Of the writes only those of the status are kept, and of them only when they were.
+    #[serde(default, deserialize_with = "metadata")]
     pub metadata: ObjectMeta,
     #[serde(default, deserialize_with = "slim::or_default")]
     pub spec: slim::PodSpec,
@@ -76,7 +77,41 @@ pub struct Terminated {
     pub finished_at: Option<Time>,
 }
 
+/// Who wrote something, and when.
+#[derive(Deserialize)]
+struct Write {
+    #[serde(default)]
+    subresource: Option<String>,
+    #[serde(default)]
+    time: Option<Time>,
+}
+
+const STATUS: &str = "status";
+
+fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let (metadata, writes): (_, Option<Vec<Write>>) = slim::metadata_and_writes(deserializer)?;
+    let of_status = writes.into_iter().flatten();
+    let of_status = of_status.filter(|write| write.subresource.as_deref() == Some(STATUS));
+    let times = of_status.map(|write| ManagedFieldsEntry {
+        subresource: write.subresource,
+        time: write.time,
+        ..ManagedFieldsEntry::default()
+    });
+    Ok(ObjectMeta {
+        managed_fields: Some(times.collect()),
+        ..metadata
+    })
+}
+
 impl Pod {
+    /// When somebody wrote its status last. Whoever may edit the pod can change or remove this.
+    pub fn status_written(&self) -> Option<&Time> {
+        let writes = self.managed_fields().iter();
+        let of_status = writes.filter(|write| write.subresource.as_deref() == Some(STATUS));
+        let latest = of_status.filter_map(|write| write.time.as_ref());
+        latest.max_by_key(|time| time.0)
+    }
+
     pub fn facts(&self, dialects: &Dialects) -> PodFacts {
         let pod = slim::Pod {
             metadata: self.metadata.clone(),

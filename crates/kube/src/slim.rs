@@ -11,7 +11,7 @@ use std::fmt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 /// Annotations that can concern us: our own, and those with which pods of other dialects choose cards.
 const ANNOTATION_PREFIXES: [&str; 2] = ["gpushare.io/", "nvidia.com/"];
@@ -173,10 +173,10 @@ pub struct NodeCondition {
     pub last_transition_time: Option<Time>,
 }
 
-/// The fields of metadata that are kept.
+/// The fields of metadata that are kept. Who wrote which field and when is long, and `W` says what is read of it.
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
+#[serde(rename_all = "camelCase", bound = "W: Deserialize<'de> + Default")]
+struct Metadata<W> {
     name: Option<String>,
     namespace: Option<String>,
     uid: Option<String>,
@@ -189,11 +189,23 @@ struct Metadata {
     labels: Option<BTreeMap<String, String>>,
     #[serde(default, deserialize_with = "our_annotations")]
     annotations: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    managed_fields: W,
 }
 
 pub(crate) fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    let kept = Option::<Metadata>::deserialize(deserializer)?.unwrap_or_default();
-    Ok(ObjectMeta {
+    let (metadata, IgnoredAny) = metadata_and_writes(deserializer)?;
+    Ok(metadata)
+}
+
+/// The metadata, and what `W` reads of who wrote which field and when.
+pub(crate) fn metadata_and_writes<'de, D, W>(deserializer: D) -> Result<(ObjectMeta, W), D::Error>
+where
+    D: Deserializer<'de>,
+    W: Deserialize<'de> + Default,
+{
+    let kept = Option::<Metadata<W>>::deserialize(deserializer)?.unwrap_or_default();
+    let metadata = ObjectMeta {
         name: kept.name,
         namespace: kept.namespace,
         uid: kept.uid,
@@ -205,7 +217,8 @@ pub(crate) fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Obj
         labels: kept.labels,
         annotations: kept.annotations,
         ..ObjectMeta::default()
-    })
+    };
+    Ok((metadata, kept.managed_fields))
 }
 
 /// Go writes `null` for empty lists and maps.

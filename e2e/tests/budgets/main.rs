@@ -9,6 +9,7 @@
 
 mod enforcement;
 mod holes;
+mod rejected;
 mod sidecar;
 mod story;
 

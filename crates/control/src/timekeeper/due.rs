@@ -162,15 +162,16 @@ pub(super) fn due(seen: &SeenPod, about: Circumstances<'_>) -> Due {
 
 /// The times of the pod that count now. A pod whose object is gone has ended, whatever it said last.
 fn times(seen: &SeenPod, about: &Circumstances<'_>) -> Times {
+    let through = about.progress.map(|progress| progress.through);
     let times = Times {
         vanished: about.vanished,
         ..meter::times(&seen.pod)
     };
+    let times = times.with_rejection(through, about.now);
     let Outlook::Lost(reported_until) = about.kubelet else {
         return times.of_living_node();
     };
     // A pod held its card until its node was lost, even if somebody had deleted it before. What is already charged stays.
-    let through = about.progress.map(|progress| progress.through);
     let held_until = reported_until.max(through);
     Times {
         released: times.released.max(times.released.and(held_until)),

@@ -5,7 +5,7 @@ use crate::Seconds;
 /// The times on a pod that tell its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// When it was bound: the transition of its condition `PodScheduled`.
+    /// When it was bound: the transition of its condition `PodScheduled`, or its start where that is not told.
     pub bound: Seconds,
     /// Its phase is Succeeded or Failed.
     pub ended: bool,
@@ -15,6 +15,10 @@ pub struct Times {
     pub conditions: Vec<Seconds>,
     /// The object would be gone if no finalizer held it: the time of its deletion, with no grace left.
     pub released: Option<Seconds>,
+    /// The kubelet has rejected the pod with a status that tells neither of its containers nor when it was bound.
+    pub rejected: bool,
+    /// When somebody wrote the status last. Whoever may edit the pod can change or remove this.
+    pub written: Option<Seconds>,
     /// The object is gone although its end was not charged, and this is when that was noticed.
     pub vanished: Option<Seconds>,
 }
@@ -28,6 +32,18 @@ impl Times {
             released: None,
             ..self
         }
+    }
+
+    /// A kubelet that restarts admits its pods again and may reject one that has run for hours, for example because the node
+    /// agent is away. The pod held its cards until then. What is charged stays, because the status does not tell otherwise.
+    #[must_use]
+    pub fn with_rejection(mut self, charged: Option<Seconds>, now: Seconds) -> Self {
+        if self.rejected {
+            let noticed = self.written.map_or(now, |written| written.min(now));
+            self.conditions.push(noticed);
+            self.conditions.extend(charged);
+        }
+        self
     }
 }
 

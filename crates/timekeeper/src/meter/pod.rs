@@ -23,25 +23,36 @@ pub fn times(pod: &Pod) -> Times {
     let status = &pod.status;
     let conditions = || status.conditions.iter();
     let scheduled = conditions()
-        .filter(|condition| condition.kind == "PodScheduled" && condition.status == "True")
-        .find_map(|condition| condition.last_transition_time.as_ref());
-    // The kubelet notes no bind where no scheduler was asked.
-    let bound = scheduled
-        .or(status.start_time.as_ref())
-        .or(pod.metadata.creation_timestamp.as_ref());
+        .find(|condition| condition.kind == "PodScheduled" && condition.status == "True");
+    let ended = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
+    let transition = scheduled.and_then(|condition| condition.last_transition_time.as_ref());
+    let start = status.start_time.as_ref();
+    let bound = if ended {
+        // A kubelet that rejects a pod removes the condition, or dates it to the rejection.
+        transition
+            .into_iter()
+            .chain(start)
+            .min_by_key(|time| time.0)
+    } else {
+        transition.or(start)
+    };
+    let bound = bound.or(pod.metadata.creation_timestamp.as_ref());
     let containers = status
         .init_container_statuses
         .iter()
         .chain(&status.container_statuses);
     let no_grace = pod.metadata.deletion_grace_period_seconds == Some(0);
     let deleted = pod.metadata.deletion_timestamp.as_ref();
+    let finished: Vec<_> = containers
+        .filter(|container| started(container))
+        .map(finished)
+        .collect();
     Times {
         bound: bound.map_or(0, seconds),
-        ended: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
-        finished: containers
-            .filter(|container| started(container))
-            .map(finished)
-            .collect(),
+        ended,
+        rejected: ended && finished.is_empty() && scheduled.is_none(),
+        written: pod.status_written().map(seconds),
+        finished,
         conditions: conditions()
             .filter_map(|condition| condition.last_transition_time.as_ref().map(seconds))
             .collect(),

@@ -282,3 +282,58 @@ fn a_forced_deletion_ends_a_pod_whose_node_tells_nothing_any_more() {
     );
     assert_eq!(end(1_000, Some(1_050)), Some(1_100));
 }
+
+/// A pod that its kubelet started at [`BOUND`] and rejected after a restart: the status that it wrote at 1,340 tells nothing else.
+fn rejected() -> SeenPod {
+    let mut object =
+        json!({"phase": "Failed", "reason": "UnexpectedAdmissionError", "startTime": time(BOUND)});
+    object["containerStatuses"] = Value::Null;
+    let mut pod = pod(&object).pod;
+    pod.status.conditions.clear();
+    let written = json!([{"manager": "kubelet", "operation": "Update", "subresource": "status", "time": time(1_340)}]);
+    pod.metadata.managed_fields = Some(serde_json::from_value(written).unwrap());
+    let facts = pod.facts(&gpu::dialects(AliyunUnit::GiB));
+    SeenPod { pod, facts }
+}
+
+#[test]
+fn a_rejected_pod_held_its_card_until_it_was_rejected_and_loses_no_charge() {
+    let (classes, cards) = (gpu::classes(), [card()]);
+    let charged_through = |through: Option<Seconds>, now| Circumstances {
+        progress: through.map(|through| Progress {
+            through,
+            settled: false,
+        }),
+        ..circumstances(&classes, &cards, now)
+    };
+    let end =
+        |pod: &SeenPod, through, now| charged(due(pod, charged_through(through, now))).plan.settle;
+    assert_eq!(end(&rejected(), None, 1_700), Some(1_340));
+    assert_eq!(end(&rejected(), Some(1_200), 1_700), Some(1_340));
+    assert_eq!(
+        end(&rejected(), Some(1_500), 1_700),
+        Some(1_500),
+        "nothing that is charged is taken back because the status tells nothing"
+    );
+    let mut stripped = rejected();
+    stripped.pod.metadata.managed_fields = None;
+    assert_eq!(
+        end(&stripped, Some(1_200), 1_700),
+        Some(1_700),
+        "a tenant can remove the time, and then it counts when the rejection was noticed"
+    );
+    let settled = Circumstances {
+        progress: Some(Progress {
+            through: 1_700,
+            settled: true,
+        }),
+        ..circumstances(&classes, &cards, 9_000)
+    };
+    assert!(matches!(due(&stripped, settled), Due::Nothing));
+    let forged = charged_through(Some(1_200), 1_300);
+    assert_eq!(
+        charged(due(&rejected(), forged)).plan.settle,
+        Some(1_300),
+        "no end lies in the future"
+    );
+}

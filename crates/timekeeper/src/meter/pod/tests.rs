@@ -83,6 +83,52 @@ fn a_pod_whose_kubelet_told_no_finish_ends_with_the_last_word_about_it() {
     );
 }
 
+/// As a kubelet of 1.36 writes it.
+#[test]
+fn a_rejected_pod_held_its_card_until_its_status_was_written() {
+    let write = |subresource: &str, second| {
+        json!({"manager": "m", "operation": "Update", "subresource": subresource,
+        "time": at(second), "fieldsType": "FieldsV1", "fieldsV1": {"f:status": {"f:phase": {}}}})
+    };
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "p", "namespace": "a", "uid": "u", "creationTimestamp": at(1),
+            "managedFields": [write("", 50), write("status", 7), write("status", 35)]},
+        "status": {"phase": "Failed", "startTime": at(6), "reason": "UnexpectedAdmissionError"},
+    }))
+    .unwrap();
+    let rejected = times(&pod);
+    assert_eq!(second(rejected.bound), 6);
+    let (base, now) = (rejected.bound - 6, rejected.bound + 1_000);
+    assert_eq!(rejected.written, Some(base + 35));
+    let end = |charged| end(&rejected.clone().with_rejection(charged, now)).map(second);
+    assert_eq!(end(None), Some(35));
+    assert_eq!(end(Some(base + 30)), Some(35));
+    assert_eq!(end(Some(base + 45)), Some(45));
+}
+
+/// After it has rejected a pod, a kubelet of 1.36 may write the whole status again.
+#[test]
+fn a_rejected_pod_was_bound_before_its_kubelet_says() {
+    let redated =
+        |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": at(35)});
+    let mut pod = read(
+        &json!({"phase": "Failed", "startTime": at(6), "containerStatuses": [finished_at(20)]}),
+    );
+    pod.status.conditions = ["PodScheduled", "Initialized"]
+        .map(|kind| serde_json::from_value(redated(kind)).unwrap())
+        .to_vec();
+    let told = times(&pod);
+    assert_eq!(second(told.bound), 6);
+    assert_eq!(end(&told).map(second), Some(20));
+}
+
+#[test]
+fn a_pod_that_was_bound_and_failed_before_any_container_started_is_not_taken_for_rejected() {
+    let evicted = times(&read(&json!({"phase": "Failed", "reason": "Evicted"})));
+    let later = evicted.clone().with_rejection(Some(Seconds::MAX), 0);
+    assert_eq!(later, evicted);
+}
+
 #[test]
 fn a_pod_that_only_the_finalizer_keeps_has_ended_unless_its_node_can_tell_of_it() {
     let mut pod = read(&json!({"phase": "Running", "containerStatuses": [running()]}));
