@@ -155,7 +155,13 @@ impl Team {
         format!("{error:#}")
     }
 
+    /// In whatever version it is: a status that the kubelet writes meanwhile must not be what refuses it.
     fn refused_object(&self, how: &str, object: &Value) -> String {
+        let mut object = object.clone();
+        object["metadata"]
+            .as_object_mut()
+            .unwrap()
+            .remove("resourceVersion");
         let file = SHARED.world.directory().join("refused.json");
         std::fs::write(&file, object.to_string()).unwrap();
         self.refused(&[how, "--filename", file.to_str().unwrap()])
