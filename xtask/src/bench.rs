@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         "bench",
         "--no-run",
         "--package",
-        "gpushare-core",
+        "gpushare-packing",
         "--bench",
         "instructions",
     ]);

@@ -187,21 +187,24 @@ mod tests {
     #[test]
     fn the_tests_of_a_package_are_started_in_its_directory_and_find_the_programs() {
         let library = artifact(
-            "crates/fake-nvml",
+            "testing/fake-nvml",
             "/out/debug/libgpushare_fake_nvml.so",
             false,
         );
-        let own = artifact("e2e", "/out/debug/deps/scenarios-1", true);
+        let own = artifact("testing/e2e", "/out/debug/deps/scenarios-1", true);
         let other = artifact("xtask", "/out/debug/deps/cluster-2", true);
         let products = Products::of(&[library, own, other]).unwrap();
         let commands = products
-            .tests_of("e2e", |program| Command::new(program))
+            .tests_of("testing/e2e", |program| Command::new(program))
             .unwrap();
         let [command] = &commands[..] else {
             panic!("one program was expected: {commands:?}")
         };
         assert_eq!(command.get_program(), "/out/debug/deps/scenarios-1");
-        assert_eq!(command.get_current_dir(), Some(&*workspace().join("e2e")));
+        assert_eq!(
+            command.get_current_dir(),
+            Some(&*workspace().join("testing/e2e"))
+        );
         let bin_dir = command
             .get_envs()
             .find(|(name, _)| *name == "GPUSHARE_BIN_DIR");
@@ -211,14 +214,14 @@ mod tests {
     #[test]
     fn a_package_whose_tests_were_not_built_is_an_error_and_not_a_success() {
         let library = artifact(
-            "crates/fake-nvml",
+            "testing/fake-nvml",
             "/out/debug/libgpushare_fake_nvml.so",
             false,
         );
         let products = Products::of(&[library]).unwrap();
         assert!(
             products
-                .tests_of("e2e", |program| Command::new(program))
+                .tests_of("testing/e2e", |program| Command::new(program))
                 .is_err()
         );
     }

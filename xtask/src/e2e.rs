@@ -55,9 +55,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             logs: arguments.log_directory()?,
             products,
         };
-        steps.run("rig", |tests| suite.run(tests, "crates/rig"));
+        steps.run("rig", |tests| suite.run(tests, "testing/rig"));
         steps.run("cluster command", |tests| suite.run(tests, "xtask"));
-        steps.run("scenarios", |tests| suite.run(tests, "e2e"));
+        steps.run("scenarios", |tests| suite.run(tests, "testing/e2e"));
         steps.run("dashboard in Chromium", |tests| {
             suite.run(tests, "crates/dashboard")
         });
@@ -105,7 +105,7 @@ impl Suite<'_> {
             log_dir,
             ..Options::default()
         })?;
-        let result = self.run_with(tests, "integration", |program| {
+        let result = self.run_with(tests, "testing/integration", |program| {
             let mut command = rig.net(program);
             command.env("GPUSHARE_TEST_KUBECONFIG", rig.kubeconfig());
             command

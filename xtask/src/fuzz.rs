@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: searches for inputs that break a parser, for a bounded time.
 //!
 //! Works with the stable compiler: our own crates are compiled with coverage by flags that are stable
-//! (`fuzz/rustc-with-coverage`), the dependencies are those of every other build. What the search found
+//! (`testing/fuzz/rustc-with-coverage`), the dependencies are those of every other build. What the search found
 //! useful stays in the target directory, so that the next search begins there.
 
 mod finding;
@@ -21,11 +21,11 @@ use finding::Finding;
 
 /// Search for inputs that break a parser of outside input
 ///
-/// Each target of `fuzz/` runs for some seconds, as many at once as there are processors. An input
+/// Each target of `testing/fuzz` runs for some seconds, as many at once as there are processors. An input
 /// that breaks a promise is shown with how to run it again and how to keep it as a test.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Only this target (default: all, the directories of fuzz/corpus)
+    /// Only this target (default: all, the directories of testing/fuzz/corpus)
     target: Option<String>,
     /// How long each target is searched
     #[arg(
@@ -69,11 +69,13 @@ pub(crate) fn search_all(seconds: u32) -> Result<()> {
 
 /// The names of the targets; a test in `fuzz` checks that the directories and the targets agree.
 fn targets() -> Result<Vec<String>> {
-    let corpus = workspace().join("fuzz/corpus");
-    let entries = fs::read_dir(&corpus).context("cannot read fuzz/corpus")?;
+    let corpus = workspace().join("testing/fuzz/corpus");
+    let entries = fs::read_dir(&corpus).context("cannot read testing/fuzz/corpus")?;
     let mut names = Vec::new();
     for entry in entries {
-        let name = entry.context("cannot read fuzz/corpus")?.file_name();
+        let name = entry
+            .context("cannot read testing/fuzz/corpus")?
+            .file_name();
         names.push(name.to_string_lossy().into_owned());
     }
     names.sort();
@@ -92,7 +94,7 @@ impl Fuzzer {
         // All of the workspace, so that the dependencies have the features of every other build.
         build.args(["test", "--workspace", "--no-run", "--test", "fuzz"]);
         build.args(["--features", "gpushare-fuzz/libfuzzer"]);
-        let compiler = workspace().join("fuzz/rustc-with-coverage");
+        let compiler = workspace().join("testing/fuzz/rustc-with-coverage");
         build.env("RUSTC_WORKSPACE_WRAPPER", compiler);
         let program = cargo::program(&mut build)?;
         let target = program.ancestors().nth(3);
@@ -140,7 +142,7 @@ impl Fuzzer {
 
     fn search_one(&self, target: &str, seconds: u32) -> Result<Option<Finding>> {
         let kept = ["corpus", "regressions"]
-            .map(|kind| workspace().join("fuzz").join(kind).join(target))
+            .map(|kind| workspace().join("testing/fuzz").join(kind).join(target))
             .into_iter()
             .filter(|directory| directory.is_dir());
         let kept: Vec<PathBuf> = kept.collect();

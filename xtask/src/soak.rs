@@ -66,7 +66,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         steps.run("properties", |tests| {
             let mut properties = cargo();
             properties.args(["test", "--lib", "--test", "it"]);
-            properties.args(["-p", "gpushare-core", "-p", "gpushare-control"]);
+            properties.args([
+                "-p",
+                "gpushare-core",
+                "-p",
+                "gpushare-packing",
+                "-p",
+                "gpushare-control",
+            ]);
             properties.args(["--", "--skip", "explore::"]);
             properties.env("PROPTEST_CASES", arguments.cases.to_string());
             tests.run(&mut properties)
@@ -125,7 +132,7 @@ fn on_clusters(arguments: &Arguments, logs: PathBuf, steps: &mut Steps) {
                 1 => name.to_owned(),
                 _ => format!("{name} {time} of {times}"),
             };
-            steps.run(&name, |tests| suite.run(tests, "e2e"));
+            steps.run(&name, |tests| suite.run(tests, "testing/e2e"));
         }
     }
 }

@@ -10,10 +10,10 @@ use std::time::Duration;
 use clap::{ArgAction, Args, ValueEnum};
 use gpushare_core::dialect::Dialects;
 use gpushare_core::gpu::{self, AliyunUnit};
-use gpushare_core::pack::Policy;
 use gpushare_daemon::logging;
 use gpushare_daemon::tls::TlsFiles;
 use gpushare_kube::bind::longest_wait;
+use gpushare_packing::Policy;
 use thiserror::Error;
 
 use crate::leader::election::Election;

@@ -2,7 +2,7 @@
 
 use gpushare_daemon::serve::ListenError;
 use gpushare_daemon::tls::TlsError;
-use gpushare_timekeeper::store::{StoreError, with_causes};
+use gpushare_ledger::store::{StoreError, with_causes};
 use thiserror::Error;
 
 use crate::client::ClientError;

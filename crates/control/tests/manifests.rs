@@ -12,7 +12,7 @@ use gpushare_control::dashboard;
 use gpushare_control::timekeeper;
 use gpushare_control::webhook::config::{Certificates, Config, RawConfig};
 use gpushare_core::names;
-use gpushare_timekeeper::store::database::Database;
+use gpushare_ledger::store::database::Database;
 use serde_json::Value;
 
 const DASHBOARD: &str = include_str!("../../../deploy/dashboard.yaml");

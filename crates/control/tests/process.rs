@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use gpushare_apiserver::Server;
-use gpushare_timekeeper::store::sqlite::Sqlite;
+use gpushare_ledger::store::sqlite::Sqlite;
 use tokio::net::TcpSocket;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_gpushare-control");

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use crate::amounts::{Classes, DeviceClass};
 use crate::dialect::{Absent, Chooser, Chooses, Count, Dialect, Dialects, PartRule, Scale};
 use crate::names::{self, hami, tencent};
-use crate::pack::policy;
 
 pub const CLASS: &str = "gpu";
 /// Memory in MiB.
@@ -21,6 +20,9 @@ pub const OURS: &str = "gpushare";
 pub const ALIYUN: &str = "aliyun";
 pub const TENCENT: &str = "tencent";
 pub const HAMI: &str = "hami";
+
+/// The packing policies that a single pod may ask for.
+pub const POLICIES: [&str; 4] = ["binpack", "spread", "best-fit", "first-fit"];
 
 /// One block of Tencent's memory resource.
 pub const TENCENT_BLOCK_MIB: u64 = 256;
@@ -111,10 +113,7 @@ pub fn read(reading: Reading) -> Dialects {
         classes: classes(),
         dialects,
         choosers,
-        policies: policy::FOR_PODS
-            .iter()
-            .map(|policy| policy.name.into())
-            .collect(),
+        policies: POLICIES.map(Into::into).into(),
     }
 }
 

@@ -7,7 +7,7 @@ const REMEMBERED: usize = 1_024;
 
 /// By whatever its keeper calls nodes.
 #[derive(Clone, Debug)]
-pub(crate) struct Journal<N> {
+pub struct Journal<N> {
     /// Counts whatever concerns all nodes.
     edition: u64,
     /// The nodes that changed since the edition appeared.
@@ -35,13 +35,13 @@ impl<N> Default for Journal<N> {
 
 impl<N> Journal<N> {
     /// Everything that was drawn from the nodes is worthless now.
-    pub(crate) fn begin_edition(&mut self) {
+    pub fn begin_edition(&mut self) {
         self.edition += 1;
         self.changed.clear();
         self.forgotten = 0;
     }
 
-    pub(crate) fn enter(&mut self, node: N) {
+    pub fn enter(&mut self, node: N) {
         if self.changed.len() == REMEMBERED {
             self.changed.pop_front();
             self.forgotten += 1;
@@ -49,7 +49,7 @@ impl<N> Journal<N> {
         self.changed.push_back(node);
     }
 
-    pub(crate) fn end(&self) -> Bookmark {
+    pub fn end(&self) -> Bookmark {
         Bookmark {
             edition: self.edition,
             read: self.forgotten + self.changed.len() as u64,
@@ -57,7 +57,7 @@ impl<N> Journal<N> {
     }
 
     /// The nodes that changed after the bookmark; nothing when all may have.
-    pub(crate) fn since(&self, bookmark: Bookmark) -> Option<impl Iterator<Item = &N>> {
+    pub fn since(&self, bookmark: Bookmark) -> Option<impl Iterator<Item = &N>> {
         if bookmark.edition != self.edition {
             return None;
         }

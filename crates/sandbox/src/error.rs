@@ -18,7 +18,7 @@ pub enum SandboxError {
     #[error("the embedded API server does not start")]
     ApiServer(#[from] gpushare_apiserver::StartError),
     #[error("the ledger's database cannot be named")]
-    Ledger(#[from] gpushare_timekeeper::store::database::DatabaseError),
+    Ledger(#[from] gpushare_ledger::store::database::DatabaseError),
     #[error("a component does not start")]
     Component(#[from] gpushare_control::start::StartError),
     #[error("the dashboard does not start")]

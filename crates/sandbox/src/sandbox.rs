@@ -10,7 +10,7 @@ use gpushare_control::{config, extender, timekeeper, webhook};
 use gpushare_core::gpu;
 use gpushare_daemon::Tasks;
 use gpushare_daemon::logging::Format;
-use gpushare_timekeeper::store::database::{Database, Files};
+use gpushare_ledger::store::database::{Database, Files};
 use kube::Client;
 use tempfile::TempDir;
 

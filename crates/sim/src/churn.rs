@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use gpushare_core::pack::Policy;
+use gpushare_packing::Policy;
 
 use crate::progress::Progress;
 use crate::random::{MEAN, Random};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, ValueEnum};
-use gpushare_core::pack::Policy;
+use gpushare_packing::Policy;
 use thiserror::Error;
 
 use crate::churn::{self, Demand, Load};

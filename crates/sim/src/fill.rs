@@ -1,6 +1,6 @@
 //! Filling a cluster: pods arrive and never leave, the run of the published benchmark.
 
-use gpushare_core::pack::Policy;
+use gpushare_packing::Policy;
 
 use crate::progress::Progress;
 use std::collections::BTreeMap;

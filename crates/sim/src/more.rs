@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use gpushare_core::ledger::Bound;
-use gpushare_core::pack::{Policy, Rankings};
-use gpushare_core::packing::Packing;
 use gpushare_core::room::CardRoom;
 use gpushare_core::{
     Card, Classes, HeldPod, Host, Ledger, NodeName, PodAsk, PodUid, Search, Steps,
 };
+use gpushare_packing::Packing;
+use gpushare_packing::{Policy, Rankings};
 use serde::Serialize;
 
 /// A cluster as it is.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use gpushare_core::pack::{Fleet, GRAINS};
+use gpushare_packing::{Fleet, GRAINS};
 use serde::Serialize;
 
 use crate::stage::Stage;

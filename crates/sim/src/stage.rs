@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use gpushare_core::amounts::Amounts;
 use gpushare_core::ids::NodeName;
-use gpushare_core::pack::policy::Measure;
-use gpushare_core::pack::{CardRoom, Fleet, Pick, Policy, PoolSet, Shape, Space, Want};
+use gpushare_packing::policy::Measure;
+use gpushare_packing::{CardRoom, Fleet, Pick, Policy, PoolSet, Shape, Space, Want};
 use thiserror::Error;
 
 use crate::audit::{Audit, Violation};

@@ -42,7 +42,7 @@ impl fmt::Display for Finding {
         )?;
         write!(
             f,
-            "keep it as test:  cp {file} fuzz/regressions/{target}/SAY-WHAT-IT-IS"
+            "keep it as test:  cp {file} testing/fuzz/regressions/{target}/SAY-WHAT-IT-IS"
         )
     }
 }

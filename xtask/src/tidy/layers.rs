@@ -2,23 +2,21 @@
 
 use std::collections::BTreeMap;
 
-/// The crates of this repository that each crate may use.
-const MAY_USE: [(&str, &[&str]); 15] = [
+/// What is shipped, and which crates of this repository each one may use.
+const SHIPPED: [(&str, &[&str]); 13] = [
     ("apiserver", &[]),
-    ("browser", &["rig"]),
-    ("cli", &["core", "kube", "sim"]),
+    ("cli", &["core", "kube", "packing", "sim"]),
     (
         "control",
-        &["core", "daemon", "dashboard", "kube", "timekeeper"],
+        &["core", "daemon", "dashboard", "kube", "ledger", "packing"],
     ),
     ("core", &[]),
     ("daemon", &[]),
     ("dashboard", &["core", "daemon", "kube"]),
-    ("fake-nvml", &[]),
     ("kube", &["core"]),
     ("kubelet-api", &[]),
+    ("ledger", &["core", "kube"]),
     ("node", &["core", "daemon", "kube", "kubelet-api"]),
-    ("rig", &[]),
     (
         "sandbox",
         &[
@@ -30,27 +28,39 @@ const MAY_USE: [(&str, &[&str]); 15] = [
             "dashboard",
             "kube",
             "kubelet-api",
+            "ledger",
             "node",
-            "timekeeper",
         ],
     ),
-    ("sim", &["core"]),
-    ("timekeeper", &["core", "kube"]),
+    ("packing", &["core"]),
+    ("sim", &["core", "packing"]),
 ];
 
-/// All that the pure core may use of others: no clock, network or async can come in behind these.
-const OF_THE_CORE: [&str; 3] = ["serde", "serde_json", "thiserror"];
+/// Test tools that know nothing of the product. The other crates in `testing` may use everything.
+const TOOLS: [(&str, &[&str]); 3] = [("browser", &["rig"]), ("fake-nvml", &[]), ("rig", &[])];
+
+/// Crates that know no clock, network or async.
+const PURE: [&str; 2] = ["core", "packing"];
+
+/// All that a pure crate may use of others: no clock, network or async can come in behind these.
+const OF_PURE_CRATES: [&str; 3] = ["serde", "serde_json", "thiserror"];
 
 /// What is wrong with the dependencies in a crate's `Cargo.toml`.
 pub(super) fn examine(file: &str, text: &str) -> Vec<String> {
-    let Some(name) = file
-        .strip_prefix("crates/")
-        .and_then(|rest| rest.strip_suffix("/Cargo.toml"))
+    let Some((place, name)) = file
+        .strip_suffix("/Cargo.toml")
+        .and_then(|directory| directory.split_once('/'))
     else {
         return Vec::new();
     };
-    let may_use = BTreeMap::from(MAY_USE);
-    let Some(allowed) = may_use.get(name) else {
+    let allowed = match place {
+        "crates" => BTreeMap::from(SHIPPED).get(name).copied(),
+        _ => match BTreeMap::from(TOOLS).get(name) {
+            Some(allowed) => Some(*allowed),
+            None => return Vec::new(),
+        },
+    };
+    let Some(allowed) = allowed else {
         return vec![format!(
             "{file}: xtask/src/tidy/layers.rs does not say what this crate may use"
         )];
@@ -63,7 +73,7 @@ pub(super) fn examine(file: &str, text: &str) -> Vec<String> {
         };
         let allowed_here = match ours {
             Some(ours) => allowed.contains(&ours),
-            None => name != "core" || OF_THE_CORE.contains(&dependency),
+            None => !PURE.contains(&name) || OF_PURE_CRATES.contains(&dependency),
         };
         if !allowed_here {
             violations.push(format!("{file}: {name} must not depend on {dependency}"));
@@ -113,6 +123,22 @@ mod tests {
             ["crates/core/Cargo.toml: core must not depend on tokio"]
         );
         assert_eq!(examine("crates/new/Cargo.toml", "").len(), 1);
-        assert!(examine("bench/Cargo.toml", clock).is_empty());
+        assert!(examine("testing/bench/Cargo.toml", clock).is_empty());
+    }
+
+    #[test]
+    fn what_is_shipped_uses_no_test_tool_and_a_test_tool_knows_nothing_of_the_product() {
+        let rig = "[dependencies]\ngpushare-rig.workspace = true\n";
+        assert_eq!(
+            examine("crates/node/Cargo.toml", rig),
+            ["crates/node/Cargo.toml: node must not depend on gpushare-rig"]
+        );
+        assert!(examine("testing/browser/Cargo.toml", rig).is_empty());
+        assert!(examine("testing/e2e/Cargo.toml", rig).is_empty());
+        let core = "[dependencies]\ngpushare-core.workspace = true\n";
+        assert_eq!(
+            examine("testing/rig/Cargo.toml", core),
+            ["testing/rig/Cargo.toml: rig must not depend on gpushare-core"]
+        );
     }
 }

@@ -1,5 +1,5 @@
 //! The reasons of pods that wait, one by one, and the first thing that is said to help. That each of these changes lets the
-//! pod be scheduled is shown on a real scheduler, in `e2e/tests/why`.
+//! pod be scheduled is shown on a real scheduler, in `testing/e2e/tests/why`.
 
 use std::fmt::Write as _;
 

@@ -20,11 +20,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use gpushare_core::card::Card;
-use gpushare_core::pack::{Policy, Rankings};
-use gpushare_core::packing::Packing;
 use gpushare_core::preempt::Rank;
 use gpushare_core::{Classes, HeldPod, Host, Ledger, NodeName, PodAsk, PodUid, Steps};
 use gpushare_kube::convert::{PodFacts, Standing};
+use gpushare_packing::Packing;
+use gpushare_packing::{Policy, Rankings};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 

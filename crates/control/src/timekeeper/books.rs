@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use gpushare_core::{Classes, PodUid};
-use gpushare_timekeeper::Seconds;
-use gpushare_timekeeper::money::Amount;
-use gpushare_timekeeper::period::Span;
-use gpushare_timekeeper::store::{Balance, Ledger, Metered, StoreError};
+use gpushare_ledger::Seconds;
+use gpushare_ledger::money::Amount;
+use gpushare_ledger::period::Span;
+use gpushare_ledger::store::{Balance, Ledger, Metered, StoreError};
 
 use super::cards::Memory;
 use super::due::{Charged, Progress};

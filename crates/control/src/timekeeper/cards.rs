@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpushare_core::card::Card;
 use gpushare_core::{Classes, inventory};
-use gpushare_timekeeper::store::Change;
+use gpushare_ledger::store::Change;
 
 /// The cards of each node.
 pub(super) type Cards = BTreeMap<String, Vec<Card>>;

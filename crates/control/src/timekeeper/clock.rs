@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gpushare_timekeeper::Seconds;
+use gpushare_ledger::Seconds;
 use jiff::Timestamp;
 
 /// Clones tell the same time.

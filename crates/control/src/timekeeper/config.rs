@@ -8,8 +8,8 @@ use clap::Args;
 use gpushare_core::dialect::Dialects;
 use gpushare_daemon::logging;
 use gpushare_daemon::tls::TlsFiles;
-use gpushare_timekeeper::Seconds;
-use gpushare_timekeeper::store::database::{Database, DatabaseError, Files};
+use gpushare_ledger::Seconds;
+use gpushare_ledger::store::database::{Database, DatabaseError, Files};
 use thiserror::Error;
 
 use super::clock::Clock;

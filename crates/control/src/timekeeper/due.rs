@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use gpushare_core::card::Card;
 use gpushare_core::{Classes, PodUid};
-use gpushare_timekeeper::Seconds;
-use gpushare_timekeeper::meter::{self, Booking, MeterError, Plan, Tier, Times};
-use gpushare_timekeeper::money::Rate;
-use gpushare_timekeeper::price::{Formula, Prices};
-use gpushare_timekeeper::store::{Change, Settlement};
+use gpushare_ledger::Seconds;
+use gpushare_ledger::meter::{self, Booking, MeterError, Plan, Tier, Times};
+use gpushare_ledger::money::Rate;
+use gpushare_ledger::price::{Formula, Prices};
+use gpushare_ledger::store::{Change, Settlement};
 
 use super::kubelets::Outlook;
 use super::payers::{Link, Pays};

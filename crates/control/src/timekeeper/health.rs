@@ -4,7 +4,7 @@
 //! times. Only a whole round that succeeded ends it: an answer now and then proves nothing.
 
 use gpushare_core::names::condition;
-use gpushare_timekeeper::store::{StoreError, with_causes};
+use gpushare_ledger::store::{StoreError, with_causes};
 use parking_lot::RwLock;
 
 use super::payers::Problem;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use gpushare_kube::convert::Kubelet;
-use gpushare_timekeeper::Seconds;
+use gpushare_ledger::Seconds;
 
 /// A kubelet may register a deleted Node again within this many seconds. Its containers keep running meanwhile.
 pub(super) const MAY_RETURN: Seconds = 120;

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use futures::StreamExt;
 use gpushare_daemon::Tasks;
-use gpushare_timekeeper::store::{StoreError, with_causes};
+use gpushare_ledger::store::{StoreError, with_causes};
 
 use super::Timekeeper;
 use super::publishing::Publisher;

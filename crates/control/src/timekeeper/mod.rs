@@ -36,7 +36,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use gpushare_core::dialect::Dialects;
-use gpushare_timekeeper::store::{Batch, Change, Epoch, Ledger, Outcome, StoreError};
+use gpushare_ledger::store::{Batch, Change, Epoch, Ledger, Outcome, StoreError};
 use kube::Client;
 use parking_lot::{RwLock, RwLockReadGuard};
 use thiserror::Error;

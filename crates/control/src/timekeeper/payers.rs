@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use gpushare_kube::gpu_budget::select::{self, ChainError, Choice};
 use gpushare_kube::gpu_budget::{GpuBudget, condition};
 use gpushare_kube::labels::Labels;
-use gpushare_timekeeper::Seconds;
-use gpushare_timekeeper::meter::Tier;
-use gpushare_timekeeper::policy::Policy;
+use gpushare_ledger::Seconds;
+use gpushare_ledger::meter::Tier;
+use gpushare_ledger::policy::Policy;
 use kube::ResourceExt;
 
 #[derive(Debug, Default)]

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use gpushare_core::PodUid;
 use gpushare_kube::gpu_budget::GpuBudget;
-use gpushare_timekeeper::Seconds;
-use gpushare_timekeeper::store::{StoreError, with_causes};
+use gpushare_ledger::Seconds;
+use gpushare_ledger::store::{StoreError, with_causes};
 use tokio::sync::watch;
 
 use super::books::Books;

@@ -2,10 +2,10 @@
 
 use gpushare_kube::gpu_budget::{GpuBudget, GpuBudgetStatus, condition};
 use gpushare_kube::kinds::{Condition, Time};
-use gpushare_timekeeper::Seconds;
-use gpushare_timekeeper::forecast::{Standing, Sums};
-use gpushare_timekeeper::money::Amount;
-use gpushare_timekeeper::period::Span;
+use gpushare_ledger::Seconds;
+use gpushare_ledger::forecast::{Standing, Sums};
+use gpushare_ledger::money::Amount;
+use gpushare_ledger::period::Span;
 use jiff::Timestamp;
 
 use super::payers::Problem;

@@ -11,7 +11,7 @@ use gpushare_kube::convert::PodFacts;
 use gpushare_kube::gpu_budget::GpuBudget;
 use gpushare_kube::labels::Labels;
 use gpushare_kube::metering;
-use gpushare_timekeeper::Seconds;
+use gpushare_ledger::Seconds;
 
 use super::cards::Cards;
 use super::kubelets::Kubelets;

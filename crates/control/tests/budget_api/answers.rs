@@ -3,8 +3,8 @@
 use axum::body::Body;
 use axum::http::Request;
 use gpushare_control::timekeeper::api::Pod;
-use gpushare_timekeeper::money::{Amount, Rate};
-use gpushare_timekeeper::store::Change;
+use gpushare_ledger::money::{Amount, Rate};
+use gpushare_ledger::store::Change;
 use serde_json::json;
 
 use crate::world::{HOUR, NOVEMBER, NOW, World, charge};

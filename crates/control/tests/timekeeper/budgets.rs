@@ -1,9 +1,9 @@
 //! What budgets say of themselves, and who pays.
 
 use gpushare_core::names;
-use gpushare_timekeeper::journal::Leg;
-use gpushare_timekeeper::money::Amount;
-use gpushare_timekeeper::store::{Change, Grant};
+use gpushare_ledger::journal::Leg;
+use gpushare_ledger::money::Amount;
+use gpushare_ledger::store::{Change, Grant};
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gpushare_timekeeper::Seconds;
+use gpushare_ledger::Seconds;
 
 use crate::world::{NODE, Running, World};
 

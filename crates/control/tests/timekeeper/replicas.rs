@@ -5,9 +5,9 @@ use axum::http::Request;
 use gpushare_control::leader::election::Election;
 use gpushare_control::timekeeper::config::Pace;
 use gpushare_core::lease::Timing;
+use gpushare_ledger::store::database::{Database, Files};
+use gpushare_ledger::store::{Batch, StoreError};
 use gpushare_rig::postgres::{self, Postgres};
-use gpushare_timekeeper::store::database::{Database, Files};
-use gpushare_timekeeper::store::{Batch, StoreError};
 use serde_json::json;
 use tower::ServiceExt;
 

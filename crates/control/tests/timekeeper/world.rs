@@ -17,11 +17,11 @@ use gpushare_daemon::Tasks;
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::gpu_budget::{GpuBudget, GpuBudgetStatus};
 use gpushare_kube::slim;
-use gpushare_timekeeper::Seconds;
-use gpushare_timekeeper::period::Span;
-use gpushare_timekeeper::store::Ledger;
-use gpushare_timekeeper::store::database::{Database, Files};
-use gpushare_timekeeper::store::sqlite::Sqlite;
+use gpushare_ledger::Seconds;
+use gpushare_ledger::period::Span;
+use gpushare_ledger::store::Ledger;
+use gpushare_ledger::store::database::{Database, Files};
+use gpushare_ledger::store::sqlite::Sqlite;
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
@@ -421,7 +421,7 @@ impl World {
             end: Seconds::MAX / 4,
         };
         let lines = ledger.statement("a", span).await.unwrap();
-        let line = |line: gpushare_timekeeper::store::Line| {
+        let line = |line: gpushare_ledger::store::Line| {
             (line.name, line.seconds, line.amount.micros() / 1_000)
         };
         let mut statement: Vec<_> = lines.into_iter().map(line).collect();

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gpushare_core::pack::policy::{self, Policy};
+use gpushare_packing::policy::{self, Policy};
 use gpushare_sim::churn::{self, Demand, Load};
 use gpushare_sim::progress::Progress;
 use gpushare_sim::trace::Trace;

@@ -1,6 +1,6 @@
 //! A workload that changes its mix half way: old demand must be forgotten.
 
-use gpushare_core::pack::policy::{BEST_FIT, FGD, FIRST_FIT, LEARNED, Policy};
+use gpushare_packing::policy::{BEST_FIT, FGD, FIRST_FIT, LEARNED, Policy};
 use gpushare_sim::churn::{self, Demand, Load};
 use gpushare_sim::progress::Progress;
 use gpushare_sim::synth;

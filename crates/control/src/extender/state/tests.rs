@@ -7,10 +7,10 @@ use std::sync::Barrier;
 use gpushare_core::gpu::{self, AliyunUnit, MEMORY};
 use gpushare_core::ledger::State as Booked;
 use gpushare_core::names;
-use gpushare_core::pack::Policy;
 use gpushare_kube::bind::Outcome;
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
+use gpushare_packing::Policy;
 use parking_lot::RwLock;
 use serde_json::{Value, json};
 

@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use gpushare_timekeeper::Seconds;
-use gpushare_timekeeper::policy::Exhaustion;
+use gpushare_ledger::Seconds;
+use gpushare_ledger::policy::Exhaustion;
 use jiff::Timestamp;
 use serde::Serialize;
 

@@ -2,10 +2,10 @@
 
 use axum::Json;
 use axum::extract::State;
-use gpushare_timekeeper::Seconds;
-use gpushare_timekeeper::forecast::{self, Standing, Sums};
-use gpushare_timekeeper::period::{Schedule, Span};
-use gpushare_timekeeper::store::Supply;
+use gpushare_ledger::Seconds;
+use gpushare_ledger::forecast::{self, Standing, Sums};
+use gpushare_ledger::period::{Schedule, Span};
+use gpushare_ledger::store::Supply;
 
 use super::access::Caller;
 use super::answers::{self, Balance, Balances, Short, time, when_exhausted};

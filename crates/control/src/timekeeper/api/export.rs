@@ -5,9 +5,9 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures::stream;
-use gpushare_timekeeper::Seconds;
-use gpushare_timekeeper::period::Span;
-use gpushare_timekeeper::store::{Posting, Side, StoreError};
+use gpushare_ledger::Seconds;
+use gpushare_ledger::period::Span;
+use gpushare_ledger::store::{Posting, Side, StoreError};
 
 use super::access::Caller;
 use super::answers::{self, Held, time};

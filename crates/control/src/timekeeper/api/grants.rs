@@ -6,9 +6,9 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
-use gpushare_timekeeper::Seconds;
-use gpushare_timekeeper::journal::Leg;
-use gpushare_timekeeper::store::{Change, Grant, Outcome};
+use gpushare_ledger::Seconds;
+use gpushare_ledger::journal::Leg;
+use gpushare_ledger::store::{Change, Grant, Outcome};
 use http_body_util::{BodyExt, Limited};
 
 use super::access::Caller;

@@ -4,7 +4,7 @@
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use gpushare_timekeeper::money::Amount;
+use gpushare_ledger::money::Amount;
 
 use super::Api;
 use super::access::Caller;

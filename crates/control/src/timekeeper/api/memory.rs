@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use gpushare_core::{PodUid, names};
 use gpushare_kube::gpu_budget::GpuBudget;
 use gpushare_kube::gpu_budget::select::{self, Choice};
-use gpushare_timekeeper::Seconds;
-use gpushare_timekeeper::money::{Amount, Rate};
-use gpushare_timekeeper::policy::Policy;
-use gpushare_timekeeper::store::Change;
+use gpushare_ledger::Seconds;
+use gpushare_ledger::money::{Amount, Rate};
+use gpushare_ledger::policy::Policy;
+use gpushare_ledger::store::Change;
 use jiff::Timestamp;
 use kube::ResourceExt;
 

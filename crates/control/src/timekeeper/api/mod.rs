@@ -29,10 +29,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use gpushare_core::PodUid;
-use gpushare_timekeeper::Seconds;
-use gpushare_timekeeper::money::{Amount, Rate};
-use gpushare_timekeeper::policy::Policy;
-use gpushare_timekeeper::store::{Change, Ledger, Outcome, StoreError};
+use gpushare_ledger::Seconds;
+use gpushare_ledger::money::{Amount, Rate};
+use gpushare_ledger::policy::Policy;
+use gpushare_ledger::store::{Change, Ledger, Outcome, StoreError};
 use kube::Client;
 use thiserror::Error;
 

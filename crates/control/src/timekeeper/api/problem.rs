@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use gpushare_timekeeper::money::MoneyError;
-use gpushare_timekeeper::period::PeriodError;
-use gpushare_timekeeper::store::StoreError;
+use gpushare_ledger::money::MoneyError;
+use gpushare_ledger::period::PeriodError;
+use gpushare_ledger::store::StoreError;
 use serde::Serialize;
 
 use super::NotRecorded;

@@ -1,8 +1,8 @@
 //! A grant as somebody asks for it.
 
 use gpushare_kube::gpu_budget::AmountText;
-use gpushare_timekeeper::money::Amount;
-use gpushare_timekeeper::policy;
+use gpushare_ledger::money::Amount;
+use gpushare_ledger::policy;
 use serde::Deserialize;
 use thiserror::Error;
 

@@ -1,7 +1,7 @@
 use gpushare_core::gpu::{self, AliyunUnit};
 use gpushare_core::{Amounts, CardId, Placement, Record, names};
 use gpushare_kube::metering;
-use gpushare_timekeeper::period::{Calendar, Schedule};
+use gpushare_ledger::period::{Calendar, Schedule};
 use serde_json::{Value, json};
 
 use super::*;

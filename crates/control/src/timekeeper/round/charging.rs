@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gpushare_core::{NodeName, PodUid};
-use gpushare_timekeeper::Seconds;
-use gpushare_timekeeper::store::{Change, Outcome, StoreError};
+use gpushare_ledger::Seconds;
+use gpushare_ledger::store::{Change, Outcome, StoreError};
 
 use super::{RecordError, Snapshot, Timekeeper};
 use crate::timekeeper::books::Books;

@@ -1,7 +1,7 @@
 //! Pods that went without a word: someone took the finalizer off by force, or there was none, while nobody watched.
 
 use gpushare_kube::slim;
-use gpushare_timekeeper::store::{Change, Metered, Settlement};
+use gpushare_ledger::store::{Change, Metered, Settlement};
 use kube::{Api, ResourceExt};
 
 use super::{RecordError, Snapshot, Timekeeper};

@@ -1,9 +1,9 @@
 //! Periods begin: each budget gets its amount once, and what may be carried over.
 
-use gpushare_timekeeper::Seconds;
-use gpushare_timekeeper::opening::open;
-use gpushare_timekeeper::period::Schedule;
-use gpushare_timekeeper::policy::Policy;
+use gpushare_ledger::Seconds;
+use gpushare_ledger::opening::open;
+use gpushare_ledger::period::Schedule;
+use gpushare_ledger::policy::Policy;
 
 use super::{RecordError, Timekeeper};
 use crate::timekeeper::books::Books;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use gpushare_timekeeper::forecast::{Standing, Sums, standing, with_ancestors};
-use gpushare_timekeeper::money::{Amount, MoneyError, Rate};
-use gpushare_timekeeper::opening::supplied;
-use gpushare_timekeeper::period::Schedule;
+use gpushare_ledger::forecast::{Standing, Sums, standing, with_ancestors};
+use gpushare_ledger::money::{Amount, MoneyError, Rate};
+use gpushare_ledger::opening::supplied;
+use gpushare_ledger::period::Schedule;
 
 use super::{RecordError, Snapshot, Timekeeper};
 use crate::timekeeper::books::Books;

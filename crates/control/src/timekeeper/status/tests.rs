@@ -1,5 +1,5 @@
-use gpushare_timekeeper::forecast::standing;
-use gpushare_timekeeper::money::Rate;
+use gpushare_ledger::forecast::standing;
+use gpushare_ledger::money::Rate;
 use serde_json::json;
 
 use super::*;

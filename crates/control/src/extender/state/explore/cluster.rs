@@ -1,8 +1,8 @@
 //! A small cluster that lives: a scheduler and a user for each pod, and extenders that succeed each other.
 
 use gpushare_core::card::Card;
-use gpushare_core::pack::Policy;
 use gpushare_core::{Amounts, HeldPod, Host, NodeName, PodUid, gpu};
+use gpushare_packing::Policy;
 use shuttle::rand::Rng;
 use shuttle::sync::Arc;
 use shuttle::thread::{self, JoinHandle};

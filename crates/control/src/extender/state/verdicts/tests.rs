@@ -1,5 +1,5 @@
-use gpushare_core::pack::Policy;
 use gpushare_core::{Placement, Steps};
+use gpushare_packing::Policy;
 
 use super::super::Bells;
 use super::super::tests::{node, pending, reserve_on};

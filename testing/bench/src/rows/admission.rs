@@ -1,0 +1,93 @@
+//! The webhook's answer to real reviews over TLS, beside decoding the same body and encoding an answer of the same
+//! size.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use super::Bench;
+use crate::client::{Connection, Request};
+use crate::floor::admission::PATCH;
+use crate::lab::Lab;
+use crate::measure::{median, p99, times_in_turns};
+use crate::process::{Server, Webhook};
+use crate::report::{Limit, Row};
+use crate::tenants;
+
+/// As a real API server sends them: a pod by name, and one of a ReplicaSet.
+const REVIEWS: [&str; 2] = [
+    include_str!("../../../../crates/control/tests/reviews/named.json"),
+    include_str!("../../../../crates/control/tests/reviews/generated.json"),
+];
+/// Namespaces whose pods come in turn: within their budget, over it, and without one.
+const ASKING: usize = 64;
+/// A hundredth of the time that the API server gives us.
+const SLOWEST_MICROS: f64 = 20_000.0;
+
+pub(crate) const BENCH: Bench = Bench {
+    name: "admission",
+    about: "the webhook's answers over TLS with 5,000 namespaces and 400 budgets, beside its floor",
+    run,
+};
+
+fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
+    let api = Server::start(&["serve-tenants"])?;
+    let webhook = Webhook::start(&api.url())?;
+    let certificate = &webhook.certificate;
+    let text = |path: &std::path::Path| path.display().to_string();
+    let floor = Server::start(&[
+        "serve-admission-floor",
+        "--certificate",
+        &text(&certificate.chain),
+        "--key",
+        &text(&certificate.key),
+    ])?;
+    let mut asked = Connection::open_tls(webhook.address, &certificate.pem)?;
+    let mut bare = Connection::open_tls(floor.address, &certificate.pem)?;
+    let (mut requests, mut bare_requests) = (Vec::new(), Vec::new());
+    let mut bytes = 0;
+    for number in 0..ASKING {
+        let step = tenants::NAMESPACES / ASKING;
+        for review in REVIEWS {
+            let body = review_in(review, &tenants::namespace(number * step))?;
+            let request = Request::post("/mutate", "", &body);
+            let answer: Value = serde_json::from_slice(asked.send(&request)?)?;
+            ensure!(answer["response"]["allowed"] == true, "refused: {answer}");
+            let patch = answer["response"]["patch"].as_str().context("no patch")?;
+            let headers = format!("{PATCH}: {}\r\n", patch.len());
+            bytes = body.len();
+            requests.push(request);
+            bare_requests.push(Request::post("/mutate", &headers, &body));
+        }
+    }
+    let (mut next, mut next_bare) = (requests.iter().cycle(), bare_requests.iter().cycle());
+    let send = |connection: &mut Connection, next: Option<&Request>| {
+        connection.send(next.context("no request")?).map(drop)
+    };
+    let (times, floors) = times_in_turns(
+        || send(&mut asked, next.next()),
+        || send(&mut bare, next_bare.next()),
+    )?;
+    let note = format!("{} answers to bodies of about {bytes} bytes", times.len());
+    Ok(vec![
+        Row::time(
+            "admission, p50",
+            median(times.clone())?,
+            median(floors.clone())?,
+        )
+        .limit(Limit::RatioAtMost(2.0))
+        .note(note),
+        Row::time("admission, p99", p99(times)?, p99(floors)?).limit(Limit::AtMost(SLOWEST_MICROS)),
+    ])
+}
+
+/// A real review of a pod that asks for memory alone, in a namespace of the measured ones.
+fn review_in(review: &str, namespace: &str) -> Result<Vec<u8>> {
+    let mut review: Value = serde_json::from_str(review)?;
+    let request = &mut review["request"];
+    request["namespace"] = json!(namespace);
+    request["object"]["metadata"]["namespace"] = json!(namespace);
+    let asks = json!({"cpu": "1", "memory": "1Gi", "gpushare.io/gpu-mem": "3072"});
+    request["object"]["spec"]["containers"][0]["resources"] =
+        json!({"limits": asks, "requests": asks});
+    Ok(serde_json::to_vec(&review)?)
+}

@@ -1,0 +1,66 @@
+//! Instructions of the pure decision, counted by valgrind: the same on a busy machine and on an idle one.
+
+use std::env;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use super::Bench;
+use crate::lab::Lab;
+use crate::report::{Row, Unit};
+
+pub(crate) const BENCH: Bench = Bench {
+    name: "instructions",
+    about: "instructions of the pure decision on 5,000 nodes (crates/packing/benches), by valgrind",
+    run,
+};
+
+fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args([
+            "bench",
+            "--quiet",
+            "--package",
+            "gpushare-core",
+            "--bench",
+            "instructions",
+        ])
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start cargo")?;
+    ensure!(
+        output.status.success(),
+        "the instructions cannot be counted; if valgrind is missing (see above), install it: Debian's \
+         package is called valgrind"
+    );
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(row)
+        .collect()
+}
+
+/// A line of a name and a count.
+fn row(line: &str) -> Result<Row> {
+    let unexpected = || format!("not a name and a count: {line:?}");
+    let (name, count) = line.trim().rsplit_once(' ').with_context(unexpected)?;
+    let count: f64 = count.parse().with_context(unexpected)?;
+    Ok(Row::new(
+        format!("instructions, {}", name.trim()),
+        count,
+        Unit::Instructions,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_name_and_a_count() {
+        assert!(row("choose/share                  123456").is_ok());
+        assert!(row("choose/share").is_err());
+        assert!(row("error: no valgrind").is_err());
+    }
+}

@@ -1,0 +1,48 @@
+//! Periods of budgets in tests: none may end while a test runs, whatever time it is.
+
+use std::sync::LazyLock;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// What time it is at the beginning, where a test's days are counted.
+const MORNING: i64 = 8;
+
+/// A day for a budget's period, in a time zone where it is morning: its midnight is far away in both directions.
+pub fn day() -> Value {
+    static ZONE: LazyLock<String> = LazyLock::new(|| {
+        let hour = Timestamp::now().as_second().rem_euclid(86_400) / 3_600;
+        zone_of_morning(hour)
+    });
+    json!({"kind": "Day", "timeZone": *ZONE})
+}
+
+/// The zone where it is [`MORNING`] when it is this hour in UTC. It has no summer time.
+fn zone_of_morning(hour: i64) -> String {
+    let east = MORNING - hour;
+    // There are zones up to 12 hours west and 14 hours east.
+    let east = if east < -12 { east + 24 } else { east };
+    // These names count hours to the west.
+    match -east {
+        0 => "Etc/GMT".to_owned(),
+        west => format!("Etc/GMT{west:+}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpushare_ledger::period::{Calendar, Schedule};
+
+    use super::*;
+
+    #[test]
+    fn at_every_hour_midnight_is_far_away() {
+        for hour in 0..24 {
+            let day = Schedule::calendar(Calendar::Day, &zone_of_morning(hour)).expect("a zone");
+            let now = 1_794_787_200 + hour * 3_600;
+            let slot = day.slot(now).expect("a day");
+            assert_eq!(now - slot.start, MORNING * 3_600, "at {hour}:00");
+            assert_eq!(slot.end - slot.start, 86_400, "at {hour}:00");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! A kubelet that restarts admits its pods again. While the node agent is away it rejects a pod whose container it would
+//! have to start, and the status that it writes then tells little of what had run.
+
+use e2e::budgeted::{Budgeted, bound, last_finish, seconds};
+use e2e::calendar::day;
+use e2e::manifest::{aliyun, running};
+use e2e::wait;
+use gpushare_ledger::Seconds;
+use serde_json::{Value, json};
+
+#[test]
+fn a_pod_that_a_restarted_kubelet_rejects_is_charged_for_what_it_held() {
+    let mut cluster = Budgeted::of_one_test(&[8192]);
+    let mut agent = cluster.world.agent.take().unwrap();
+    let mut timekeeper = cluster.timekeeper();
+    let team = cluster.team(&json!({"amount": 36_000, "period": day()}));
+    cluster.create(&team, &running("crashing", "sleep 4; exit 1", aliyun(4)));
+    let crashed = cluster.wait_pod(&team, "crashing", "it waits for its next start", |pod| {
+        let status = &pod["status"]["containerStatuses"][0];
+        status["restartCount"].as_i64() > Some(0) && status["state"]["running"].is_null()
+    });
+
+    // The timekeeper is away too: what it charges follows from the object alone.
+    timekeeper.kill();
+    let rig = cluster.world.rig();
+    rig.stop_component("kubelet").unwrap();
+    agent.kill();
+    rig.start_component("kubelet").unwrap();
+    let rejected = cluster.wait_pod(&team, "crashing", "it is rejected", |pod| {
+        pod["status"]["phase"] == "Failed"
+    });
+    assert_eq!(rejected["status"]["reason"], "UnexpectedAdmissionError");
+
+    timekeeper.start();
+    cluster.wait_charged(&team, "crashing");
+    wait::until("the time that it held its card to be charged", || {
+        let charged = timekeeper.seconds_of(&team, "crashing");
+        let until = held_until(&cluster, &team);
+        let started = seconds(&crashed["status"]["startTime"]);
+        let held = until - started..=until - bound(&crashed).unwrap();
+        let right = charged > 4 && held.contains(&charged);
+        right.then_some(()).ok_or((charged, held))
+    });
+    timekeeper.audit();
+}
+
+/// The kubelet may write the whole status again after it has rejected the pod. If it does not, it counts when the pod was
+/// rejected.
+fn held_until(cluster: &Budgeted, team: &str) -> Seconds {
+    let show = ["get", "pod", "crashing", "--show-managed-fields"];
+    let pod = cluster.get(team, &show).unwrap();
+    last_finish(&pod).unwrap_or_else(|| status_written(&pod))
+}
+
+/// By the API server's clock.
+fn status_written(pod: &Value) -> Seconds {
+    let writes = pod["metadata"]["managedFields"].as_array().unwrap().iter();
+    let of_status = writes.filter(|write| write["subresource"] == "status");
+    of_status
+        .map(|write| seconds(&write["time"]))
+        .max()
+        .unwrap()
+}

@@ -1,0 +1,19 @@
+//! Grants: what is accepted has a name that can stand anywhere, says why in one line, and is of more than nothing.
+
+use gpushare_control::timekeeper::api::wanted::Wanted;
+use gpushare_ledger::money::Amount;
+
+use crate::Verdict;
+
+pub(crate) fn check(data: &[u8]) -> Verdict {
+    let parsed = Wanted::parse(data);
+    if let Ok(wanted) = &parsed {
+        assert!(wanted.amount > Amount::ZERO);
+        let most = Amount::from_seconds(1_000_000_000_000).expect("it fits");
+        assert!(wanted.amount <= most, "{wanted:?}");
+        assert!((1..=128).contains(&wanted.id.len()) && wanted.id.is_ascii());
+        assert!(!wanted.id.contains(['/', ' ', '"']), "{wanted:?}");
+        assert!(!wanted.reason.trim().is_empty() && wanted.reason.lines().count() == 1);
+    }
+    Verdict::of(&parsed)
+}
