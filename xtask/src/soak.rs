@@ -72,7 +72,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 "-p",
                 "gpushare-packing",
                 "-p",
-                "gpushare-control",
+                "gpushare-extender",
+                "-p",
+                "gpushare-timekeeper",
             ]);
             properties.args(["--", "--skip", "explore::"]);
             properties.env("PROPTEST_CASES", arguments.cases.to_string());

@@ -6,8 +6,10 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Parser;
 use gpushare_control::cli::{Cli, Role};
-use gpushare_control::{config, dashboard, extender, sidecar, timekeeper, webhook};
 use gpushare_daemon::{Tasks, logging};
+use gpushare_dashboard::role as dashboard;
+use {gpushare_extender as extender, gpushare_sidecar as sidecar};
+use {gpushare_timekeeper as timekeeper, gpushare_webhook as webhook};
 
 /// Longer than an open request may take to drain, shorter than a pod's usual grace period.
 const GRACE: Duration = Duration::from_secs(25);
@@ -25,7 +27,7 @@ fn main() -> ExitCode {
 fn run(role: Role) -> anyhow::Result<()> {
     match role {
         Role::Extender(raw) => {
-            let config = config::Config::try_from(*raw)?;
+            let config = extender::config::Config::try_from(*raw)?;
             logging::init(config.log_format, &config.log_filter)?;
             until_the_end(async |tasks| Ok(extender::start(config, tasks).await.map(drop)?))
         }

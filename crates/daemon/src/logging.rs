@@ -7,6 +7,9 @@ use std::str::FromStr;
 use thiserror::Error;
 use tracing_subscriber::EnvFilter;
 
+/// The target of log lines about who did, or was refused, what.
+pub const AUDIT: &str = "gpushare::audit";
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     #[default]

@@ -14,6 +14,7 @@ mod feed;
 mod history;
 mod metrics;
 mod model;
+pub mod role;
 mod routes;
 mod start;
 mod view;

@@ -4,9 +4,11 @@
 
 pub mod access;
 pub mod admission;
+pub mod args;
 pub mod bind;
 pub mod budgets;
 pub mod claim;
+pub mod client;
 pub mod convert;
 pub mod document;
 pub mod enforcement;
@@ -16,12 +18,14 @@ pub mod finalizer;
 pub mod gpu_budget;
 pub mod kinds;
 pub mod labels;
+pub mod leader;
 pub mod lease;
 pub mod manifest;
 pub mod metering;
 pub mod notice;
 pub mod proxy;
 pub mod slim;
+pub mod start;
 pub mod suits;
 pub mod totals;
 pub mod trust;

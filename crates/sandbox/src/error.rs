@@ -20,7 +20,9 @@ pub enum SandboxError {
     #[error("the ledger's database cannot be named")]
     Ledger(#[from] gpushare_ledger::store::database::DatabaseError),
     #[error("a component does not start")]
-    Component(#[from] gpushare_control::start::StartError),
+    Component(#[from] gpushare_kube::start::StartError),
+    #[error("the timekeeper does not start")]
+    Timekeeper(#[from] gpushare_timekeeper::StartError),
     #[error("the dashboard does not start")]
     Dashboard(#[from] gpushare_dashboard::StartError),
     #[error("the agent of node {node} does not start")]

@@ -28,7 +28,7 @@ pub struct Options {
     #[arg(long)]
     pub exit_after_story: bool,
 
-    /// What the components log to standard error, such as info,gpushare_control=debug
+    /// What the components log to standard error, such as info,gpushare_extender=debug
     #[arg(long, env = "GPUSHARE_LOG", default_value = "off")]
     pub log: String,
 }

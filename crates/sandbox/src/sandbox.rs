@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpushare_apiserver::Server;
-use gpushare_control::{config, extender, timekeeper, webhook};
 use gpushare_core::gpu;
 use gpushare_daemon::Tasks;
 use gpushare_daemon::logging::Format;
 use gpushare_ledger::store::database::{Database, Files};
 use kube::Client;
 use tempfile::TempDir;
+use {
+    gpushare_extender as extender, gpushare_timekeeper as timekeeper, gpushare_webhook as webhook,
+};
 
 use crate::controllers::Controllers;
 use crate::error::SandboxError;
@@ -189,12 +191,12 @@ pub fn remove(home: TempDir) -> Result<(), SandboxError> {
         .map_err(|source| SandboxError::File { path, source })
 }
 
-fn extender_config(kubeconfig: &Path) -> config::Config {
-    config::Config {
+fn extender_config(kubeconfig: &Path) -> extender::config::Config {
+    extender::config::Config {
         aliyun_unit: READING.aliyun,
         dialects: gpu::read(READING),
         kubeconfig: Some(kubeconfig.to_owned()),
-        ..config::Config::alone()
+        ..extender::config::Config::alone()
     }
 }
 

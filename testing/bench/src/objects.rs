@@ -26,7 +26,7 @@ const CARD_GIB: u64 = 24;
 const GIB: u64 = 1024;
 
 /// A body that a real kube-scheduler sent.
-const CAPTURED: &str = include_str!("../../../crates/control/tests/samples/cache/001-filter.json");
+const CAPTURED: &str = include_str!("../../../crates/extender/tests/samples/cache/001-filter.json");
 
 pub(crate) fn node_name(node: usize) -> String {
     format!("gpu-{node:05}.pool-a.example")

@@ -13,17 +13,11 @@ const ABOUT: &str = "Each program serves these at `/metrics`, as OpenMetrics; a 
 pub(crate) fn page() -> String {
     let mut text = begin("Metrics", ABOUT);
     for (program, described) in [
-        (
-            "gpushare-control extender",
-            gpushare_control::extender::metrics(),
-        ),
-        (
-            "gpushare-control webhook",
-            gpushare_control::webhook::metrics(),
-        ),
+        ("gpushare-control extender", gpushare_extender::metrics()),
+        ("gpushare-control webhook", gpushare_webhook::metrics()),
         (
             "gpushare-control timekeeper",
-            gpushare_control::timekeeper::metrics(),
+            gpushare_timekeeper::metrics(),
         ),
         ("gpushare-control dashboard", gpushare_dashboard::metrics()),
         ("gpushare-node", gpushare_node::metrics::metrics()),

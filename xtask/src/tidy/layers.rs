@@ -3,37 +3,50 @@
 use std::collections::BTreeMap;
 
 /// What is shipped, and which crates of this repository each one may use.
-const SHIPPED: [(&str, &[&str]); 13] = [
+const SHIPPED: [(&str, &[&str]); 17] = [
     ("apiserver", &[]),
     ("cli", &["core", "kube", "packing", "sim"]),
     (
         "control",
-        &["core", "daemon", "dashboard", "kube", "ledger", "packing"],
+        &[
+            "daemon",
+            "dashboard",
+            "extender",
+            "sidecar",
+            "timekeeper",
+            "webhook",
+        ],
     ),
     ("core", &[]),
     ("daemon", &[]),
     ("dashboard", &["core", "daemon", "kube"]),
-    ("kube", &["core"]),
+    ("extender", &["core", "daemon", "kube", "packing"]),
+    ("kube", &["core", "daemon"]),
     ("kubelet-api", &[]),
     ("ledger", &["core", "kube"]),
     ("node", &["core", "daemon", "kube", "kubelet-api"]),
+    ("packing", &["core"]),
     (
         "sandbox",
         &[
             "apiserver",
             "cli",
-            "control",
             "core",
             "daemon",
             "dashboard",
+            "extender",
             "kube",
             "kubelet-api",
             "ledger",
             "node",
+            "timekeeper",
+            "webhook",
         ],
     ),
-    ("packing", &["core"]),
+    ("sidecar", &["daemon"]),
     ("sim", &["core", "packing"]),
+    ("timekeeper", &["core", "daemon", "kube", "ledger"]),
+    ("webhook", &["core", "daemon", "kube", "sidecar"]),
 ];
 
 /// Test tools that know nothing of the product. The other crates in `testing` may use everything.

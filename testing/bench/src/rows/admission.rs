@@ -15,8 +15,8 @@ use crate::tenants;
 
 /// As a real API server sends them: a pod by name, and one of a ReplicaSet.
 const REVIEWS: [&str; 2] = [
-    include_str!("../../../../crates/control/tests/reviews/named.json"),
-    include_str!("../../../../crates/control/tests/reviews/generated.json"),
+    include_str!("../../../../crates/webhook/tests/reviews/named.json"),
+    include_str!("../../../../crates/webhook/tests/reviews/generated.json"),
 ];
 /// Namespaces whose pods come in turn: within their budget, over it, and without one.
 const ASKING: usize = 64;

@@ -3,11 +3,11 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use gpushare_control::webhook::Webhook;
-use gpushare_control::webhook::decide::Rules;
-use gpushare_control::webhook::sidecar::Sidecar;
 use gpushare_core::gpu::{self, AliyunUnit, Reading};
 use gpushare_core::names;
+use gpushare_webhook::Webhook;
+use gpushare_webhook::decide::Rules;
+use gpushare_webhook::sidecar::Sidecar;
 use k8s_openapi::api::core::v1::Pod;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

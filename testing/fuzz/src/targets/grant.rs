@@ -1,7 +1,7 @@
 //! Grants: what is accepted has a name that can stand anywhere, says why in one line, and is of more than nothing.
 
-use gpushare_control::timekeeper::api::wanted::Wanted;
 use gpushare_ledger::money::Amount;
+use gpushare_timekeeper::api::wanted::Wanted;
 
 use crate::Verdict;
 

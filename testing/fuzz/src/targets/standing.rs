@@ -1,12 +1,11 @@
 //! The timekeeper's answers to the budget sidecar: whatever is accepted is told in full, and read back as written.
 
-use gpushare_control::sidecar;
 use serde_json::Value;
 
 use crate::Verdict;
 
 pub(crate) fn check(data: &[u8]) -> Verdict {
-    let Ok(told) = sidecar::told(data) else {
+    let Ok(told) = gpushare_sidecar::told(data) else {
         return Verdict::Refused;
     };
     let told: Value = serde_json::from_slice(&told).expect("JSON");

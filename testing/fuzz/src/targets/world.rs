@@ -3,12 +3,12 @@
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, Response, StatusCode};
-use gpushare_control::config::{Config, Offer};
-use gpushare_control::extender::Extender;
 use gpushare_core::card::Card;
 use gpushare_core::gpu::{self, AliyunUnit, Reading};
 use gpushare_core::{Amounts, inventory, names};
 use gpushare_daemon::Tasks;
+use gpushare_extender::Extender;
+use gpushare_extender::config::{Config, Offer};
 use http_body_util::BodyExt;
 use kube::Client;
 use serde::de::DeserializeOwned;

@@ -3,9 +3,9 @@
 use anyhow::{Context, Result, ensure};
 use axum::body::Body;
 use axum::http::Request;
-use gpushare_control::config::{Config, Offer};
-use gpushare_control::extender::Extender;
 use gpushare_daemon::Tasks;
+use gpushare_extender::Extender;
+use gpushare_extender::config::{Config, Offer};
 use http_body_util::BodyExt;
 
 use integration::{DEADLINE, Scope, wait_for};

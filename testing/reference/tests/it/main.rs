@@ -7,6 +7,7 @@
     reason = "a test may stop at the first surprise, and so may what it is made of"
 )]
 
+mod agreement;
 mod current;
 mod deploy;
 mod documents;

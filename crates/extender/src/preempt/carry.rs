@@ -1,0 +1,295 @@
+//! Carrying out: each step of a preemption is one conversation with the API server.
+
+use std::time::Instant;
+
+use gpushare_core::names::event;
+use gpushare_core::{NodeName, PodUid};
+use gpushare_kube::claim::{Mark, Marked, mark};
+use gpushare_kube::evict::{Evicted, evict};
+use gpushare_kube::notice::{self, Notice, Severity};
+use tokio::task::JoinHandle;
+
+use crate::Extender;
+use crate::bind::MOST_SENDS;
+use crate::state::{Followup, Outcome, PodRef, Reason, Step};
+
+impl Extender {
+    /// Does a step in the background, and notes what became of it. The outcome is nothing at shutdown.
+    pub(super) fn carry_out(
+        &self,
+        pod: PodRef,
+        step: Step,
+        term: u64,
+    ) -> JoinHandle<Option<Outcome>> {
+        let extender = self.clone();
+        let work = async move {
+            let outcome = extender.attempt(&pod, &step, term).await;
+            let mut state = extender.0.state.write();
+            state.finish_step(&pod.uid, &step, outcome, Instant::now());
+            outcome
+        };
+        // What is not finished goes on from the claim on the pod, wherever the next leader is.
+        let shutdown = self.0.tasks.shutdown().clone();
+        self.0
+            .tasks
+            .job(async move { shutdown.run_until_cancelled(work).await })
+    }
+
+    async fn attempt(&self, pod: &PodRef, step: &Step, term: u64) -> Outcome {
+        let now = jiff::Timestamp::now();
+        match step {
+            Step::Write { record, node } => {
+                let written = self.mark(pod, Mark::Claim { record, node }, term).await;
+                if written == Outcome::Done {
+                    self.say_preempting(pod, node);
+                }
+                written
+            }
+            Step::Nominate { node } => self.mark(pod, Mark::Nominate(node), term).await,
+            Step::Wake { node } => {
+                tracing::info!(pod = %name(pod), uid = %pod.uid, %node, "the claimed room is free");
+                self.mark(pod, Mark::Wake { node, now }, term).await
+            }
+            Step::Clear => self.mark(pod, Mark::Nothing, term).await,
+            Step::Evict { victims, node } => self.evict_all(pod, victims, node, term).await,
+            Step::GiveUp(_) if self.still_leads(term).is_err() => Outcome::Failed,
+            Step::GiveUp(reason) => {
+                self.give_up(pod, *reason);
+                Outcome::Done
+            }
+        }
+    }
+
+    /// Others change a pod at the same time, the scheduler above all, so it is read and marked again.
+    async fn mark(&self, pod: &PodRef, what: Mark<'_>, term: u64) -> Outcome {
+        for sent in 1..=MOST_SENDS {
+            match self.mark_once(pod, what, term, sent).await {
+                Ok(Marked::Yes) => return Outcome::Done,
+                Ok(Marked::Gone) => return Outcome::Gone,
+                Ok(Marked::Changed) => {
+                    if let Err(error) = self.read(pod).await {
+                        tracing::warn!(%error, "a preemption is held up");
+                        return Outcome::Failed;
+                    }
+                }
+                Err(reason) => {
+                    tracing::warn!(reason, "a preemption is held up");
+                    return Outcome::Failed;
+                }
+            }
+        }
+        Outcome::Failed
+    }
+
+    async fn mark_once(
+        &self,
+        pod: &PodRef,
+        what: Mark<'_>,
+        term: u64,
+        sent: usize,
+    ) -> Result<Marked, String> {
+        let PodRef {
+            uid,
+            namespace,
+            name,
+        } = pod;
+        let version = self.version_of(pod, sent);
+        let version = version.filter(|_| what.names_version());
+        self.still_leads(term)?;
+        if let Mark::Claim { record, .. } = what
+            && !self.0.state.read().is_claim_of(uid, record)
+        {
+            return Err("the claim is over".to_owned());
+        }
+        let marked = mark(
+            &self.0.client,
+            namespace,
+            name,
+            uid,
+            version.as_deref(),
+            what,
+        );
+        marked.await.map_err(|error| error.to_string())
+    }
+
+    /// The version of the pod that a request is to name, so that it is void once the pod has changed. The last of several
+    /// requests names none: nobody escapes by changing a pod all the time.
+    fn version_of(&self, pod: &PodRef, sent: usize) -> Option<String> {
+        let state = self.0.state.read();
+        let known = state.pod(pod.uid.as_str());
+        let version = known.map(|known| known.version.clone());
+        version.filter(|version| sent < MOST_SENDS && !version.is_empty())
+    }
+
+    /// One after the other, so that a budget's refusal spares those that come later.
+    async fn evict_all(
+        &self,
+        pod: &PodRef,
+        victims: &[PodRef],
+        node: &NodeName,
+        term: u64,
+    ) -> Outcome {
+        for victim in victims {
+            let uid = &victim.uid;
+            let label = match self.evict_victim(victim, &pod.uid, term).await {
+                Ok(None) => continue,
+                Ok(Some(Evicted::Ending)) => {
+                    tracing::info!(
+                        pod = %name(victim), %uid, %node, preemptor = %name(pod), "evicted"
+                    );
+                    self.say_preempted(victim, &pod.uid, node);
+                    "evicted"
+                }
+                Ok(Some(Evicted::Gone)) => "gone",
+                Ok(Some(Evicted::Protected(message))) => {
+                    tracing::info!(
+                        pod = %name(victim), %uid, message, preemptor = %name(pod),
+                        "a disruption budget keeps a victim; looking for others"
+                    );
+                    self.0.metrics.evicted("protected");
+                    self.0.metrics.preempted("protected");
+                    let mut state = self.0.state.write();
+                    state.end_preemption(&pod.uid);
+                    state.contend_later(&pod.uid, Instant::now());
+                    return Outcome::Done;
+                }
+                Ok(Some(Evicted::Changed)) => {
+                    self.0.metrics.evicted("failed");
+                    return Outcome::Failed;
+                }
+                Err(reason) => {
+                    tracing::warn!(reason, "a preemption is held up");
+                    self.0.metrics.evicted("failed");
+                    return Outcome::Failed;
+                }
+            };
+            self.0.metrics.evicted(label);
+        }
+        Outcome::Done
+    }
+
+    /// Evicts the victim if it has to go for the pod; nothing when it has not.
+    async fn evict_victim(
+        &self,
+        victim: &PodRef,
+        pod: &PodUid,
+        term: u64,
+    ) -> Result<Option<Evicted>, String> {
+        let PodRef {
+            uid,
+            namespace,
+            name,
+        } = victim;
+        for sent in 1..=MOST_SENDS {
+            let version = self.version_of(victim, sent);
+            self.still_leads(term)?;
+            if !self.0.state.read().must_go(uid, pod) {
+                return Ok(None);
+            }
+            let evicted = evict(&self.0.client, namespace, name, uid, version.as_deref()).await;
+            match evicted {
+                Ok(Evicted::Changed) => {
+                    self.read(victim).await.map_err(|error| error.to_string())?;
+                }
+                Ok(evicted) => return Ok(Some(evicted)),
+                Err(error) => {
+                    // When it arrives, nobody may want it any more.
+                    if error.may_take_effect() && self.fence(victim).await.is_err() {
+                        self.follow_up(victim.clone(), Followup::Fence);
+                    }
+                    return Err(error.to_string());
+                }
+            }
+        }
+        Ok(Some(Evicted::Changed))
+    }
+
+    fn give_up(&self, pod: &PodRef, reason: Reason) {
+        let message = match reason {
+            Reason::Late => "the room that was claimed for this pod was not used in time",
+            Reason::Stuck => "a pod that had to go does not end; others are looked for",
+            Reason::NoRoom => "the pods that had to go have gone, and there is no room yet",
+        };
+        {
+            let mut state = self.0.state.write();
+            state.end_preemption(&pod.uid);
+            state.contend_later(&pod.uid, Instant::now());
+        }
+        tracing::warn!(pod = %name(pod), uid = %pod.uid, message, "a preemption is given up");
+        self.0.metrics.preempted("given_up");
+        self.say(
+            pod,
+            event::PREEMPTION_GIVEN_UP,
+            Severity::Warning,
+            message.to_owned(),
+        );
+    }
+
+    fn say_preempting(&self, pod: &PodRef, node: &NodeName) {
+        let (cards, victims) = {
+            let state = self.0.state.read();
+            let claim = state.ledger().claimed(pod.uid.as_str());
+            let cards = claim.map(|claim| claim.placement.cards());
+            let cards: Vec<String> = cards
+                .into_iter()
+                .flatten()
+                .map(ToString::to_string)
+                .collect();
+            let record = state.preemption(&pod.uid);
+            (
+                cards.join(", "),
+                record.map_or(0, |record| record.victims.len()),
+            )
+        };
+        let message = match victims {
+            0 => format!("room on {cards} of node {node} is kept until the pods there have ended"),
+            1 => format!("1 pod of lower priority is evicted from {cards} of node {node}"),
+            _ => {
+                format!("{victims} pods of lower priority are evicted from {cards} of node {node}")
+            }
+        };
+        self.say(pod, event::PREEMPTING, Severity::Normal, message);
+    }
+
+    fn say_preempted(&self, victim: &PodRef, preemptor: &PodUid, node: &NodeName) {
+        // Not its name: the owner of the one may not be allowed to know about the other.
+        let message = format!("preempted by pod {preemptor} on node {node}");
+        self.say(victim, event::PREEMPTED, Severity::Normal, message);
+    }
+
+    pub(super) fn say_protected(&self, pod: &PodRef) {
+        let message = "pods of lower priority hold the room that this pod needs, but their disruption \
+                       budgets do not let them go";
+        self.say(
+            pod,
+            event::PREEMPTION_BLOCKED,
+            Severity::Warning,
+            message.to_owned(),
+        );
+    }
+
+    fn say(&self, pod: &PodRef, reason: &'static str, severity: Severity, message: String) {
+        let now = jiff::Timestamp::now();
+        let notice = Notice {
+            pod: pod.uid.clone(),
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            reason,
+            severity,
+            message,
+        };
+        let (client, shutdown) = (self.0.client.clone(), self.0.tasks.shutdown().clone());
+        let work = async move {
+            if let Err(error) = notice::post(&client, &notice, 1, now).await {
+                tracing::warn!(%error, "a preemption goes on unsaid");
+            }
+        };
+        self.0
+            .tasks
+            .job(async move { shutdown.run_until_cancelled(work).await });
+    }
+}
+
+fn name(pod: &PodRef) -> String {
+    format!("{}/{}", pod.namespace, pod.name)
+}

@@ -1,0 +1,290 @@
+//! Deciding: for one refused pod, who has to go from where, if anybody may.
+
+use std::time::Duration;
+
+use gpushare_core::preempt::Evictor;
+use gpushare_core::{NodeName, PodUid, Steps};
+use gpushare_kube::budgets::Budgets;
+use gpushare_kube::suits::Suitor;
+
+use super::{beside, now, undecided};
+use crate::Extender;
+use crate::state::{
+    Begun, Contention, Looked, Outdated, PodRef, Preemptor, Proposal, State, Step, Terms,
+};
+use crate::watch::LookError;
+
+/// At most so many nodes are looked at under one lock.
+const PORTION: usize = 64;
+/// What may be tried on all nodes together.
+const STEPS: u32 = 1_000_000;
+const READ_BUDGETS_WITHIN: Duration = Duration::from_secs(5);
+/// Of nodes that the scheduler did not name, so many are read to see whether the pod could go there.
+const MOST_READ: usize = 8;
+
+/// What was found for a pod.
+#[derive(Debug)]
+enum Found {
+    /// It fits without anybody going.
+    Room,
+    /// Nobody of lower rank could make room.
+    Nobody,
+    /// The steps were used up before that was known.
+    Unknown,
+    /// Those who could are protected.
+    Protected,
+    Proposal(Proposal),
+}
+
+impl Extender {
+    pub(super) async fn decide(&self, contention: Contention, term: u64) {
+        let pod = contention.pod.pod.clone();
+        // Filter may refuse a pod before the watch shows it.
+        if let Err(error) = self.make_known(&pod).await {
+            tracing::warn!(%error, "a refused pod cannot be read; it contends later");
+            self.contend_later(&pod);
+            return;
+        }
+        let Some(preemptor) = self.preemptor(&pod) else {
+            self.0.state.write().leave_contention(&pod.uid);
+            return;
+        };
+        let unasked = contention.nodes.is_empty();
+        let found = match self.find(&preemptor, contention.nodes).await {
+            Ok(Found::Nobody) => self.find_to_win_back(&preemptor).await,
+            Ok(Found::Unknown) => match self.find_to_win_back(&preemptor).await {
+                Ok(Found::Nobody) => Ok(Found::Unknown),
+                found => found,
+            },
+            found => found,
+        };
+        let outcome = match found {
+            Ok(Found::Proposal(proposal)) => {
+                if let Some(first) = self.take_up(&preemptor, &proposal, Evictor::Gpushare, term) {
+                    self.carry_out(pod, first, term);
+                }
+                return;
+            }
+            Ok(Found::Room) => {
+                self.0.state.write().leave_contention(&pod.uid);
+                "no_need"
+            }
+            // Nobody will ask about it, so nobody would make it contend again.
+            Ok(Found::Nobody) if unasked => {
+                self.contend_later(&pod);
+                "no_victims"
+            }
+            Ok(Found::Nobody) => {
+                self.0.state.write().rest(&pod.uid, now().instant);
+                "no_victims"
+            }
+            Ok(Found::Protected) => {
+                self.say_protected(&pod);
+                self.contend_later(&pod);
+                "protected"
+            }
+            Ok(Found::Unknown) => {
+                self.say_failed(&pod, &undecided(STEPS));
+                "failed"
+            }
+            Err(error) => {
+                self.say_failed(&pod, &error);
+                "failed"
+            }
+        };
+        self.0.metrics.preempted(outcome);
+    }
+
+    fn say_failed(&self, pod: &PodRef, error: &str) {
+        let pod_name = format_args!("{}/{}", pod.namespace, pod.name);
+        tracing::warn!(pod = %pod_name, error, "it is not known who would have to go; it contends later");
+        self.contend_later(pod);
+    }
+
+    pub(super) fn contend_later(&self, pod: &PodRef) {
+        let now = now().instant;
+        self.0.state.write().contend_later(&pod.uid, now);
+    }
+
+    /// Reads a pod that the watch has not shown.
+    pub(super) async fn make_known(&self, pod: &PodRef) -> Result<(), LookError> {
+        let known = self.0.state.read().pod(pod.uid.as_str()).is_some();
+        if !known {
+            self.read(pod).await?;
+        }
+        Ok(())
+    }
+
+    /// The pod as the watch shows it, if others may have to go for it.
+    pub(super) fn preemptor(&self, pod: &PodRef) -> Option<Preemptor> {
+        let state = self.0.state.read();
+        let known = state.pod(pod.uid.as_str())?;
+        if !known.standing.preempts {
+            return None;
+        }
+        Some(Preemptor {
+            pod: state.reference(&pod.uid)?,
+            ask: known.ask.clone(),
+            host: known.host,
+            rank: known.rank,
+        })
+    }
+
+    /// Claims the room; the rest follows from the step that is returned, which is to be carried out.
+    /// Nothing when things have changed meanwhile.
+    pub(super) fn take_up(
+        &self,
+        preemptor: &Preemptor,
+        proposal: &Proposal,
+        evictor: Evictor,
+        term: u64,
+    ) -> Option<Step> {
+        let PodRef {
+            uid,
+            namespace,
+            name,
+        } = &preemptor.pod;
+        let Begun { first, outranked } = {
+            let mut state = self.0.state.write();
+            self.still_leads(term).ok()?;
+            match state.begin_preemption(preemptor, proposal, evictor, now()) {
+                Ok(begun) => begun,
+                Err(Outdated::Pod) => {
+                    state.leave_contention(uid);
+                    return None;
+                }
+                Err(Outdated::Node) => {
+                    state.contend_later(uid, now().instant);
+                    return None;
+                }
+            }
+        };
+        self.0.metrics.preempted("begun");
+        let victims: Vec<&str> = proposal.victims.iter().map(PodUid::as_str).collect();
+        tracing::info!(
+            pod = %format_args!("{namespace}/{name}"), %uid, priority = preemptor.rank.priority,
+            node = %proposal.node, victims = victims.join(","), outranked = outranked.len(),
+            "room is claimed for a pod that no card can take"
+        );
+        Some(first)
+    }
+
+    async fn find(&self, preemptor: &Preemptor, nodes: Vec<NodeName>) -> Result<Found, String> {
+        let looked = self
+            .look(preemptor, nodes.clone(), Terms::default())
+            .await?;
+        let unguarded = match looked.best {
+            Some(unguarded) => unguarded,
+            None if looked.cut => return Ok(Found::Unknown),
+            None => return Ok(Found::Nobody),
+        };
+        if unguarded.victims.is_empty() {
+            let preemptor = preemptor.clone();
+            let fits = self.search(move |state| state.fits_somewhere(&preemptor, &nodes));
+            return Ok(if fits.await? {
+                Found::Room
+            } else {
+                Found::Proposal(unguarded)
+            });
+        }
+        // Budgets only forbid: what is best without them is best with them if they allow it.
+        let budgets = self.read_budgets().await?;
+        if self.0.state.read().may_all_go(&unguarded.victims, &budgets) {
+            return Ok(Found::Proposal(unguarded));
+        }
+        let terms = Terms {
+            budgets,
+            ..Terms::default()
+        };
+        let guarded = self.look(preemptor, nodes, terms).await?;
+        Ok(match guarded.best {
+            Some(guarded) => Found::Proposal(guarded),
+            None if guarded.cut => Found::Unknown,
+            None => Found::Protected,
+        })
+    }
+
+    /// On nodes that the scheduler did not name, because their totals do not suffice: it looks for victims by
+    /// priority, and does not know who is over budget. What else may keep the pod from a node is not ours to judge,
+    /// so nobody goes where we cannot be sure.
+    async fn find_to_win_back(&self, preemptor: &Preemptor) -> Result<Found, String> {
+        let PodRef {
+            uid,
+            namespace,
+            name,
+        } = &preemptor.pod;
+        let winner = uid.clone();
+        let mut nodes = self
+            .search(move |state| state.nodes_to_win_back(&winner))
+            .await?;
+        let mut suitor = None;
+        for _ in 0..MOST_READ {
+            let proposal = match self.find(preemptor, nodes.clone()).await? {
+                Found::Proposal(proposal) => proposal,
+                found => return Ok(found),
+            };
+            if suitor.is_none() {
+                let read = Suitor::read(&self.0.client, namespace, name, uid, &self.0.dialects);
+                suitor = read.await.map_err(|error| error.to_string())?;
+            }
+            let Some(suitor) = &suitor else {
+                return Ok(Found::Nobody);
+            };
+            let node = &proposal.node;
+            let has_room = {
+                let (state, leaving) = (self.0.state.read(), proposal.victims.iter());
+                let packing = state.packing();
+                packing.has_host_room_without(node, leaving, preemptor.host)
+            };
+            let suits = suitor.suits(&self.0.client, node).await;
+            if has_room && suits.map_err(|error| error.to_string())? {
+                return Ok(Found::Proposal(proposal));
+            }
+            nodes.retain(|other| other != node);
+        }
+        Ok(Found::Nobody)
+    }
+
+    pub(super) async fn read_budgets(&self) -> Result<Budgets, String> {
+        let read = Budgets::read(&self.0.client);
+        match tokio::time::timeout(READ_BUDGETS_WITHIN, read).await {
+            Ok(Ok(budgets)) => Ok(budgets),
+            Ok(Err(error)) => Err(format!("cannot read disruption budgets: {error}")),
+            Err(_elapsed) => Err("disruption budgets did not arrive in time".to_owned()),
+        }
+    }
+
+    /// The cheapest proposal on these nodes.
+    async fn look(
+        &self,
+        preemptor: &Preemptor,
+        nodes: Vec<NodeName>,
+        terms: Terms,
+    ) -> Result<Looked, String> {
+        let (extender, preemptor) = (self.clone(), preemptor.clone());
+        let work = move || {
+            let (mut all, steps) = (Looked::default(), Steps::new(STEPS));
+            while let Some(left) = nodes.get(all.nodes..).filter(|left| !left.is_empty()) {
+                let portion = left.get(..PORTION).unwrap_or(left);
+                let limit = all.best.as_ref().map(|best| &best.cost);
+                let state = extender.0.state.read();
+                let looked = state.propose(&preemptor, portion, &terms, limit, &steps, now());
+                drop(state);
+                all.cut |= looked.cut;
+                all.nodes += looked.nodes;
+                all.best = looked.best.or(all.best);
+            }
+            all
+        };
+        beside(work).await
+    }
+
+    /// Searches in the state.
+    async fn search<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&State) -> T + Send + 'static,
+    ) -> Result<T, String> {
+        let extender = self.clone();
+        beside(move || work(&extender.0.state.read())).await
+    }
+}

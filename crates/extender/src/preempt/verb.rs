@@ -1,0 +1,253 @@
+//! The preempt verb: kube-scheduler names nodes and whom it would evict there, and carries out what we
+//! answer, whatever that is.
+//!
+//! What it names makes room in the node's totals, spread over cards as it happens. So the victims are
+//! chosen anew, card by card; pods that hold no card stay named, they go for something that we do not see.
+//! Of several nodes only the best is left: by what is best here, cards and budgets, kube-scheduler cannot
+//! choose. The claim on the room stands on the pod before the answer is given, so that nobody goes for
+//! room that is then lost.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashSet};
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use gpushare_core::preempt::{Cost, Evictor};
+use gpushare_core::{NodeName, PodUid, Steps};
+use gpushare_kube::budgets::Budgets;
+use gpushare_kube::convert::PodFacts;
+
+use super::wire::{Offer, PreemptionArgs, PreemptionResult};
+use super::{beside, now, undecided};
+use crate::Extender;
+use crate::routes::{bad_request, error_response, internal_error, json};
+use crate::state::{Outcome, PodRef, Preemptor, Proposal, State as Known, Terms};
+
+pub(crate) async fn preempt_verb(
+    State(extender): State<Extender>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let (started, metrics) = (Instant::now(), extender.0.metrics.clone());
+    let response = answer(&extender, &headers, body).await;
+    metrics.answered("preempt", response.status(), started.elapsed());
+    response
+}
+
+async fn answer(extender: &Extender, headers: &HeaderMap, body: Body) -> Response {
+    let held = match extender.0.body_room.read(headers, body).await {
+        Ok(held) => held,
+        Err(refusal) => return refusal,
+    };
+    let args = match held.work(PreemptionArgs::parse).await {
+        Ok(Ok(args)) => args,
+        Ok(Err(error)) => return bad_request(&error),
+        Err(error) => return internal_error(&error),
+    };
+    match extender.correct(args).await {
+        Ok(result) => json(StatusCode::OK, &result),
+        // Not an answer with no nodes: that would mean that nothing can be done.
+        Err(reason) => {
+            let message = format!("gpushare: {reason}");
+            error_response(StatusCode::SERVICE_UNAVAILABLE, message)
+        }
+    }
+}
+
+/// What to answer for a node, if it is chosen.
+#[derive(Debug)]
+struct Correction {
+    proposal: Proposal,
+    /// In the order of the answer.
+    victims: Vec<PodUid>,
+}
+
+impl Extender {
+    async fn correct(&self, args: PreemptionArgs) -> Result<PreemptionResult, String> {
+        let term = self.open_term().await?;
+        if !self.0.config.preempt {
+            return Ok(PreemptionResult::default());
+        }
+        let facts = PodFacts::new(&args.pod, &self.0.dialects);
+        match &facts.ask {
+            Ok(Some(_)) if facts.standing.preempts => {}
+            // It reached us without asking for a card: kube-scheduler's choice is as good as any.
+            Ok(None) => return Ok(unchanged(args.nodes)),
+            Ok(Some(_)) | Err(_) => return Ok(PreemptionResult::default()),
+        }
+        let pod = PodRef {
+            uid: facts.uid,
+            namespace: facts.namespace,
+            name: facts.name,
+        };
+        let known = self.make_known(&pod).await;
+        known.map_err(|error| error.to_string())?;
+        let Some(preemptor) = self.preemptor(&pod) else {
+            return Ok(PreemptionResult::default());
+        };
+        if let Some(result) = self.0.state.read().under_way(&preemptor, &args.nodes) {
+            return result;
+        }
+        let budgets = self.read_budgets().await?;
+        let (extender, asking, nodes) = (self.clone(), preemptor.clone(), args.nodes);
+        let work = move || {
+            let state = extender.0.state.read();
+            state.correct(&asking, &nodes, &budgets)
+        };
+        let best = beside(work).await??;
+        let Some(Correction { proposal, victims }) = best else {
+            self.0.metrics.preempted("no_victims");
+            return Ok(PreemptionResult::default());
+        };
+        let begun = self.take_up(&preemptor, &proposal, Evictor::Scheduler, term);
+        let first = begun.ok_or("things have changed meanwhile; try again")?;
+        match self.carry_out(pod, first, term).await {
+            Ok(Some(Outcome::Done)) => Ok(PreemptionResult::on(proposal.node.as_str(), victims)),
+            Ok(Some(Outcome::Gone)) => Ok(PreemptionResult::default()),
+            _ => Err("the room could not be claimed; try again".to_owned()),
+        }
+    }
+}
+
+fn unchanged(nodes: BTreeMap<String, Offer>) -> PreemptionResult {
+    let mut result = PreemptionResult::default();
+    for (node, offer) in nodes {
+        result.add(&node, offer.victims, offer.violations);
+    }
+    result
+}
+
+impl Known {
+    /// While room is claimed for the pod, it preempts nowhere else: only what the scheduler still needs
+    /// to evict on the claim's node is let through, once the claim is written.
+    fn under_way(
+        &self,
+        preemptor: &Preemptor,
+        nodes: &BTreeMap<String, Offer>,
+    ) -> Option<Result<PreemptionResult, String>> {
+        let claim = self.preemption(&preemptor.pod.uid)?;
+        if !self.has_written_claim(&preemptor.pod.uid) {
+            return Some(Err("the room is being claimed; try again".to_owned()));
+        }
+        let offer = nodes.get(claim.node().as_str());
+        let sensible = |offer: &&Offer| {
+            offer.violations == 0 && !self.knows_elsewhere(&offer.victims, claim.node())
+        };
+        let Some(offer) = offer.filter(sensible) else {
+            return Some(Ok(PreemptionResult::default()));
+        };
+        let left = claim.victims.iter().filter(|victim| {
+            let known = self.pod(victim.as_str());
+            !offer.victims.contains(victim)
+                && known.is_some_and(|known| known.standing.ends_by.is_none())
+        });
+        let victims: Vec<PodUid> = offer.victims.iter().chain(left).cloned().collect();
+        let result = if self.outranks_all(preemptor, &victims) {
+            PreemptionResult::on(claim.node().as_str(), victims)
+        } else {
+            PreemptionResult::default()
+        };
+        Some(Ok(result))
+    }
+
+    /// The cheapest of these nodes, with whom to evict there; an error if it is not known whether there is one.
+    fn correct(
+        &self,
+        preemptor: &Preemptor,
+        nodes: &BTreeMap<String, Offer>,
+        budgets: &Budgets,
+    ) -> Result<Option<Correction>, String> {
+        let mut best: Option<(Cost, Correction)> = None;
+        let (steps, cut) = (Steps::for_request(), Cell::new(false));
+        for (name, offer) in nodes {
+            let node = NodeName::new(name);
+            let propose = |terms: &Terms| {
+                let nodes = std::slice::from_ref(&node);
+                let looked = self.propose(preemptor, nodes, terms, None, &steps, now());
+                cut.set(cut.get() || looked.cut);
+                looked.best
+            };
+            let correction = self.correct_node(preemptor, &node, offer, budgets, propose);
+            let Some((cost, correction)) = correction else {
+                continue;
+            };
+            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                best = Some((cost, correction));
+            }
+        }
+        if best.is_none() && cut.get() {
+            return Err(undecided(steps.given()));
+        }
+        Ok(best.map(|(_, correction)| correction))
+    }
+
+    fn correct_node(
+        &self,
+        preemptor: &Preemptor,
+        node: &NodeName,
+        offer: &Offer,
+        budgets: &Budgets,
+        propose: impl Fn(&Terms) -> Option<Proposal>,
+    ) -> Option<(Cost, Correction)> {
+        if self.knows_elsewhere(&offer.victims, node) {
+            return None;
+        }
+        let on_cards = |pod: &&PodUid| {
+            let booking = self.ledger().booking(pod.as_str());
+            booking.is_some_and(|booking| booking.node == *node)
+        };
+        let (named, others): (Vec<&PodUid>, Vec<&PodUid>) =
+            offer.victims.iter().partition(on_cards);
+        // Whether others may go, kube-scheduler has counted for all it named.
+        if !others.is_empty() && offer.violations > 0 {
+            return None;
+        }
+        let propose = |going: HashSet<PodUid>| {
+            let budgets = budgets.clone();
+            propose(&Terms { budgets, going })
+        };
+        let free = propose(HashSet::new());
+        let free = free.filter(|free| {
+            let leaving = free.victims.iter().chain(others.iter().copied());
+            self.packing()
+                .has_host_room_without(node, leaving, preemptor.host)
+        });
+        let proposal = if let Some(free) = free {
+            free
+        } else {
+            // Those on cards are needed for CPU or memory too: they go, and others only beside them.
+            let mut beside = propose(named.iter().copied().cloned().collect())?;
+            beside.victims.extend(named.iter().copied().cloned());
+            beside
+        };
+        let on_cards = &proposal.victims;
+        if !self.may_all_go(on_cards, budgets) || !self.outranks_all(preemptor, on_cards) {
+            return None;
+        }
+        let cost = self.cost_of(node, on_cards);
+        let victims = on_cards.iter().chain(others.iter().copied()).cloned();
+        let mut victims: Vec<PodUid> = victims.collect();
+        let rank = |pod: &PodUid| self.pod(pod.as_str()).map(|known| known.rank);
+        victims.sort_by_key(|pod| std::cmp::Reverse(rank(pod)));
+        Some((cost, Correction { proposal, victims }))
+    }
+
+    /// Whether one of these is booked on another node: then their going would not help on this one.
+    fn knows_elsewhere(&self, victims: &[PodUid], node: &NodeName) -> bool {
+        victims.iter().any(|victim| {
+            let booking = self.ledger().booking(victim.as_str());
+            booking.is_some_and(|booking| booking.node != *node)
+        })
+    }
+
+    /// Whether every one of these that we know has a lower rank.
+    fn outranks_all(&self, preemptor: &Preemptor, victims: &[PodUid]) -> bool {
+        victims.iter().all(|victim| {
+            let known = self.pod(victim.as_str());
+            known.is_none_or(|known| known.rank < preemptor.rank)
+        })
+    }
+}

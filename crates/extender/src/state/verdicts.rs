@@ -1,0 +1,172 @@
+//! Verdicts: what was said of each node to a request, kept from one pod to its equals.
+//!
+//! A pod that fits nowhere rarely waits alone, and every try asks about all nodes. Between two tries few
+//! nodes change, and only those are judged again. The answer is the one that the ledger would give.
+
+use std::collections::HashMap;
+
+use gpushare_core::ledger::Bookmark;
+use gpushare_core::{NodeName, PodAsk, Why};
+
+use super::State;
+use crate::hashing::ByName;
+use crate::reasons::Reasons;
+
+/// Requests for which verdicts are kept, about half a megabyte each in a cluster of 5,000 nodes.
+const KEPT: usize = 8;
+/// Those of several containers, which take longest to judge, are kept by themselves: however many different ones
+/// come, ordinary requests keep their place, and the other way round. They are more, about eight megabytes in all: such a
+/// request may be judged in several tries, and what one try has found out must last until the next.
+const KEPT_COMPLEX: usize = 16;
+/// Nodes that are gone and reasons that nobody is given any more are dropped when they are so many more
+/// than there can be.
+const SLACK: usize = 256;
+
+/// Verdicts for the requests asked about last.
+#[derive(Debug, Default)]
+pub(super) struct Verdicts {
+    /// The one used last is at the end.
+    kept: Vec<Sheet>,
+    kept_complex: Vec<Sheet>,
+}
+
+/// The verdicts on one request.
+#[derive(Debug)]
+struct Sheet {
+    ask: PodAsk,
+    read: Bookmark,
+    /// In the order in which they were first asked about, which seldom changes.
+    nodes: Vec<Line>,
+    places: HashMap<NodeName, usize, ByName>,
+    reasons: Reasons,
+}
+
+#[derive(Debug)]
+struct Line {
+    node: NodeName,
+    verdict: Option<Verdict>,
+}
+
+/// The place of the reason; nothing where the pod fits.
+pub(crate) type Verdict = Option<usize>;
+
+impl State {
+    /// For each of these nodes why it cannot take a pod that asks for this; for pods of which the ledger
+    /// holds nothing.
+    pub(crate) fn verdicts<'n>(
+        &self,
+        ask: &PodAsk,
+        names: impl Iterator<Item = &'n str>,
+        judge: impl Fn(&str) -> Option<Why>,
+    ) -> (Vec<Verdict>, Reasons) {
+        // Judging may take a while, and others have their own sheets.
+        let kept = self.verdicts.lock().take(ask);
+        let sheet = kept.and_then(|sheet| sheet.caught_up(self));
+        let mut sheet = sheet.unwrap_or_else(|| Sheet::new(self, ask));
+        let mut next = 0;
+        let each = names.map(|name| sheet.verdict(self, name, &mut next, &judge));
+        let judged = (each.collect(), sheet.reasons.written());
+        self.verdicts.lock().put(sheet);
+        judged
+    }
+}
+
+impl Verdicts {
+    /// Where sheets of such requests are, and how many at most.
+    fn shelf(&mut self, ask: &PodAsk) -> (&mut Vec<Sheet>, usize) {
+        if ask.is_complex() {
+            (&mut self.kept_complex, KEPT_COMPLEX)
+        } else {
+            (&mut self.kept, KEPT)
+        }
+    }
+
+    fn take(&mut self, ask: &PodAsk) -> Option<Sheet> {
+        let (kept, _) = self.shelf(ask);
+        let place = kept.iter().position(|sheet| sheet.ask == *ask)?;
+        Some(kept.remove(place))
+    }
+
+    fn put(&mut self, sheet: Sheet) {
+        let (kept, most) = self.shelf(&sheet.ask);
+        // Somebody may have judged an equal pod meanwhile.
+        kept.retain(|other| other.ask != sheet.ask);
+        if kept.len() == most {
+            kept.remove(0);
+        }
+        kept.push(sheet);
+    }
+}
+
+impl Sheet {
+    fn new(state: &State, ask: &PodAsk) -> Self {
+        Self {
+            ask: ask.clone(),
+            read: state.ledger.bookmark(),
+            nodes: Vec::new(),
+            places: HashMap::default(),
+            reasons: Reasons::default(),
+        }
+    }
+
+    /// Without the verdicts that may not hold any more; nothing if those are all.
+    fn caught_up(mut self, state: &State) -> Option<Self> {
+        let most = state.nodes.len() + SLACK;
+        if self.nodes.len() > most || self.reasons.len() > most {
+            return None;
+        }
+        for node in state.ledger.changed_since(self.read)? {
+            let line = self.places.get(node).and_then(|at| self.nodes.get_mut(*at));
+            if let Some(line) = line {
+                line.verdict = None;
+            }
+        }
+        self.read = state.ledger.bookmark();
+        Some(self)
+    }
+
+    /// `next` is the place at which the name is expected: after the one asked about before.
+    fn verdict(
+        &mut self,
+        state: &State,
+        name: &str,
+        next: &mut usize,
+        judge: &impl Fn(&str) -> Option<Why>,
+    ) -> Verdict {
+        let expected = self.nodes.get(*next);
+        let place = if expected.is_some_and(|line| line.node.as_str() == name) {
+            Some(*next)
+        } else {
+            self.places.get(name).copied()
+        };
+        if let Some(place) = place {
+            *next = place + 1;
+            let known = self.nodes.get(place).and_then(|line| line.verdict);
+            if let Some(verdict) = known {
+                return verdict;
+            }
+        }
+        let why = judge(name);
+        let finished = !why.as_ref().is_some_and(Why::is_unfinished);
+        let verdict = why.map(|why| self.reasons.place_of(why));
+        // The next try goes on here.
+        if !finished {
+            return verdict;
+        }
+        if let Some(line) = place.and_then(|place| self.nodes.get_mut(place)) {
+            line.verdict = Some(verdict);
+        } else if let Some(node) = state.nodes.get(name) {
+            // Only known nodes are kept: anybody can invent names.
+            self.places.insert(node.clone(), self.nodes.len());
+            self.nodes.push(Line {
+                node: node.clone(),
+                verdict: Some(verdict),
+            });
+            *next = self.nodes.len();
+        }
+        verdict
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+//! Why a pod waits: one Event on the pod, and an answer for programs.
+
+use std::collections::BTreeSet;
+
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use gpushare_extender::Extender;
+use k8s_openapi::api::core::v1::Event;
+use kube::Api;
+use kube::api::ListParams;
+use serde_json::{Value, json};
+
+use crate::api::{Following, until};
+use crate::cluster::{call, extender, get, node, pod, pod_of_gib, running, send};
+use crate::kubernetes::ExtenderFilterResult;
+
+impl Following {
+    async fn events(&self) -> Vec<Event> {
+        let events: Api<Event> = Api::default_namespaced(self.client.clone());
+        events.list(&ListParams::default()).await.unwrap().items
+    }
+
+    async fn messages(&self) -> Vec<String> {
+        let events = self.events().await;
+        events.into_iter().filter_map(|e| e.message).collect()
+    }
+
+    async fn until_messages(&self, expected: &[&str]) {
+        until(&format!("the events say {expected:?}"), async || {
+            self.messages().await == expected
+        })
+        .await;
+    }
+}
+
+async fn explained(extender: &Extender, namespace: &str, name: &str) -> (StatusCode, Value) {
+    let path = format!("/explain?namespace={namespace}&pod={name}");
+    let (status, body) = get(extender, &path).await;
+    (status, serde_json::from_str(&body).unwrap())
+}
+
+async fn proposed(extender: &Extender, body: &Value) -> (StatusCode, Value) {
+    let body = Body::from(body.to_string());
+    let (status, body) = send(extender, Request::post("/explain").body(body).unwrap()).await;
+    (status, serde_json::from_slice(&body).unwrap())
+}
+
+#[tokio::test]
+async fn a_refused_pod_gets_one_event_that_sums_up_and_is_brought_up_to_date() {
+    let nodes = [node("n1", &[8]), node("n2", &[8, 4]), node("n3", &[])];
+    let cluster = Following::start(&nodes).await;
+    for (holder, gib, node) in [("a", 6, "n1"), ("b", 7, "n2")] {
+        let pod = cluster.create(holder, gib).await;
+        assert_eq!(cluster.bind(&pod, node).await, "");
+    }
+    let pod = cluster.create("waits", 8).await;
+    let refuse = async || {
+        let refused = cluster.filter(&pod, &["n1", "n2", "n3"]).await;
+        assert_eq!(refused.refused().len(), 3);
+    };
+    refuse().await;
+    let no_cards = "1 node: no gpu cards published (is the gpushare node agent running there?)";
+    let free = |most: u64| {
+        let room = "no card has 8192 MiB of memory free";
+        format!("2 nodes: {room}, the most is {most}; {no_cards}")
+    };
+    cluster.until_messages(&[&free(4096)]).await;
+
+    // Refused again and again, it is not said again; what has changed is, in the same event.
+    refuse().await;
+    let small = cluster.create("small", 4).await;
+    assert_eq!(cluster.bind(&small, "n2").await, "");
+    cluster.until_messages(&[&free(2048)]).await;
+    let events = cluster.events().await;
+    let event = events.first().unwrap();
+    assert_eq!(event.reason.as_deref(), Some("NoCardFits"));
+    assert_eq!(event.involved_object.uid, pod.metadata.uid);
+    assert_eq!(event.count, Some(2));
+}
+
+#[tokio::test]
+async fn no_event_is_posted_on_a_pod_that_is_bound_after_a_moment() {
+    let cluster = Following::start(&[node("n1", &[8])]).await;
+    let holder = cluster.create("holder", 8).await;
+    assert_eq!(cluster.bind(&holder, "n1").await, "");
+    let lucky = cluster.create("lucky", 8).await;
+    let unlucky = cluster.create("unlucky", 9).await;
+    for pod in [&lucky, &unlucky] {
+        assert_eq!(cluster.filter(pod, &["n1"]).await.refused().len(), 1);
+    }
+    cluster.delete("holder").await;
+    cluster.until_bookings(&[]).await;
+    assert_eq!(cluster.bind(&lucky, "n1").await, "");
+    until("the other one is explained", async || {
+        !cluster.events().await.is_empty()
+    })
+    .await;
+    let events = cluster.events().await;
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0].involved_object.name.as_deref(), Some("unlucky"));
+}
+
+#[tokio::test]
+async fn the_answer_for_programs_says_how_the_pod_stands_and_what_would_help() {
+    let cluster = Following::start(&[node("n1", &[8]), node("n2", &[16])]).await;
+    let holder = cluster.create("holder", 6).await;
+    assert_eq!(cluster.bind(&holder, "n1").await, "");
+    let pod = cluster.create("waits", 8).await;
+    let known = async || explained(&cluster.extender, "default", "waits").await;
+    until("the pod is known", async || known().await.0 == 200).await;
+    let (_, answer) = known().await;
+    assert_eq!(answer["standing"], "pending", "{answer}");
+    assert_eq!(answer["nodes"], 2);
+    assert_eq!(answer["fitting_nodes"], json!(["n2"]));
+
+    cluster.filter(&pod, &["n1"]).await;
+    until("the refusal is noted", async || {
+        known().await.1["standing"] == "waiting"
+    })
+    .await;
+    let (_, answer) = known().await;
+    assert_eq!(answer["nodes"], 1, "{answer}");
+    assert_eq!(answer["not_named_by_scheduler"], 1);
+    let group = &answer["groups"][0];
+    assert_eq!(group["kind"], "blocked");
+    assert_eq!(group["obstacles"], json!(["room"]));
+    assert_eq!(group["nodes"], json!(["n1"]));
+    let lack = json!({
+        "of": "amount", "wanted": 1, "dimension": "memory", "unit": "MiB", "needed": 8192, "most": 2048,
+    });
+    assert_eq!(group["lack"], lack);
+    assert_eq!(
+        group["help"][0],
+        "free at least 6144 MiB of memory on one card of n1"
+    );
+    let card = &group["cards"]["n1"][0];
+    assert_eq!(card["size"]["memory"], 8192);
+    assert_eq!(card["free"]["memory"], 2048);
+    assert_eq!(card["healthy"], true);
+
+    let (_, bound) = explained(&cluster.extender, "default", "holder").await;
+    assert_eq!(bound["standing"], "bound");
+    assert_eq!(bound["node"], "n1");
+
+    cluster.create("nonsense", 0).await;
+    let (status, invalid) = explained(&cluster.extender, "default", "nonsense").await;
+    assert_eq!(
+        (status.as_u16(), &invalid["standing"]),
+        (200, &json!("invalid"))
+    );
+    let message = invalid["message"].as_str().unwrap();
+    assert!(message.contains("asks for nothing"), "{message}");
+
+    let (status, _) = explained(&cluster.extender, "default", "missing").await;
+    assert_eq!(status, 404);
+    let (status, _) = explained(&cluster.extender, "default", "..%2Fnodes").await;
+    assert_eq!(status, 400);
+}
+
+#[tokio::test]
+async fn a_pod_that_does_not_exist_yet_is_explained_by_its_manifest() {
+    let held = running(pod_of_gib("holder", 6), "n1", "GPU-n1-0");
+    let extender = extender(&[node("n1", &[8]), node("n2", &[4])], &[held]);
+    let manifest = pod(
+        "new",
+        &json!({"gpushare.io/gpu": "1", "gpushare.io/gpu-mem": "3072"}),
+    );
+    let (status, answer) = proposed(&extender, &manifest).await;
+    assert_eq!(status, 200);
+    assert_eq!(answer["standing"], "proposed");
+    assert_eq!(
+        (&answer["fitting"], &answer["nodes"]),
+        (&json!(1), &json!(2))
+    );
+    let only = json!({"pod": manifest, "nodes": ["n1", "unheard-of"]});
+    let (_, answer) = proposed(&extender, &only).await;
+    assert_eq!(answer["fitting"], 0);
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.contains("the most is 2048"), "{message}");
+
+    let mut choosy = manifest.clone();
+    choosy["metadata"]["annotations"] = json!({"gpushare.io/card-models": "H100"});
+    let (_, answer) = proposed(&extender, &choosy).await;
+    let helps: Vec<&Value> = answer["groups"].as_array().unwrap().iter().collect();
+    let texts = format!("{helps:?}");
+    assert!(
+        texts.contains("remove or loosen gpushare.io/card-models"),
+        "{texts}"
+    );
+
+    let half = pod("half", &json!({"gpushare.io/gpu-mem": "3072"}));
+    let (_, answer) = proposed(&extender, &half).await;
+    assert_eq!(answer["standing"], "invalid");
+    let (_, answer) = proposed(&extender, &pod("plain", &json!({"cpu": "1"}))).await;
+    assert_eq!(answer["standing"], "not-ours");
+    for nonsense in [json!([]), json!({"pod": 3}), json!({})] {
+        assert_eq!(proposed(&extender, &nonsense).await.0, 400, "{nonsense}");
+    }
+}
+
+/// kube-scheduler puts nodes with the same text together in its event.
+#[tokio::test]
+async fn equal_reasons_are_equal_texts() {
+    let extender = extender(
+        &[node("n1", &[8]), node("n2", &[8]), node("n3", &[4, 8])],
+        &[],
+    );
+    let body = json!({"Pod": pod_of_gib("p", 16), "NodeNames": ["n1", "n2", "n3"]});
+    let result: ExtenderFilterResult = call(&extender, "filter", &body).await;
+    let texts: BTreeSet<String> = result.refused().into_values().collect();
+    assert_eq!(texts.len(), 1, "{texts:?}");
+}

@@ -1,0 +1,311 @@
+//! Several extenders of one cluster, each with its own line to the API server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use axum::http::{Method, Request, Response, StatusCode};
+use gpushare_apiserver::{On, Verb};
+use gpushare_core::lease::Timing;
+use gpushare_daemon::Tasks;
+use gpushare_extender::Extender;
+use gpushare_kube::leader::election::Election;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::PostParams;
+use kube::client::Body;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::api::{BIND_TIMEOUT, Following, bind, until};
+use crate::cluster::{config, get};
+
+pub(crate) const LEASE: &str = "extender";
+const NAMESPACE: &str = "kube-system";
+
+/// As short as the binds of these tests allow.
+pub(crate) const TIMING: Timing = Timing {
+    duration: 3_000,
+    renew_deadline: 1_200,
+    retry: 200,
+};
+
+pub(crate) fn leases(verb: Verb) -> On {
+    On::any().verb(verb).resource("leases.coordination.k8s.io")
+}
+
+/// A client that can be cut off from its server.
+#[derive(Clone, Default)]
+pub(crate) struct Line(Arc<Wires>);
+
+#[derive(Default)]
+struct Wires {
+    cut: AtomicBool,
+    leases_cut: AtomicBool,
+    patches: AtomicUsize,
+    /// Requests to be kept on their way from now on.
+    lingering: parking_lot::Mutex<Option<Lingering>>,
+}
+
+/// What the sender of a request hears that is kept on its way.
+#[derive(Clone, Copy)]
+enum Heard {
+    Nothing,
+    /// The connection broke.
+    Broken,
+    /// 409, as Kubernetes answers to a bind when its database did not answer in time.
+    Conflict,
+}
+
+impl Heard {
+    async fn answer(self) -> std::io::Result<Response<Body>> {
+        match self {
+            Self::Nothing => std::future::pending().await,
+            Self::Broken => Err(std::io::Error::other("the connection broke")),
+            Self::Conflict => {
+                let status = json!({
+                    "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                    "message": "Operation cannot be fulfilled on pods/binding: context deadline exceeded",
+                    "reason": "Conflict", "code": 409,
+                });
+                let answer = Response::builder().status(StatusCode::CONFLICT);
+                let body = Body::from(status.to_string().into_bytes());
+                answer.body(body).map_err(std::io::Error::other)
+            }
+        }
+    }
+}
+
+/// Requests that the network keeps, although their senders have given them up.
+#[derive(Clone)]
+pub(crate) struct Lingering {
+    /// How their path ends.
+    ending: &'static str,
+    heard: Heard,
+    delivered: watch::Sender<bool>,
+    kept: watch::Sender<usize>,
+    answers: watch::Sender<Vec<StatusCode>>,
+}
+
+impl Lingering {
+    /// Lets them arrive, and says what the API server answers to them.
+    pub(crate) async fn deliver(&self) -> Vec<StatusCode> {
+        self.delivered.send_replace(true);
+        let kept = *self.kept.borrow();
+        let mut answers = self.answers.subscribe();
+        let all = answers.wait_for(|answers| answers.len() >= kept).await;
+        all.unwrap().clone()
+    }
+
+    /// Waits until so many requests are kept.
+    pub(crate) async fn kept(&self, count: usize) {
+        let mut kept = self.kept.subscribe();
+        kept.wait_for(|kept| *kept >= count).await.unwrap();
+    }
+
+    /// The request goes on without its sender, who never hears what becomes of it.
+    async fn keep(self, client: Client, request: Request<Body>) -> std::io::Result<Response<Body>> {
+        let heard = self.heard;
+        self.kept.send_modify(|kept| *kept += 1);
+        tokio::spawn(async move {
+            let mut delivered = self.delivered.subscribe();
+            delivered.wait_for(|delivered| *delivered).await.unwrap();
+            let answer = client.send(request).await.unwrap().status();
+            self.answers.send_modify(|answers| answers.push(answer));
+        });
+        heard.answer().await
+    }
+}
+
+impl Line {
+    fn through(&self, client: Client) -> Client {
+        let line = self.clone();
+        let send = tower::service_fn(move |request: Request<Body>| {
+            let (line, client) = (line.clone(), client.clone());
+            async move {
+                line.check(&request)?;
+                if let Some(lingering) = line.lingering(&request) {
+                    return lingering.keep(client, request).await;
+                }
+                client.send(request).await.map_err(std::io::Error::other)
+            }
+        });
+        Client::new(send, "default")
+    }
+
+    fn check(&self, request: &Request<Body>) -> std::io::Result<()> {
+        let Self(wires) = self;
+        let of_lease = request.uri().path().contains("/leases");
+        let leases_cut = of_lease && wires.leases_cut.load(Ordering::SeqCst);
+        if leases_cut || wires.cut.load(Ordering::SeqCst) {
+            return Err(std::io::Error::other("the line is cut"));
+        }
+        let of_status = request.uri().path().ends_with("/status");
+        if request.method() == Method::PATCH && !of_status {
+            wires.patches.fetch_add(1, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    /// Keeps each request whose path ends like this on its way, until it is let go, whatever its sender does.
+    pub(crate) fn keep(&self, ending: &'static str) -> Lingering {
+        self.keep_each(ending, Heard::Nothing)
+    }
+
+    /// As [`Self::keep`], but the sender learns at once that its connection broke.
+    pub(crate) fn lose(&self, ending: &'static str) -> Lingering {
+        self.keep_each(ending, Heard::Broken)
+    }
+
+    /// As [`Self::keep`], but the sender is answered at once that there is a conflict.
+    pub(crate) fn refuse(&self, ending: &'static str) -> Lingering {
+        self.keep_each(ending, Heard::Conflict)
+    }
+
+    fn keep_each(&self, ending: &'static str, heard: Heard) -> Lingering {
+        let lingering = Lingering {
+            ending,
+            heard,
+            delivered: watch::Sender::new(false),
+            kept: watch::Sender::new(0),
+            answers: watch::Sender::default(),
+        };
+        *self.0.lingering.lock() = Some(lingering.clone());
+        lingering
+    }
+
+    /// Keeps no request any more; those that are kept already stay so.
+    pub(crate) fn keep_no_more(&self) {
+        *self.0.lingering.lock() = None;
+    }
+
+    fn lingering(&self, request: &Request<Body>) -> Option<Lingering> {
+        let lingering = self.0.lingering.lock().clone();
+        lingering.filter(|one| request.uri().path().ends_with(one.ending))
+    }
+
+    /// Requests fail from now on; those under way go on.
+    pub(crate) fn cut(&self) {
+        self.0.cut.store(true, Ordering::SeqCst);
+    }
+
+    /// Nothing but the lease is out of reach.
+    pub(crate) fn cut_leases(&self) {
+        self.0.leases_cut.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn mend(&self) {
+        self.0.cut.store(false, Ordering::SeqCst);
+    }
+
+    /// How many patches went through, beside those of a status.
+    pub(crate) fn patches(&self) -> usize {
+        self.0.patches.load(Ordering::SeqCst)
+    }
+}
+
+pub(crate) struct Replica {
+    pub(crate) extender: Extender,
+    pub(crate) tasks: Tasks,
+    pub(crate) line: Line,
+}
+
+impl Replica {
+    /// An extender that takes part in the election of the cluster's leader.
+    pub(crate) fn start(cluster: &Following, identity: &str, timing: Timing) -> Self {
+        let election = Election {
+            namespace: NAMESPACE.to_owned(),
+            name: LEASE.to_owned(),
+            identity: identity.to_owned(),
+            timing,
+        };
+        Self::start_with(cluster, Some(election))
+    }
+
+    /// An extender without election, beside which none may run.
+    pub(crate) fn alone(cluster: &Following) -> Self {
+        Self::start_with(cluster, None)
+    }
+
+    fn start_with(cluster: &Following, election: Option<Election>) -> Self {
+        let (tasks, line) = (Tasks::new(), Line::default());
+        let mut config = config();
+        config.bind_timeout = BIND_TIMEOUT;
+        config.election = election;
+        let client = line.through(cluster.client.clone());
+        let extender = Extender::new(config, client, tasks.clone());
+        extender.follow(&tasks);
+        Self {
+            extender,
+            tasks,
+            line,
+        }
+    }
+
+    /// A replica that leads a cluster in which nobody led before it.
+    pub(crate) async fn leader(cluster: &Following, identity: &str) -> Self {
+        give_back(cluster).await;
+        let replica = Self::start(cluster, identity, TIMING);
+        replica.until_ready().await;
+        replica
+    }
+
+    pub(crate) async fn is_ready(&self) -> bool {
+        get(&self.extender, "/readyz").await.0 == 200
+    }
+
+    pub(crate) async fn until_ready(&self) {
+        until("the replica is ready", async || self.is_ready().await).await;
+    }
+
+    pub(crate) async fn until_not_ready(&self) {
+        until("the replica is not ready", async || !self.is_ready().await).await;
+    }
+
+    pub(crate) async fn bind(&self, pod: &Pod, node: &str) -> String {
+        bind(&self.extender, pod, node).await
+    }
+
+    pub(crate) async fn metric(&self, name: &str) -> u64 {
+        let (_, metrics) = get(&self.extender, "/metrics").await;
+        let prefix = format!("gpushare_extender_{name} ");
+        let value = metrics.lines().find_map(|line| line.strip_prefix(&prefix));
+        value.unwrap().parse().unwrap()
+    }
+}
+
+pub(crate) fn lease_api(cluster: &Following) -> Api<Lease> {
+    Api::namespaced(cluster.client.clone(), NAMESPACE)
+}
+
+pub(crate) async fn lease(cluster: &Following) -> Lease {
+    lease_api(cluster).get(LEASE).await.unwrap()
+}
+
+pub(crate) async fn holder(cluster: &Following) -> Option<String> {
+    lease(cluster).await.spec.unwrap().holder_identity
+}
+
+/// Puts a lease in place as a leader leaves it that has ended in order.
+pub(crate) async fn give_back(cluster: &Following) {
+    hold(
+        cluster,
+        json!({"leaseDurationSeconds": 1, "leaseTransitions": 1}),
+    )
+    .await;
+}
+
+/// Writes the lease as somebody else would, creating it if need be.
+pub(crate) async fn hold(cluster: &Following, spec: Value) {
+    let (api, params) = (lease_api(cluster), PostParams::default());
+    let mut lease = json!({"metadata": {"name": LEASE}, "spec": spec});
+    let known = api.get_opt(LEASE).await.unwrap();
+    let Some(known) = known else {
+        let lease = serde_json::from_value(lease).unwrap();
+        api.create(&params, &lease).await.unwrap();
+        return;
+    };
+    lease["metadata"]["resourceVersion"] = json!(known.metadata.resource_version);
+    let lease = serde_json::from_value(lease).unwrap();
+    api.replace(LEASE, &params, &lease).await.unwrap();
+}

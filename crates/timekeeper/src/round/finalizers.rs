@@ -1,0 +1,53 @@
+//! Objects of settled pods are let go, and those that a budget pays for are kept until then.
+
+use std::sync::Arc;
+
+use futures::{StreamExt, stream};
+use gpushare_kube::finalizer::{self, Changed, Finalizer};
+
+use super::Timekeeper;
+use super::charging::DueNow;
+use crate::view::SeenPod;
+
+/// Requests at the same time.
+const AT_ONCE: usize = 16;
+
+impl Timekeeper {
+    pub(super) async fn change_finalizers(&self, due: &DueNow) {
+        let off = due.over.iter().filter(|pod| pod.pod.awaits_metering());
+        let off = off.map(|pod| (pod.clone(), Finalizer::Off));
+        // The webhook puts it on new pods; those that were there before their budget get it here.
+        let unprotected = due.unprotected.iter();
+        let on = unprotected.filter(|pod| !pod.pod.awaits_metering() && !pod.facts.deleting);
+        let on = on.map(|pod| (pod.clone(), Finalizer::On));
+        let changes: Vec<(Arc<SeenPod>, Finalizer)> = off.chain(on).collect();
+        stream::iter(changes)
+            .for_each_concurrent(AT_ONCE, |(pod, to)| self.change_finalizer(pod, to))
+            .await;
+    }
+
+    async fn change_finalizer(&self, pod: Arc<SeenPod>, to: Finalizer) {
+        let facts = &pod.facts;
+        // The ledger keeps others from writing; here the lease does.
+        if self.leadership().term().is_none() {
+            return;
+        }
+        let (namespace, name) = (&facts.namespace, &facts.name);
+        match finalizer::change(
+            self.client(),
+            namespace,
+            name,
+            &facts.uid,
+            &facts.version,
+            to,
+        )
+        .await
+        {
+            Ok(Changed::Yes | Changed::Gone) => {}
+            Err(error) => {
+                self.0.metrics.finalizer_failed();
+                tracing::warn!(%error, "a pod's finalizer stays as it is; trying again");
+            }
+        }
+    }
+}

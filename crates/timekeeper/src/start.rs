@@ -1,0 +1,66 @@
+//! Starting the timekeeper: client, ledger, watches, election, servers.
+
+use gpushare_daemon::Tasks;
+use gpushare_daemon::serve::{self, Connections, ListenError};
+use gpushare_daemon::tls::{Tls, TlsError};
+
+use super::config::Config;
+use super::enforce::Enforcer;
+use super::{Parts, Timekeeper};
+use gpushare_kube::client::{self, ClientError};
+use gpushare_kube::leader::Leadership;
+use gpushare_ledger::store::{StoreError, with_causes};
+use thiserror::Error;
+
+/// What can keep the timekeeper from starting.
+#[derive(Debug, Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error("{}", with_causes(.0))]
+    Store(#[from] StoreError),
+    #[error("cannot serve: {0}")]
+    Serve(#[from] std::io::Error),
+}
+
+/// Starts everything as services of the process.
+pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {
+    let client = client::connect(config.kubeconfig.as_deref()).await?;
+    let tls = config.tls.map(Tls::load).transpose()?;
+    let listener = serve::listen(config.listen)?;
+    let admin = config.admin_listen.map(serve::listen).transpose()?;
+    let ledger = config.database.open_or_wait().await?;
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"), listen = %listener.local_addr()?, tls = tls.is_some(),
+        database = ?config.database, pace = ?config.pace, clock = ?config.clock, "the timekeeper starts"
+    );
+    let leadership = match config.election {
+        Some(_) => Leadership::following(),
+        None => Leadership::alone(),
+    };
+    let parts = Parts {
+        ledger,
+        dialects: config.dialects,
+        pace: config.pace,
+        clock: config.clock,
+        leadership,
+    };
+    let timekeeper = Timekeeper::new(parts, client);
+    timekeeper.follow(tasks);
+    timekeeper.lead(config.election, tasks);
+    Enforcer::new(timekeeper.clone()).start(tasks);
+    let connections = || Connections::default().counted_by(timekeeper.0.metrics.traffic.clone());
+    if let Some(listener) = admin {
+        tracing::info!(admin_listen = %listener.local_addr()?, "probes and metrics in plain HTTP");
+        let (router, connections) = (timekeeper.admin_router(), connections());
+        let name = "the admin server";
+        serve::spawn(tasks, name, listener, None, router, connections);
+    }
+    let (router, connections) = (timekeeper.router(), connections());
+    serve::spawn(tasks, "the server", listener, tls, router, connections);
+    Ok(())
+}

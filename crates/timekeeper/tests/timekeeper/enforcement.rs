@@ -1,0 +1,433 @@
+//! Budgets enforced on the pods of an API server: restarts, conflicts, disruption budgets, another leader's turn.
+
+use gpushare_apiserver::{Answer, Gate, On, Times, Verb};
+use gpushare_core::gpu::{self, AliyunUnit};
+use gpushare_core::names;
+use gpushare_daemon::Tasks;
+use gpushare_kube::leader::Leadership;
+use gpushare_timekeeper::config::Pace;
+use gpushare_timekeeper::enforce::Enforcer;
+use gpushare_timekeeper::{Parts, Timekeeper};
+use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::world::{DAY, WHOLE, World, until};
+
+/// The namespace `a` with a budget of that name, whose status the test writes.
+struct Scene {
+    world: World,
+    tasks: Tasks,
+}
+
+impl Scene {
+    async fn new(mut spec: Value) -> Self {
+        let world = World::new().await;
+        spec["namespaces"] = json!({"names": ["a"]});
+        world.budget("a", 72_000, spec).await;
+        Self {
+            world,
+            tasks: Tasks::new(),
+        }
+    }
+
+    /// A timekeeper that enforces, and does nothing else.
+    fn enforces(&self, leadership: Leadership) {
+        let parts = Parts {
+            ledger: self.world.ledger(),
+            dialects: gpu::dialects(AliyunUnit::GiB),
+            pace: Pace::default(),
+            clock: self.world.clock(),
+            leadership,
+        };
+        // As the program's: what is refused is seen, not tried again behind its back.
+        let mut config = self.world.server.config();
+        config.default_retry = false;
+        let client = Client::try_from(config).unwrap();
+        let timekeeper = Timekeeper::new(parts, client);
+        timekeeper.follow(&self.tasks);
+        Enforcer::new(timekeeper).start(&self.tasks);
+    }
+
+    /// Another process in place of this one.
+    fn restarts(&mut self) {
+        self.tasks.shutdown().cancel();
+        self.tasks = Tasks::new();
+        self.enforces(Leadership::alone());
+    }
+
+    fn pods(&self) -> Api<Pod> {
+        self.world.pods("a")
+    }
+
+    async fn exhaust(&self, exhausted: bool) {
+        let patch = Patch::Merge(json!({"status": {"exhausted": exhausted}}));
+        let (budgets, params) = (self.world.budgets(), PatchParams::default());
+        budgets.patch_status("a", &params, &patch).await.unwrap();
+    }
+
+    async fn create(&self, name: &str, spec: Value) {
+        let mut pod = json!({
+            "metadata": {"name": name, "labels": {"app": name}},
+            "spec": {"containers": [{"name": "main", "image": "none",
+                "resources": {"limits": {"aliyun.com/gpu-mem": "4"}}}]},
+        });
+        for (key, value) in spec.as_object().unwrap() {
+            pod["spec"][key] = value.clone();
+        }
+        let pod = serde_json::from_value(pod).unwrap();
+        self.pods()
+            .create(&PostParams::default(), &pod)
+            .await
+            .unwrap();
+    }
+
+    async fn runs(&self, name: &str) {
+        self.create(name, json!({"nodeName": "n"})).await;
+        let running = Patch::Strategic(json!({"status": {
+            "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}));
+        let params = PatchParams::default();
+        self.pods()
+            .patch_status(name, &params, &running)
+            .await
+            .unwrap();
+    }
+
+    async fn annotation(&self, pod: &str, name: &str) -> Option<String> {
+        let pod = self.pods().get(pod).await.unwrap();
+        pod.metadata.annotations?.get(name).cloned()
+    }
+
+    async fn until_marked(&self, pod: &str, name: &str, marked: bool) {
+        until(&format!("{name} stands on {pod}: {marked}"), async || {
+            self.annotation(pod, name).await.is_some() == marked
+        })
+        .await;
+    }
+
+    async fn is_ending(&self, pod: &str) -> bool {
+        let pod = self.pods().get_opt(pod).await.unwrap();
+        pod.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some())
+    }
+
+    async fn until_event(&self, pod: &str, reason: &str) -> Event {
+        let events: Api<Event> = Api::namespaced(self.world.client.clone(), "a");
+        let find = async || {
+            let all = events.list(&ListParams::default()).await.unwrap();
+            all.items.into_iter().find(|event| {
+                event.involved_object.name.as_deref() == Some(pod)
+                    && event.reason.as_deref() == Some(reason)
+            })
+        };
+        until(&format!("{pod} has the event {reason}"), async || {
+            find().await.is_some()
+        })
+        .await;
+        find().await.unwrap()
+    }
+
+    async fn protect(&self, app: &str, allowed: i32) {
+        let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.world.client.clone(), "a");
+        let budget = json!({"metadata": {"name": app},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}}});
+        let budget = serde_json::from_value(budget).unwrap();
+        let _there_already = budgets.create(&PostParams::default(), &budget).await;
+        let status = Patch::Merge(json!({"status": {
+            "observedGeneration": 1, "currentHealthy": 1, "desiredHealthy": 1 - allowed,
+            "disruptionsAllowed": allowed, "expectedPods": 1}}));
+        let params = PatchParams::default();
+        budgets.patch_status(app, &params, &status).await.unwrap();
+    }
+
+    async fn annotate(&self, pod: &str, annotations: Value) {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+        let params = PatchParams::default();
+        self.pods().patch(pod, &params, &patch).await.unwrap();
+    }
+
+    /// There is budget again while an eviction is under way, and another leader takes the marks off before it arrives.
+    async fn is_within_budget_before_the_eviction_arrives(&self, pod: &str, underway: Gate) {
+        self.exhaust(false).await;
+        let none = json!({names::OVER_BUDGET_MARK: null, names::EVICT_AT: null});
+        self.annotate(pod, none).await;
+        let answered = self.world.server.faults().hold_after(evictions());
+        underway.release();
+        answered.reached(1).await;
+        assert!(!self.is_ending(pod).await, "it is within its budget");
+    }
+}
+
+fn evictions() -> On {
+    On::any().verb(Verb::Create).resource("pods/eviction")
+}
+
+#[tokio::test]
+async fn a_pod_is_marked_while_its_budget_is_used_up_and_its_owner_is_told() {
+    let scene = Scene::new(json!({})).await;
+    scene.runs("one").await;
+    scene.create("pending", json!({})).await;
+    let mut plain = json!({"metadata": {"name": "plain"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    plain["metadata"]["namespace"] = json!("a");
+    let plain = serde_json::from_value(plain).unwrap();
+    scene
+        .pods()
+        .create(&PostParams::default(), &plain)
+        .await
+        .unwrap();
+    scene.exhaust(true).await;
+    scene.enforces(Leadership::alone());
+    for pod in ["one", "pending"] {
+        scene.until_marked(pod, names::OVER_BUDGET_MARK, true).await;
+        let event = scene.until_event(pod, "OverBudget").await;
+        let component = event.source.unwrap().component;
+        assert_eq!(component.as_deref(), Some("gpushare-timekeeper"));
+    }
+    scene.exhaust(false).await;
+    for pod in ["one", "pending"] {
+        scene
+            .until_marked(pod, names::OVER_BUDGET_MARK, false)
+            .await;
+        scene.until_event(pod, "BackInBudget").await;
+    }
+    assert_eq!(
+        scene.annotation("plain", names::OVER_BUDGET_MARK).await,
+        None
+    );
+}
+
+#[tokio::test]
+async fn a_conflict_or_a_lost_answer_is_made_up_for_and_nothing_is_written_twice() {
+    let scene = Scene::new(json!({})).await;
+    scene.runs("one").await;
+    let patches = || On::any().verb(Verb::Patch).resource("pods");
+    let faults = scene.world.server.faults();
+    let refused = faults.answer(patches(), Times::Next(1), Answer::Conflict);
+    scene.enforces(Leadership::alone());
+    scene.exhaust(true).await;
+    scene
+        .until_marked("one", names::OVER_BUDGET_MARK, true)
+        .await;
+    assert_eq!(refused.hits(), 1);
+    // It was done, and nobody said so.
+    faults.cut_after(patches(), Times::Next(1));
+    scene.exhaust(false).await;
+    scene
+        .until_marked("one", names::OVER_BUDGET_MARK, false)
+        .await;
+    scene.exhaust(true).await;
+    scene
+        .until_marked("one", names::OVER_BUDGET_MARK, true)
+        .await;
+    scene.until_event("one", "OverBudget").await;
+    let before = scene.world.server.requests().count(Verb::Patch, "pods");
+    // A change of something else is no reason to write.
+    scene.create("other", json!({})).await;
+    scene
+        .until_marked("other", names::OVER_BUDGET_MARK, true)
+        .await;
+    let after = scene.world.server.requests().count(Verb::Patch, "pods");
+    assert_eq!(after, before + 1);
+}
+
+#[tokio::test]
+async fn the_gate_opens_when_there_is_budget_again_and_others_gates_stay() {
+    let scene = Scene::new(json!({"whenExhausted": "ThrottleNew"})).await;
+    let gates = json!([{"name": names::BUDGET_GATE}, {"name": "example.com/other"}]);
+    scene
+        .create("waits", json!({"schedulingGates": gates}))
+        .await;
+    scene.exhaust(true).await;
+    scene.enforces(Leadership::alone());
+    // Something else happens first, so the gate was looked at.
+    scene.runs("one").await;
+    scene
+        .until_marked("one", names::OVER_BUDGET_MARK, true)
+        .await;
+    let gates = async || {
+        let pod = scene.pods().get("waits").await.unwrap();
+        let gates = pod.spec.unwrap().scheduling_gates.unwrap_or_default();
+        gates.into_iter().map(|gate| gate.name).collect::<Vec<_>>()
+    };
+    assert_eq!(gates().await.len(), 2);
+    scene.exhaust(false).await;
+    until("the gate is open", async || {
+        gates().await == ["example.com/other"]
+    })
+    .await;
+    scene.until_event("waits", "BackInBudget").await;
+}
+
+#[tokio::test]
+async fn a_pod_goes_when_its_grace_is_over_also_after_a_restart_and_not_before() {
+    let spec = json!({"whenExhausted": "EvictWithGrace", "graceSeconds": 600});
+    let mut scene = Scene::new(spec).await;
+    scene.runs("one").await;
+    scene.exhaust(true).await;
+    scene.enforces(Leadership::alone());
+    scene.until_marked("one", names::EVICT_AT, true).await;
+    let told = scene.annotation("one", names::EVICT_AT).await;
+    scene.world.at(599);
+    scene.restarts();
+    scene.runs("later").await;
+    scene.until_marked("later", names::EVICT_AT, true).await;
+    assert_eq!(scene.annotation("one", names::EVICT_AT).await, told);
+    assert!(!scene.is_ending("one").await);
+    scene.world.at(600);
+    until("it is evicted", async || scene.is_ending("one").await).await;
+    scene.until_event("one", "BudgetEviction").await;
+    assert!(!scene.is_ending("later").await, "its grace has only begun");
+}
+
+#[tokio::test]
+async fn a_disruption_budget_is_asked_again_until_it_lets_the_pod_go_and_budget_calls_it_off() {
+    let spec = json!({"whenExhausted": "EvictWithGrace", "graceSeconds": 0});
+    let scene = Scene::new(spec).await;
+    scene.runs("kept").await;
+    scene.runs("saved").await;
+    for app in ["kept", "saved"] {
+        scene.protect(app, 0).await;
+    }
+    scene.exhaust(true).await;
+    scene.enforces(Leadership::alone());
+    for pod in ["kept", "saved"] {
+        scene.until_event(pod, "BudgetEvictionBlocked").await;
+        assert!(!scene.is_ending(pod).await);
+    }
+    scene.protect("kept", 1).await;
+    until("it is evicted", async || scene.is_ending("kept").await).await;
+    scene.exhaust(false).await;
+    scene.until_marked("saved", names::EVICT_AT, false).await;
+    scene.protect("saved", 1).await;
+    assert!(!scene.is_ending("saved").await);
+}
+
+#[tokio::test]
+async fn an_eviction_that_arrives_late_is_void_also_after_the_api_server_has_failed_often() {
+    let spec = json!({"whenExhausted": "EvictWithGrace", "graceSeconds": 0});
+    let scene = Scene::new(spec).await;
+    scene.runs("one").await;
+    let faults = scene.world.server.faults();
+    let failed = faults.answer(evictions(), Times::Next(3), Answer::InternalError);
+    let underway = faults.hold_before(evictions());
+    scene.exhaust(true).await;
+    scene.enforces(Leadership::alone());
+    underway.reached(1).await;
+    assert_eq!(failed.hits(), 3);
+    scene
+        .is_within_budget_before_the_eviction_arrives("one", underway)
+        .await;
+}
+
+#[tokio::test]
+async fn an_eviction_that_arrives_late_is_void_also_after_a_disruption_budget_has_refused_often() {
+    let spec = json!({"whenExhausted": "EvictWithGrace", "graceSeconds": 0});
+    let scene = Scene::new(spec).await;
+    scene.runs("one").await;
+    scene.protect("one", 0).await;
+    scene.exhaust(true).await;
+    scene.enforces(Leadership::alone());
+    let requests = scene.world.server.requests();
+    until("it was refused three times", async || {
+        requests.count(Verb::Create, "pods/eviction") >= 3
+    })
+    .await;
+    let underway = scene.world.server.faults().hold_before(evictions());
+    underway.reached(1).await;
+    scene.protect("one", 1).await;
+    scene
+        .is_within_budget_before_the_eviction_arrives("one", underway)
+        .await;
+}
+
+#[tokio::test]
+async fn a_pod_that_changes_before_each_eviction_arrives_is_evicted_all_the_same() {
+    let spec = json!({"whenExhausted": "EvictWithGrace", "graceSeconds": 0});
+    let scene = Scene::new(spec).await;
+    scene.runs("one").await;
+    let faults = scene.world.server.faults();
+    let mut underway = faults.hold_before(evictions());
+    scene.exhaust(true).await;
+    scene.enforces(Leadership::alone());
+    for change in 1..=4 {
+        underway.reached(1).await;
+        assert!(!scene.is_ending("one").await);
+        let changed = json!({"example.com/change": change.to_string()});
+        scene.annotate("one", changed).await;
+        // The next one is held too.
+        let next = faults.hold_before(evictions());
+        underway.release();
+        underway = next;
+    }
+    until("it is evicted", async || scene.is_ending("one").await).await;
+}
+
+#[tokio::test]
+async fn whoever_does_not_lead_does_nothing() {
+    let mut scene = Scene::new(json!({})).await;
+    scene.runs("one").await;
+    scene.exhaust(true).await;
+    scene.enforces(Leadership::following());
+    let listed = || scene.world.server.requests().count(Verb::Watch, "pods") > 0;
+    until("it follows the pods", async || listed()).await;
+    let patches = || On::any().verb(Verb::Patch).resource("pods");
+    let acts = scene
+        .world
+        .server
+        .faults()
+        .answer(patches(), Times::Always, Answer::InternalError);
+    scene.exhaust(false).await;
+    scene.exhaust(true).await;
+    assert_eq!(acts.hits(), 0);
+    acts.clear();
+    scene.restarts();
+    scene
+        .until_marked("one", names::OVER_BUDGET_MARK, true)
+        .await;
+}
+
+#[tokio::test]
+async fn many_pods_are_all_marked_each_once() {
+    let scene = Scene::new(json!({})).await;
+    for number in 0..150 {
+        scene.create(&format!("pod-{number}"), json!({})).await;
+    }
+    scene.exhaust(true).await;
+    scene.enforces(Leadership::alone());
+    until("all are marked", async || {
+        let pods = scene.pods().list(&ListParams::default()).await.unwrap();
+        pods.items.iter().all(|pod| {
+            let annotations = pod.metadata.annotations.as_ref();
+            annotations.is_some_and(|all| all.contains_key(names::OVER_BUDGET_MARK))
+        })
+    })
+    .await;
+    let patches = scene.world.server.requests().count(Verb::Patch, "pods");
+    assert_eq!(patches, 150);
+}
+
+#[tokio::test]
+async fn what_a_pod_holds_uses_its_budget_up_and_demotes_it_until_the_next_period() {
+    let world = World::new().await;
+    world.budget_of_a(1_000).await;
+    world.running("p", WHOLE, 0).await;
+    world.at(900);
+    let running = world.start();
+    Enforcer::new(running.timekeeper.clone()).start(running.tasks());
+    world.until_used("a", 900, 0).await;
+    let marked = async || {
+        let pod = world.pods("a").get("p").await.unwrap();
+        let annotations = pod.metadata.annotations.unwrap_or_default();
+        annotations.get(names::OVER_BUDGET_MARK).cloned()
+    };
+    assert_eq!(marked().await, None);
+    world.at(1_001);
+    until("the pod is demoted", async || {
+        marked().await.as_deref() == Some("a")
+    })
+    .await;
+    world.at(DAY + 1);
+    until("the pod is restored", async || marked().await.is_none()).await;
+    running.stop().await;
+}
