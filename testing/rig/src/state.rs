@@ -4,6 +4,7 @@
 //! for as long as it lives and removes the directory at its end. Only a supervisor that was
 //! killed itself leaves a directory, and empty control groups; [`sweep`] removes both.
 
+use std::cmp::Reverse;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -111,15 +112,40 @@ pub(crate) fn default_log_dir(name: &str) -> Result<PathBuf> {
     }
     let logs = cache::root()?.join("logs");
     let mut old = directories(&logs);
-    let changed = |dir: &PathBuf| {
+    newest_first(&mut old, |dir| {
         fs::metadata(dir)
             .and_then(|data| data.modified())
             .unwrap_or(SystemTime::UNIX_EPOCH)
-    };
-    old.sort_by_key(|dir| std::cmp::Reverse(changed(dir)));
+    });
     for dir in old.iter().skip(KEPT_LOGS) {
         // Another process may be tidying up as well.
         let _ = fs::remove_dir_all(dir);
     }
     Ok(logs.join(name))
+}
+
+/// Each directory is looked at once: another process may change or remove it meanwhile, and no order can be found among times
+/// that change.
+fn newest_first(directories: &mut [PathBuf], changed: impl Fn(&Path) -> SystemTime) {
+    directories.sort_by_cached_key(|dir| Reverse(changed(dir)));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn directories_that_change_meanwhile_are_looked_at_once() {
+        let looks = Cell::new(0);
+        let mut all: Vec<PathBuf> = (0..50).map(|number| format!("{number}").into()).collect();
+        newest_first(&mut all, |_| {
+            looks.set(looks.get() + 1);
+            SystemTime::UNIX_EPOCH + Duration::from_secs(looks.get())
+        });
+        assert_eq!(looks.get(), 50);
+        assert_eq!(all.first().unwrap(), Path::new("49"));
+    }
 }
