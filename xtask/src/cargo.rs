@@ -1,7 +1,7 @@
 //! Calling cargo for this workspace.
 //!
-//! Everything is built for the whole workspace at once: with one package at a time cargo would
-//! choose other features of the dependencies, and compile them again.
+//! Everything is built for the whole workspace at once: for a single package, cargo would choose
+//! other features of the dependencies and compile them again.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -14,7 +14,7 @@ use serde::Deserialize;
 /// The fake driver's file name.
 const FAKE_NVML: &str = "libgpushare_fake_nvml.so";
 
-/// Cargo, as the one that runs us, in the root of the workspace.
+/// The cargo that runs us, started in the root of the workspace.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(workspace());
@@ -28,7 +28,7 @@ pub(crate) fn workspace() -> &'static Path {
         .unwrap_or(Path::new("."))
 }
 
-/// Runs a command whose output the person sees; an error if it fails.
+/// Runs a command whose output the user sees; returns an error if it fails.
 pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let status = command
@@ -53,7 +53,7 @@ struct TestProgram {
     executable: PathBuf,
 }
 
-/// The parts we use of what `cargo build --message-format=json` says of an artifact.
+/// The fields we use of an artifact in the output of `cargo build --message-format=json`.
 #[derive(Deserialize)]
 struct Artifact {
     manifest_path: PathBuf,
@@ -67,7 +67,7 @@ struct Profile {
     test: bool,
 }
 
-/// Builds, and says what was made.
+/// Builds, and returns what was built.
 fn artifacts(build: &mut Command) -> Result<Vec<Artifact>> {
     build.arg("--message-format=json-render-diagnostics");
     let mut child = build
@@ -93,7 +93,7 @@ pub(crate) fn optimised(package: &str) -> Result<PathBuf> {
     program(&mut build).with_context(|| format!("cannot build {package}"))
 }
 
-/// Builds, and says where the program is that was made.
+/// Builds, and returns the path of the program that was built.
 pub(crate) fn program(build: &mut Command) -> Result<PathBuf> {
     artifacts(build)?
         .into_iter()
@@ -146,7 +146,7 @@ impl Products {
 
     /// The tests of the package in the workspace's directory `package`, as commands.
     ///
-    /// `start` makes the command for a program, which may be one that starts it elsewhere.
+    /// `start` makes the command for a program; it may be another command that starts the program elsewhere.
     pub(crate) fn tests_of(
         &self,
         package: &str,
@@ -171,7 +171,7 @@ impl Products {
 mod tests {
     use super::*;
 
-    /// What cargo says of one artifact in the package `package` of the workspace.
+    /// Cargo's message about one artifact in the package `package` of the workspace.
     fn artifact(package: &str, file: &str, test: bool) -> Artifact {
         let manifest = workspace().join(package).join("Cargo.toml");
         let message = serde_json::json!({

@@ -63,7 +63,7 @@ pub(crate) struct Campaign {
 }
 
 impl Campaign {
-    /// Runs the test program with these seeds; what it does is shown as it happens.
+    /// Runs the test program with these seeds, and shows its output as it happens.
     pub(crate) fn run(&self, tests: &mut Tests, products: &Products, logs: &Path) -> Result<()> {
         let programs = products.tests_of("testing/e2e", |program| Command::new(program))?;
         let mut program = programs

@@ -1,4 +1,4 @@
-//! `cargo xtask cluster`: the same real cluster for a person.
+//! `cargo xtask cluster`: the real cluster of the tests, for a user.
 //!
 //! A keeper process owns the cluster and holds the lock on its record; when the keeper ends,
 //! however it ends, so does the cluster. The record tells other processes where things are.
@@ -56,7 +56,7 @@ struct Which {
 /// How long a cluster may take to end.
 const END_DEADLINE: Duration = Duration::from_mins(2);
 
-/// How a running cluster is reached.
+/// How to reach a running cluster.
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     keeper: i32,
@@ -106,7 +106,7 @@ impl Files {
         })
     }
 
-    /// The record of the cluster if its keeper lives.
+    /// The record of the cluster if its keeper is alive.
     fn running(&self) -> Result<Option<Record>> {
         if Lock::try_take(&self.lock)?.is_some() {
             return Ok(None);
@@ -121,7 +121,7 @@ impl Files {
 
     fn forget(&self) {
         for file in [&self.record, &self.kubeconfig] {
-            // It may never have been written.
+            // The file may not exist.
             let _ = fs::remove_file(file);
         }
     }
@@ -135,7 +135,7 @@ fn up(files: &Files) -> Result<()> {
         return Ok(());
     }
     host::check()?;
-    // Here, where the person sees the progress, and not in the keeper.
+    // Done here, where the user sees the progress, and not in the keeper.
     Binaries::ensure()?;
     files.forget();
     let log = File::create(&files.log)
@@ -147,7 +147,7 @@ fn up(files: &Files) -> Result<()> {
         .stdin(Stdio::null())
         .stdout(log)
         .stderr(errors)
-        // Not for this terminal's Ctrl-C.
+        // Ctrl-C in this terminal must not reach the keeper.
         .process_group(0)
         .current_dir("/")
         .spawn()
@@ -170,7 +170,7 @@ fn up(files: &Files) -> Result<()> {
     }
 }
 
-/// Owns a cluster until it ends or this process is told to.
+/// Owns a cluster until the cluster ends or this process is told to end.
 fn keep(files: &Files) -> Result<()> {
     let Some(_lock) = Lock::try_take(&files.lock)? else {
         bail!("the cluster {} is already running", files.name);
@@ -198,7 +198,7 @@ fn keep(files: &Files) -> Result<()> {
         kubectl: rig.kubectl_path(),
         logs: rig.logs(),
     };
-    // By rename: a reader sees all of it or nothing.
+    // Written by rename, so that a reader sees all of it or nothing.
     let partial = files.record.with_extension("partial");
     fs::write(&partial, serde_json::to_string_pretty(&record)?)
         .and_then(|()| fs::rename(&partial, &files.record))
@@ -219,7 +219,7 @@ fn down(files: &Files) -> Result<()> {
         println!("the cluster {} is not running", files.name);
         return Ok(());
     };
-    // The lock says that the keeper lives, so the pid is its own. Its end ends the cluster.
+    // The lock shows that the keeper is alive, so the pid is the keeper's. The cluster ends with it.
     let keeper = Pid::from_raw(record.keeper).context("the record has no valid pid")?;
     kill_process(keeper, Signal::TERM).context("cannot stop the cluster's keeper")?;
     let deadline = Instant::now() + END_DEADLINE;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::cargo::{cargo, succeed, workspace};
 
-/// The test that takes the pictures which documents show.
+/// The test that takes the pictures for the documents.
 const PICTURES: &str = "pictures_of_every_view_can_be_taken";
 /// All tests that take pictures.
 const ALL_PICTURES: [&str; 4] = [
@@ -17,7 +17,7 @@ const ALL_PICTURES: [&str; 4] = [
     "the_login_page",
     "a_pod_is_found",
 ];
-/// Pictures that the documents show.
+/// The directory of the pictures that the documents show.
 const SHOWN: &str = "docs/images";
 
 /// Test the dashboard in a real Chromium, or take pictures of it
@@ -55,7 +55,7 @@ fn pictures(directory: &Path, tests: &[&str]) -> Result<()> {
 
 fn test(filters: &[impl AsRef<OsStr>], pictures: Option<&Path>) -> Result<()> {
     let mut test = cargo();
-    // Of the whole workspace, so that dependencies are not compiled again with other features.
+    // For the whole workspace, so that dependencies are not compiled again with other features.
     test.args(["test", "--workspace", "--test", "browser"]);
     test.args(["--features", "gpushare-dashboard/real-browser", "--"]);
     test.arg("--test-threads=1").args(filters);

@@ -1,4 +1,4 @@
-//! `cargo xtask docs`: what is generated from the programs themselves.
+//! `cargo xtask docs`: writes the documents that are generated from the programs themselves.
 
 use std::fs;
 

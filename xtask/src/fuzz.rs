@@ -1,8 +1,8 @@
 //! `cargo xtask fuzz`: searches for inputs that break a parser, for a bounded time.
 //!
-//! Works with the stable compiler: our own crates are compiled with coverage by flags that are stable
-//! (`testing/fuzz/rustc-with-coverage`), the dependencies are those of every other build. What the search found
-//! useful stays in the target directory, so that the next search begins there.
+//! Works with the stable compiler: stable flags compile our own crates with coverage
+//! (`testing/fuzz/rustc-with-coverage`), and the dependencies are the same as in every other build. Useful inputs stay
+//! in the target directory, so that the next search begins with them.
 
 mod finding;
 mod report;
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     replay: Option<PathBuf>,
 }
 
-/// A single input that takes longer is a finding too.
+/// A single input that takes longer than this counts as a finding too.
 const SLOWEST_INPUT_SECONDS: u32 = 10;
 const MOST_MEMORY_MIB: u32 = 1024;
 
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// All targets, each for this long.
+/// Searches all targets, each for this long.
 pub(crate) fn search_all(seconds: u32) -> Result<()> {
     Fuzzer::build()?.search(&targets()?, seconds)
 }
@@ -84,14 +84,14 @@ fn targets() -> Result<Vec<String>> {
 
 struct Fuzzer {
     program: PathBuf,
-    /// For what outlives a search, inside the target directory.
+    /// What outlives a search, inside the target directory.
     directory: PathBuf,
 }
 
 impl Fuzzer {
     fn build() -> Result<Self> {
         let mut build = cargo();
-        // All of the workspace, so that the dependencies have the features of every other build.
+        // The whole workspace, so that the dependencies have the same features as in every other build.
         build.args(["test", "--workspace", "--no-run", "--test", "fuzz"]);
         build.args(["--features", "gpushare-fuzz/libfuzzer"]);
         let compiler = workspace().join("testing/fuzz/rustc-with-coverage");

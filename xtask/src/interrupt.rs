@@ -1,4 +1,4 @@
-//! Ctrl-C while a program runs that has something to take down before it ends.
+//! Handles Ctrl-C while a program runs that has to clean up before it ends.
 
 use std::process::exit;
 use std::sync::OnceLock;
@@ -9,15 +9,15 @@ use std::thread;
 use anyhow::{Context, Result};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// As a shell tells it.
+/// The exit code that shells use for Ctrl-C.
 const INTERRUPTED: i32 = 130;
 
-/// Ctrl-C is for somebody else now.
+/// Another program handles Ctrl-C now.
 static LEFT_TO_OTHERS: AtomicBool = AtomicBool::new(false);
 static HEARD: AtomicBool = AtomicBool::new(false);
 
-/// Waits for a program that hears Ctrl-C too and ends in order, so that the prompt comes back after that and not
-/// before. Then this process ends as Ctrl-C would have ended it: nothing more is to be begun.
+/// Waits for a program that also receives Ctrl-C and cleans up before it ends, so that the prompt returns only after
+/// that. Then this process exits as Ctrl-C would have ended it, and starts nothing more.
 pub(crate) fn left_to<T>(program: impl FnOnce() -> Result<T>) -> Result<T> {
     listen()?;
     LEFT_TO_OTHERS.store(true, Ordering::SeqCst);
@@ -30,7 +30,7 @@ pub(crate) fn left_to<T>(program: impl FnOnce() -> Result<T>) -> Result<T> {
     done
 }
 
-/// Hears Ctrl-C from now on, and obeys it unless it is left to others.
+/// Receives Ctrl-C from now on, and exits on it unless another program handles it.
 fn listen() -> Result<()> {
     static LISTENING: OnceLock<()> = OnceLock::new();
     if LISTENING.get().is_some() {
@@ -80,7 +80,7 @@ mod tests {
                 }
                 thread::sleep(Duration::from_millis(10));
             }
-            // Otherwise it would end us now.
+            // Otherwise it would end this process now.
             Ok(HEARD.swap(false, Ordering::SeqCst))
         });
         assert!(heard.unwrap());

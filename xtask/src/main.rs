@@ -1,4 +1,4 @@
-//! The commands of this repository: everything a person or CI runs, with nothing to install
+//! The commands of this repository: everything that a developer or CI runs, with nothing to install
 //! first. One module per command.
 
 mod bench;
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // The chain of causes, without a backtrace: it is for the person at the terminal.
+            // The chain of causes without a backtrace: it is for the user at the terminal.
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// Every `cargo xtask …` of a text that is none of ours: the command, or a flag behind it.
+    /// Every `cargo xtask …` in a text that does not exist: an unknown command, or an unknown flag after it.
     fn unknown(text: &str) -> Vec<String> {
         let ours = Arguments::command();
         let mut unknown = Vec::new();
@@ -99,7 +99,7 @@ mod tests {
                 unknown.push(name.to_owned());
                 continue;
             };
-            // What `bench` is given goes to another program.
+            // The arguments of `bench` are passed to another program.
             let flags = words.filter_map(|word| word.strip_prefix("--"));
             let known = |flag: &&str| {
                 command

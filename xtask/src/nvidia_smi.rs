@@ -28,7 +28,7 @@ pub(crate) fn ensure() -> Result<Option<PathBuf>> {
         fs::remove_dir_all(&partial).context("cannot remove an interrupted download")?;
     }
     fs::create_dir_all(&partial).context("cannot create the directory for nvidia-smi")?;
-    // Alone: its libraries are what the fake driver stands in for.
+    // Without its dependencies: the fake driver replaces its libraries.
     apt.unpack(&["nvidia-smi"], &partial)?;
     fs::rename(&partial, &files).context("cannot move nvidia-smi into place")?;
     find_program(&files, "nvidia-smi").map(Some)

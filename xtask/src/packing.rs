@@ -1,7 +1,7 @@
-//! `cargo xtask packing`: how full the policies fill the published traces, against what is asked of them.
+//! `cargo xtask packing`: how full the policies fill the clusters of the published traces, compared with the targets.
 //!
-//! The numbers come from the program that users run, `kubectl gpushare simulate`, not from a library
-//! beside it. The traces are not ours to keep, so CI has none: there the kept synthetic trace stands in.
+//! The numbers come from the program that users run, `kubectl gpushare simulate`, not from a separate library. The
+//! traces are not ours to keep, so CI does not have them and uses the synthetic trace in the repository.
 
 mod runs;
 mod targets;
@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The directory, if every file that will be read is there. Absolute, as programs start elsewhere.
+/// The directory, if it has every file that will be read. Absolute, because programs start in other directories.
 fn find(folder: &Path) -> Result<PathBuf> {
     let mut files = vec![runs::nodes(folder)];
     for trace in &TRACES {

@@ -1,7 +1,7 @@
 //! A Python that has the package nvidia-ml-py: a real client for the fake driver.
 //!
-//! The machine's own Python gets a virtual environment in the cache. Where there is none, or none
-//! that can make one, Python and pip are unpacked from Debian packages; nothing is installed.
+//! The machine's own Python gets a virtual environment in the cache. If there is no Python, or it cannot
+//! make one, Python and pip are unpacked from Debian packages; nothing is installed.
 
 use std::env::consts::ARCH;
 use std::fs;
@@ -58,7 +58,7 @@ fn virtual_environment(dir: &Path) -> Result<PathBuf> {
     Ok(dir.join("bin/python"))
 }
 
-/// Python with its library and pip below `dir/files`, behind a script that tells it so.
+/// Unpacks Python, its library and pip below `dir/files`, and writes a script that starts it with these paths.
 fn from_packages(parent: &Path, dir: &Path) -> Result<PathBuf> {
     if dir.exists() {
         fs::remove_dir_all(dir).context("cannot remove the unusable Python")?;

@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: races, crashes and changes of the leader, for longer than CI has time.
+//! `cargo xtask soak`: races, crashes and leader changes, for longer than CI has time.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -139,7 +139,7 @@ fn on_clusters(arguments: &Arguments, logs: PathBuf, steps: &mut Steps) {
     }
 }
 
-/// Another one in each run; what it finds is repeated by the seed that it prints.
+/// Differs in each run. The printed seed repeats what a run found.
 fn first_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(1, |since| since.as_secs())

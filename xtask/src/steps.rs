@@ -1,5 +1,5 @@
 //! A run as a list of named steps: a heading and a duration for each, test counts summed up, and
-//! one table at the end. A failed step does not keep the others from being tried.
+//! one table at the end. After a failed step the others still run.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -29,7 +29,7 @@ pub(crate) struct Tests {
 }
 
 impl Steps {
-    /// Does one step. The error of a failed one is shown at once; the run goes on.
+    /// Does one step. The error of a failed step is shown at once; the run continues.
     pub(crate) fn run<T>(
         &mut self,
         name: &str,
@@ -60,7 +60,7 @@ impl Steps {
         value
     }
 
-    /// Prints the table and the sum; an error if anything failed, or if a filter left no test.
+    /// Prints the table and the sum. Returns an error if anything failed, or if the filter matched no test.
     pub(crate) fn finish(self, filter: Option<&str>) -> Result<()> {
         let width = self
             .done

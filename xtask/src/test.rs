@@ -6,7 +6,7 @@ use crate::cargo::{Products, cargo, succeed};
 use crate::steps::Steps;
 use crate::{fuzz, nvidia_smi, python, tidy};
 
-/// For each target, here: enough to reach every branch again, not to search for long.
+/// Seconds for each target: enough to reach every branch again, not for a long search.
 const SECONDS_OF_FUZZING: u32 = 4;
 
 /// Check and test everything that needs neither root nor a cluster
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let smi = steps.run("nvidia-smi", |_| nvidia_smi::ensure());
     steps.run("tests", |tests| {
         let mut command = cargo();
-        // The scenarios of e2e are not among them: they are behind a feature.
+        // Without the scenarios of e2e, which are behind a feature.
         command.args(["test", "--workspace", "--no-fail-fast"]);
         if let Some(products) = &products {
             products.announce(&mut command);

@@ -1,5 +1,5 @@
-//! valgrind, which counts instructions: the machine's own, or Debian's package unpacked into the cache,
-//! which needs no root.
+//! valgrind, which counts instructions: the machine's own, or Debian's package, which is unpacked into the cache
+//! without root.
 
 use std::env;
 use std::fs;
@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use gpushare_rig::apt::{Apt, find_program};
 use gpushare_rig::cache::{self, Lock};
 
-/// Lets the command and what it starts find valgrind. Where there is none, they say so themselves.
+/// Lets the command and the programs it starts find valgrind. Where there is none, they report it themselves.
 pub(crate) fn offer(to: &mut Command) -> Result<()> {
     let path = env::var_os("PATH").unwrap_or_default();
     if env::split_paths(&path).any(|dir| dir.join("valgrind").is_file()) {
@@ -23,7 +23,7 @@ pub(crate) fn offer(to: &mut Command) -> Result<()> {
     let directory = program.parent().map(Path::to_path_buf);
     let path = directory.into_iter().chain(env::split_paths(&path));
     to.env("PATH", env::join_paths(path)?);
-    // It was built for the place where the package puts it.
+    // It was built for the path where the package would install it.
     to.env("VALGRIND_LIB", files.join("usr/libexec/valgrind"));
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! `cargo xtask cluster` as a person uses it, on real clusters. Needs root and the cluster's
+//! `cargo xtask cluster` as a user runs it, on real clusters. Needs root and the cluster's
 //! programs, so only `cargo xtask e2e` builds and runs it.
 
 #![expect(clippy::expect_used, reason = "a test stops at the first surprise")]
 
 use std::process::{Command, Output};
 
-/// A cluster of this test's own name, stopped at the end of the test.
+/// A cluster whose name only this test uses, stopped at the end of the test.
 struct Cluster {
     name: String,
 }
@@ -17,7 +17,7 @@ impl Cluster {
         }
     }
 
-    /// `cargo xtask cluster ACTION`: what it printed.
+    /// Runs `cargo xtask cluster ACTION` and returns its output.
     fn run(&self, action: &str) -> String {
         let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
             .args(["cluster", action, "--name", &self.name])
@@ -36,7 +36,7 @@ impl Drop for Cluster {
     }
 }
 
-/// A line typed into a shell that has evaluated the printed exports.
+/// Runs a line in a shell that has evaluated the printed exports.
 fn shell(exports: &str, line: &str) -> Output {
     Command::new("sh")
         .args(["-c", &format!("{exports}\n{line}")])

@@ -11,7 +11,7 @@ pub(crate) use cause::Cause;
 
 use crate::resource::Resource;
 
-/// The standing text of an optimistic-lock failure; clients show it to people.
+/// The fixed text of an optimistic-lock failure; clients show it to people.
 pub(crate) const STALE: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
@@ -23,7 +23,7 @@ pub struct Failure {
     pub(crate) reason: &'static str,
     pub(crate) message: String,
     pub(crate) details: Option<Box<Details>>,
-    /// A token to go on with, given when a paged list expired.
+    /// A token to continue with, given when a paged list has expired.
     pub(crate) resume: Option<String>,
 }
 
@@ -85,7 +85,7 @@ impl Failure {
         .about(resource, name)
     }
 
-    /// A create over an object whose deletion has not finished.
+    /// A create of an object with the name of one that is still being deleted.
     pub(crate) fn already_exists_deleting(resource: &Resource, name: &str) -> Self {
         let mut failure = Self::already_exists(resource, name);
         failure.message = format!("object is being deleted: {}", failure.message);
@@ -100,7 +100,7 @@ impl Failure {
         Self::conflict(resource, name, STALE)
     }
 
-    /// A conflict on whatever was asked, for faults that do not know the object.
+    /// A conflict that names no object, for faults that do not know it.
     pub(crate) fn fault_conflict() -> Self {
         Self::new(
             409,
@@ -145,7 +145,7 @@ impl Failure {
         failure
     }
 
-    /// Server-side apply met fields that another manager owns.
+    /// Server-side apply would change fields that another manager owns.
     pub(crate) fn apply_conflict(causes: Vec<Cause>) -> Self {
         let list = causes
             .iter()
@@ -235,7 +235,7 @@ impl Failure {
         failure
     }
 
-    /// Containers are never run, so there is nothing that could be entered.
+    /// Containers are never run, so there is nothing to execute in or connect to.
     pub(crate) fn nothing_runs(act: &str) -> Self {
         let message = format!(
             "{act} is not possible: this cluster is simulated and runs no containers; `kubectl logs` shows what one would see"
@@ -296,7 +296,7 @@ impl Failure {
         failure
     }
 
-    /// An admission webhook said no; its own status says why.
+    /// An admission webhook denied the request; its status says why.
     pub(crate) fn denied(webhook: &str, status: Option<&Value>) -> Self {
         let text = |field: &str| {
             let value = status.and_then(|status| status.get(field)?.as_str());
@@ -321,7 +321,7 @@ impl Failure {
         Self::new(code, reason, message)
     }
 
-    /// An error that the real server passes on as it is, without a reason.
+    /// An error that the real server passes on unchanged, without a reason.
     pub(crate) fn bare(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
@@ -346,7 +346,7 @@ impl Failure {
         failure
     }
 
-    /// Adds a cause to a failure that has details or gets them now.
+    /// Adds a cause to the details of a failure, which are created if missing.
     #[must_use]
     pub(crate) fn with_cause(
         mut self,

@@ -1,7 +1,7 @@
-//! Faults on demand: what a real API server does on its bad days, done when a test says so.
+//! Faults on demand: a test can make the server fail as a real API server sometimes does.
 //!
-//! A fault names the requests it is for and stays until it has been used up or cleared. All faults that match a
-//! request act on it in the order in which they were set; the first that ends the request ends the chain.
+//! A fault applies to certain requests and stays until it is used up or cleared. All faults that match a request act
+//! on it in the order in which they were set; the first that ends the request ends the chain.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,14 +15,14 @@ use crate::registry::Registry;
 use crate::request::{On, RequestInfo};
 use crate::store::Ending;
 
-/// A refusal to give instead of doing what was asked.
+/// A refusal that is sent instead of handling the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// 401, as for a token that has ended.
+    /// 401, as for an expired token.
     Unauthorized,
     /// 403, as for a user without the right.
     Forbidden,
-    /// 409, as when someone else was faster.
+    /// 409, as when another client was faster.
     Conflict,
     /// 429 with `Retry-After`.
     TooManyRequests { retry_after_seconds: u32 },
@@ -55,7 +55,7 @@ impl Answer {
 /// How often a fault happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Times {
-    /// For the next so many requests.
+    /// For this many of the next requests.
     Next(usize),
     /// For every request until cleared.
     Always,
@@ -100,12 +100,12 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// How many requests it has struck.
+    /// How many requests the fault has affected.
     pub fn hits(&self) -> usize {
         self.hits.load(Ordering::Acquire)
     }
 
-    /// Takes it back; requests it already holds or delays go on as they would have.
+    /// Removes the fault; requests that it already holds or delays are not affected.
     pub fn clear(&self) {
         self.rules
             .lock()
@@ -113,7 +113,7 @@ impl Fault {
     }
 }
 
-/// Requests waiting at a point until the test lets them go. Dropping it lets them go.
+/// Holds requests at a point until the test releases them. Dropping it releases them too.
 #[derive(Debug)]
 pub struct Gate {
     state: Arc<GateState>,
@@ -155,7 +155,7 @@ impl GateState {
 }
 
 impl Gate {
-    /// Waits until so many requests have come to the gate.
+    /// Waits until this many requests have arrived at the gate.
     pub async fn reached(&self, count: usize) {
         let _ = self
             .state
@@ -165,13 +165,13 @@ impl Gate {
             .await;
     }
 
-    /// How many requests have come to the gate.
+    /// How many requests have arrived at the gate.
     pub fn arrived(&self) -> usize {
         *self.state.arrived.borrow()
     }
 
-    /// Waits until no request is held any more: their clients have gone away, or they were let go. A request whose
-    /// client went away while it was held before its effect never takes effect.
+    /// Waits until no request is held any more, because it was released or its client has gone away. A request that was
+    /// held before its effect never takes effect if its client goes away.
     pub async fn emptied(&self) {
         let _ = self
             .state
@@ -181,7 +181,7 @@ impl Gate {
             .await;
     }
 
-    /// Lets everyone through, now and from now on.
+    /// Releases all held requests and opens the gate for good.
     pub fn release(&self) {
         self.fault.clear();
         self.state.open.send_replace(true);
@@ -194,7 +194,7 @@ impl Drop for Gate {
     }
 }
 
-/// What the faults make of a request.
+/// What the faults do to a request.
 #[derive(Debug)]
 pub(crate) enum Fate {
     Proceed,
@@ -210,12 +210,12 @@ impl Faults {
         }
     }
 
-    /// Ends every open watch, as a server does at its own timeout, and answers how many there were.
+    /// Ends every open watch, as a server does at its own timeout, and returns how many there were.
     pub fn drop_watches(&self) -> usize {
         self.registry.store().end_watches(Ending::Clean)
     }
 
-    /// Ends every open watch by breaking its connection, and answers how many there were.
+    /// Ends every open watch by breaking its connection, and returns how many there were.
     pub fn cut_watches(&self) -> usize {
         self.registry.store().end_watches(Ending::Severed)
     }
@@ -225,12 +225,12 @@ impl Faults {
         self.registry.store().watches()
     }
 
-    /// Forgets all history: a watch that resumes from an earlier version is told 410 Gone.
+    /// Forgets all history: a watch that resumes from an earlier version gets 410 Gone.
     pub fn expire_history(&self) {
         self.registry.store().expire_history();
     }
 
-    /// Lets matching requests wait before they are handled.
+    /// Delays matching requests before they are handled.
     pub fn delay(&self, on: On, times: Times, by: Duration) -> Fault {
         self.add(on, times, Effect::Delay(by))
     }
@@ -245,7 +245,7 @@ impl Faults {
         self.add(on, times, Effect::CutBefore)
     }
 
-    /// Does what was asked and breaks the connection instead of answering.
+    /// Handles the request, and breaks the connection instead of answering.
     pub fn cut_after(&self, on: On, times: Times) -> Fault {
         self.add(on, times, Effect::CutAfter)
     }
@@ -264,7 +264,7 @@ impl Faults {
         Gate { state, fault }
     }
 
-    /// Takes all faults back. Held requests stay held until their gate is released.
+    /// Removes all faults. Held requests stay held until their gate is released.
     pub fn clear(&self) {
         self.rules.lock().clear();
     }

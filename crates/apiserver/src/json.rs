@@ -12,11 +12,11 @@ pub(crate) trait Path {
     fn int(&self, path: &str) -> Option<i64>;
     fn list(&self, path: &str) -> &[Value];
     fn map(&self, path: &str) -> Option<&Map<String, Value>>;
-    /// The map at a path, made on the way down where it is missing.
+    /// The map at a path; missing maps along the path are created.
     fn map_mut(&mut self, path: &str) -> &mut Map<String, Value>;
     fn put(&mut self, path: &str, value: impl Into<Value>);
     fn remove(&mut self, path: &str) -> Option<Value>;
-    /// Copies the field from another object, or removes it where that one has none.
+    /// Copies the field from another object, or removes it if that object has none.
     fn copy(&mut self, path: &str, from: &Value);
     /// Sets a field that is missing or null.
     fn default_to(&mut self, path: &str, value: impl Into<Value>);

@@ -5,13 +5,13 @@
 //! `rules`, `patch` and `fields` (pure functions of objects) over `store` and `watch` (versions, history, watchers).
 //!
 //! # Current limitations
-//! - Answers are JSON. Bodies may be protobuf where kubectl sends nothing else; what is not known of it is refused.
+//! - Answers are JSON. Bodies may be protobuf where kubectl sends nothing else; unknown fields in it are refused.
 //! - No controllers but the namespace's: deleting an owner does not delete its dependents, and propagation policies
 //!   are accepted and treated as Background. Nothing creates pods for a Deployment.
 //! - No authorisation, no quota enforcement; events do not expire.
-//! - Admission webhooks are called for whatever their rules and selectors name: `matchConditions` are not evaluated,
-//!   mutation is for creations only, and nobody is called again after another one's change.
-//! - Logs come from whoever was named as their source, whole and at once: they are not followed.
+//! - Admission webhooks are called according to their rules and selectors: `matchConditions` are not evaluated, only
+//!   creations can be mutated, and no webhook is called again after another one's change.
+//! - Logs come from the given source, all at once: they cannot be followed.
 //! - Validation covers names, metadata and what users get wrong in pods, not every rule of every kind.
 //! - Strategic merge and apply know the lists of the built-in kinds; lists of other kinds are replaced whole.
 

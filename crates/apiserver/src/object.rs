@@ -1,4 +1,4 @@
-//! One stored object: immutable JSON, its version, and its serialised form made once for all readers.
+//! One stored object: immutable JSON, its version, and its serialised form, which is made once for all readers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -43,7 +43,7 @@ impl Object {
         self.value.text("metadata.name")
     }
 
-    /// The object serialised without its kind and version, as it stands in a list. Made once for all readers.
+    /// The object serialised without its kind and version, as in a list. Made once for all readers.
     pub(crate) fn body(&self) -> Bytes {
         self.body.get_or_init(|| body_of(&self.value)).clone()
     }

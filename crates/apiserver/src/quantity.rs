@@ -91,7 +91,7 @@ impl Quantity {
         self.nanos == other.nanos
     }
 
-    /// The one spelling the server keeps.
+    /// The spelling that the server stores.
     pub(crate) fn canonical(self) -> String {
         if self.nanos == 0 {
             return "0".to_owned();

@@ -1,5 +1,5 @@
-//! What a request is about, in the vocabulary that people use for access rules: a verb and a resource. Faults are
-//! aimed with it and requests are counted by it.
+//! What a request is about, in the vocabulary of access rules: a verb and a resource. Faults select requests with it,
+//! and requests are counted by it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -52,7 +52,7 @@ pub(crate) struct RequestInfo {
     pub(crate) name: String,
 }
 
-/// Which requests are meant. Everything that is not said matches.
+/// Selects requests. What is not specified matches everything.
 #[derive(Debug, Clone, Default)]
 pub struct On {
     verb: Option<Verb>,
@@ -103,7 +103,7 @@ impl On {
     }
 }
 
-/// How often each verb was asked of each resource.
+/// How often each verb was requested for each resource.
 #[derive(Debug, Clone, Default)]
 pub struct Requests(Arc<Mutex<BTreeMap<(String, Verb), usize>>>);
 

@@ -13,18 +13,18 @@ pub struct Resource {
     pub kind: &'static str,
     pub namespaced: bool,
     pub short_names: &'static [&'static str],
-    /// Groups of kinds that kubectl knows by one word, such as `all`.
+    /// Groups of kinds that kubectl addresses by one word, such as `all`.
     pub categories: &'static [&'static str],
     pub subresources: &'static [Subresource],
     /// Fields a `fieldSelector` may name besides `metadata.name` and `metadata.namespace`.
     pub selectable: &'static [&'static str],
     pub names: NameRule,
     pub habits: Habits,
-    /// What a table shows of custom resources, between their name and their age.
+    /// Columns of custom resources, between their name and their age.
     pub columns: &'static [Column],
 }
 
-/// Which names the API accepts for objects of a resource.
+/// Which names the API accepts for the objects of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameRule {
     Subdomain,
@@ -33,7 +33,7 @@ pub enum NameRule {
     PathSegment,
 }
 
-/// How the generic verbs treat a resource where resources differ.
+/// How the generic verbs treat a resource, where resources differ.
 #[derive(Debug, Clone, Copy)]
 #[expect(
     clippy::struct_excessive_bools,

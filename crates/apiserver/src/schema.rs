@@ -1,10 +1,10 @@
 //! How lists of the built-in kinds merge: which are keyed, by what, which are sets, which are replaced whole.
 //! Data only; the patch code asks it and never names a field itself.
 
-/// How two versions of a list become one.
+/// How two versions of a list are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListKind {
-    /// Items are told apart by fields: one in a strategic merge, possibly several in apply.
+    /// Items are identified by fields: one in a strategic merge, possibly several in apply.
     Keyed {
         strategic: Option<&'static str>,
         apply: &'static [&'static str],

@@ -46,7 +46,7 @@ impl LabelSelector {
             .map(Self)
     }
 
-    /// Reads a `metav1.LabelSelector`; null selects nothing, which is `None`.
+    /// Reads a `metav1.LabelSelector`. `None` selects nothing: the selector is missing or has an unknown operator.
     pub(crate) fn from_object(selector: Option<&Value>) -> Option<Self> {
         let selector = selector?;
         let mut requirements = Vec::new();

@@ -82,8 +82,8 @@ impl Builder {
         self
     }
 
-    /// Refuse requests that carry this token neither as a bearer nor as the beginning of their path. By default tokens are
-    /// ignored.
+    /// Refuse requests without this token, either as a bearer token or as the beginning of their path. By default
+    /// tokens are ignored.
     #[must_use]
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
@@ -97,8 +97,8 @@ impl Builder {
         self
     }
 
-    /// Answer questions that are posted as objects of `/apis/{group}/v1/{plural}`, such as TokenReviews: from the
-    /// object to its status. Nothing is stored.
+    /// Answer questions that are posted as objects to `/apis/{group}/v1/{plural}`, such as TokenReviews. `answer` maps
+    /// the object to its status. Nothing is stored.
     #[must_use]
     pub fn review(
         mut self,
@@ -230,7 +230,7 @@ impl Server {
         self.client.0.clone()
     }
 
-    /// How a client of one's own reaches this server.
+    /// The configuration for another client of this server.
     pub fn config(&self) -> kube::Config {
         self.config.clone()
     }
@@ -241,7 +241,7 @@ impl Server {
             Some(token) => format!("{}/{token}", self.url()),
             None => self.url(),
         };
-        // JSON is YAML, and this one is written by nobody else.
+        // JSON is valid YAML, and nothing else writes this kubeconfig.
         json!({
             "apiVersion": "v1",
             "kind": "Config",
@@ -276,7 +276,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.cancel();
-        // The task owns every connection's task, so ending it ends them all even when nobody polls it again.
+        // This task owns the tasks of all connections, so aborting it ends them even if it is never polled again.
         if let Some(task) = &self.task {
             task.abort();
         }
@@ -303,7 +303,7 @@ fn client(config: kube::Config) -> Result<ClientHandle, StartError> {
     Ok(ClientHandle(client))
 }
 
-/// Creates what every cluster has from the beginning.
+/// Creates the objects that every cluster has from the start.
 fn furnish(registry: &Registry) -> Result<(), StartError> {
     for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
         add(registry, "", "namespaces", "Namespace", name, json!({}))?;

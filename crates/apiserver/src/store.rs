@@ -27,7 +27,7 @@ pub(crate) enum OutOfReach {
 /// Where a watch begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// The present state as additions, then changes.
+    /// The current state as additions, then changes.
     Now,
     /// Only what changes from here on.
     Next,
@@ -172,7 +172,7 @@ impl Store {
         object
     }
 
-    /// Removes an object; the answer is its last state at the version of the removal.
+    /// Removes an object; returns its last state at the version of the removal.
     pub(crate) fn remove(
         &mut self,
         table: TableId,
@@ -244,9 +244,9 @@ impl Store {
             .collect())
     }
 
-    /// Forgets the history: every version before the present one is too old from now on.
+    /// Forgets the history: every version before the current one is too old from now on.
     pub(crate) fn expire_history(&mut self) {
-        // The present version itself stays reachable, so a fresh list can always be followed.
+        // The current version itself stays reachable, so a watch can always resume from a fresh list.
         let version = self.version;
         for table in &mut self.tables {
             table.history.clear();
@@ -254,7 +254,7 @@ impl Store {
         }
     }
 
-    /// Ends every watch and answers how many there were.
+    /// Ends every watch and returns how many there were.
     pub(crate) fn end_watches(&mut self, ending: Ending) -> usize {
         let mut ended = 0;
         for table in &mut self.tables {
@@ -309,7 +309,7 @@ impl Table {
     }
 }
 
-/// The order of keys is the order of lists, so it is that of `namespace/name` as one text.
+/// Lists are in the order of keys, which therefore is the order of `namespace/name` as one text.
 pub(crate) fn key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() {
         name.to_owned()

@@ -15,7 +15,7 @@ use crate::resource::Resource;
 
 pub use columns::{Cell, Column};
 
-/// How much of each object goes along with its row.
+/// How much of each object its row includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Include {
     Nothing,
@@ -34,7 +34,7 @@ impl Include {
     }
 }
 
-/// A table of objects of one kind. `metadata` is that of the list.
+/// A table of objects of one kind. `metadata` is the metadata of the list.
 pub(crate) fn table<'v>(
     resource: &Resource,
     objects: impl Iterator<Item = &'v Value>,
@@ -57,7 +57,7 @@ pub(crate) fn table<'v>(
 }
 
 fn definition(column: &Column) -> Value {
-    // kubectl shows what has a priority above 0 with -o wide only.
+    // kubectl shows columns with a priority above 0 only with -o wide.
     json!({
         "name": column.name,
         "type": column.kind(),

@@ -1,5 +1,5 @@
-//! The shape of built-in kinds: an object goes through its Rust type and back, which drops unknown fields, refuses
-//! wrong types, and brings quantities into the spelling the real server keeps. Custom resources pass as they are.
+//! The shape of built-in kinds: an object is converted to its Rust type and back, which drops unknown fields, refuses
+//! wrong types, and brings quantities into the spelling that the real server stores. Custom resources stay unchanged.
 
 use k8s_openapi::api::{
     admissionregistration, apps, batch, coordination, core, events, policy, scheduling,
@@ -72,7 +72,7 @@ fn shape(resource: &Resource) -> Option<Shape> {
     Some(shape)
 }
 
-/// Whether strategic merge patches make sense: only built-in kinds say how their lists merge.
+/// Whether the kind is built in. Only built-in kinds define how their lists merge, which strategic merge patches need.
 pub(crate) fn is_built_in(resource: &Resource) -> bool {
     shape(resource).is_some()
 }
@@ -119,7 +119,7 @@ fn canonical_quantities(value: &mut Value) -> Result<(), String> {
                 } else if QUANTITIES.contains(&key.as_str()) {
                     canonical_quantity(field)?;
                 }
-                // A configuration's data holds texts, never structure.
+                // The data of a ConfigMap or Secret holds texts, never structure.
                 if key != "data" {
                     canonical_quantities(field)?;
                 }

@@ -1,4 +1,4 @@
-//! Changes as they happened: the events a store keeps, which watcher sees an event as what, and the line sent for it.
+//! Changes as they happened: the events that a store keeps, how each watcher sees an event, and the line sent for it.
 //! Pure apart from the channel that carries events to a watcher; it knows neither HTTP nor time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,10 +12,10 @@ use crate::json::Path;
 use crate::object::Object;
 use crate::selector::{FieldSelector, LabelSelector};
 
-/// A watcher that falls this far behind is ended, as the real server ends it; the client resumes from its version.
+/// A watcher that falls this far behind is ended, as in the real server; the client resumes from its version.
 const QUEUE: usize = 16_384;
 
-/// What happened to an object, as a watcher is told.
+/// What happened to an object, as reported to a watcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     Added,
@@ -86,7 +86,7 @@ impl Filter {
         !self.labels.is_empty() || !self.fields.is_empty()
     }
 
-    /// What this reader sees of an event: an object that starts or ceases to match appears or disappears.
+    /// How this reader sees an event: an object that starts to match is added, one that ceases to match is deleted.
     fn sees(&self, event: &Event) -> Option<Change> {
         let before = event.previous.as_ref().is_some_and(|o| self.matches(o));
         let after = event.change != Change::Deleted && self.matches(&event.object);
@@ -138,7 +138,7 @@ impl Delivery {
 
     fn value(&self) -> Value {
         match (&self.event.previous, self.change, self.event.change) {
-            // It left the selection: the reader gets the state it knew, at the version of the change.
+            // The object left the selection: the reader gets the last state it knew, at the version of the change.
             (Some(previous), Change::Deleted, Change::Modified) => {
                 let mut value = previous.value().clone();
                 value.put("metadata.resourceVersion", self.event.version().to_string());
@@ -176,7 +176,7 @@ pub(crate) fn event_line(kind: &str, object: &[u8]) -> Bytes {
 #[derive(Debug)]
 pub(crate) struct Watcher {
     filter: Filter,
-    /// Only what comes after this version is of interest; it may lie in the future.
+    /// Only events after this version are sent; it may be in the future.
     after: u64,
     queue: mpsc::Sender<Delivery>,
     severed: Arc<AtomicBool>,

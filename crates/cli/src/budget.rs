@@ -1,6 +1,6 @@
-//! `kubectl gpushare budget`: how budgets stand, what was used, and more for a budget.
+//! `kubectl gpushare budget`: shows budgets and what was used, and grants a budget more.
 //!
-//! `show` reads the API server alone. `grant` and `statement` ask the timekeeper, which decides who may.
+//! `show` reads only the API server. `grant` and `statement` ask the timekeeper, which checks the caller's rights.
 
 mod forward;
 mod grant;

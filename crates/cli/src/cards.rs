@@ -59,7 +59,7 @@ enum Output {
 }
 
 impl Arguments {
-    /// A record proves that a pod is ours, so HAMi's names need no setting here.
+    /// A record proves that gpushare placed the pod, so HAMi's resources need no flag here.
     fn dialects(&self) -> Dialects {
         gpu::read(Reading {
             aliyun: self.aliyun_memory_unit,
@@ -107,7 +107,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     })
 }
 
-/// The lines for these nodes and pods, in every dialect.
+/// The table for these nodes and pods; every dialect is read.
 pub(crate) fn text_of(nodes: &[slim::Node], pods: &[slim::Pod]) -> Result<String> {
     let mut known = Known::new(gpu::read(Reading {
         aliyun: AliyunUnit::default(),
@@ -122,7 +122,7 @@ pub(crate) fn text_of(nodes: &[slim::Node], pods: &[slim::Pod]) -> Result<String
     Ok(text::table(&Report::new(&known, &[])?, false))
 }
 
-/// Shows the newest state: in place of the last one on a terminal, after it in a file or pipe.
+/// Prints the newest state: on a terminal it replaces the last one, in a file or pipe it is appended.
 fn show(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     let clear = if stdout.is_terminal() {

@@ -1,8 +1,8 @@
 //! Completion as kubectl asks plugins for it: candidates, one in each line with a description, and a last line `:N` that
 //! says what the shell may add.
 //!
-//! The words come as on the command line, the last one being what is typed so far. What the cluster does not tell in
-//! time is left out, silently: nobody wants an error while typing.
+//! The arguments are the words of the command line; the last one is what has been typed so far. If the cluster does not
+//! answer in time, its names are silently left out: nobody wants an error while typing.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use kube::core::PartialObjectMeta;
 use crate::connection::Connection;
 use crate::gpushare::Arguments;
 
-/// The shell must not offer files.
+/// Tells the shell not to offer files.
 const NO_FILES: u8 = 4;
-/// The shell completes by itself, with files.
+/// Lets the shell complete file names.
 const FILES: u8 = 0;
 const PATIENCE: Duration = Duration::from_secs(2);
 const MOST: u32 = 500;
 
-/// What a position on the command line takes.
+/// What can be typed at a position of the command line.
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted {
     Words(Vec<(String, String)>),
@@ -171,7 +171,7 @@ fn from_cluster(wanted: &Wanted, before: &[String]) -> Option<Vec<(String, Strin
     )
 }
 
-/// Of the words so far, those that choose the cluster and the namespace.
+/// The words before the cursor that choose the cluster and the namespace.
 fn choosing(before: &[String]) -> Vec<&str> {
     let known = Cluster::command();
     let mut kept = Vec::new();

@@ -1,4 +1,4 @@
-//! The way to a cluster: kubeconfig, and whole lists of objects. Reads only.
+//! Connects to a cluster: reads the kubeconfig, and whole lists of objects. Never writes.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use kube::{Client, Config};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// How large a page of a list may be.
+/// Objects in one page of a list.
 const PAGE: u32 = 500;
 
 /// Which cluster, and as whom: kubectl's flags of the same names.
@@ -44,7 +44,7 @@ pub(crate) struct Connection {
     request_timeout: Duration,
 }
 
-/// A number alone is seconds, as kubectl has it.
+/// A number without a unit means seconds, as in kubectl.
 pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse() {
         return Ok(Duration::from_secs(seconds));
@@ -74,7 +74,7 @@ pub(crate) const PODS: Kind = Kind {
     name: "pods",
 };
 
-/// Which objects of a kind.
+/// Which objects of a kind to list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Only<'a> {
     Everything,
@@ -93,7 +93,7 @@ impl<'a> Only<'a> {
 }
 
 impl Connection {
-    /// Whether something was said about the cluster.
+    /// Whether any flag chooses a cluster or a user.
     pub(crate) fn is_given(&self) -> bool {
         !self.flags().is_empty()
     }
@@ -121,14 +121,14 @@ impl Connection {
             config.connect_timeout = Some(self.request_timeout);
             config.read_timeout = Some(self.request_timeout);
             config.reset_reader_on_write = true;
-            // Whoever sets a limit does not want it several times over.
+            // Retries would exceed the limit that the user has set.
             config.default_retry = false;
         }
         let config = proxy::none_to_loopback(config);
         Client::try_from(config).context("cannot set up the Kubernetes client")
     }
 
-    /// The kubeconfig was read and leads nowhere.
+    /// The error for a kubeconfig that was read but cannot be used.
     fn unusable(&self) -> String {
         let named = self.context.is_some() || self.cluster.is_some();
         match &self.kubeconfig {
@@ -141,7 +141,7 @@ impl Connection {
         }
     }
 
-    /// What kubeconfigs say, all together.
+    /// The given kubeconfig, or the default ones merged.
     fn kubeconfig(&self) -> Result<Kubeconfig> {
         match &self.kubeconfig {
             Some(path) => Kubeconfig::read_from(path)
@@ -151,7 +151,7 @@ impl Connection {
         }
     }
 
-    /// As whom the kubeconfig asks.
+    /// The user that the kubeconfig authenticates as.
     pub(crate) fn user(&self) -> Result<AuthInfo> {
         if self.impersonate.is_some() {
             bail!("--as is known to the API server alone: give --as-service-account here");
@@ -173,7 +173,7 @@ impl Connection {
             .unwrap_or_default())
     }
 
-    /// The same cluster for kubectl.
+    /// The flags that make kubectl use the same cluster and user.
     pub(crate) fn flags(&self) -> Vec<String> {
         let kubeconfig = self.kubeconfig.as_ref();
         let kubeconfig = kubeconfig.map(|path| path.display().to_string());
@@ -192,7 +192,7 @@ impl Connection {
     }
 }
 
-/// Waits for what needs the network.
+/// Runs asynchronous work to its end.
 pub(crate) fn wait_for<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -201,7 +201,7 @@ pub(crate) fn wait_for<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
         .block_on(work)
 }
 
-/// What the API server said, without what a client adds for its own authors.
+/// The API server's message, without what the client library adds for its developers.
 pub(crate) fn said(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if status.message.is_empty() => {
@@ -226,7 +226,7 @@ struct PageMetadata {
     next: Option<String>,
 }
 
-/// Hands each object to `take`, page by page, so that a large cluster needs no large memory.
+/// Passes each object to `take`, page by page, so that a large cluster does not need much memory.
 pub(crate) async fn each<T: DeserializeOwned>(
     client: &Client,
     kind: Kind,

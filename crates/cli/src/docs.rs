@@ -1,4 +1,4 @@
-//! What is generated from the command line's own description: completions for shells, man pages, and `docs/cli.md`.
+//! Generates shell completions, man pages and `docs/cli.md` from the description of the command line.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ fn man(directory: &Path) -> Result<String> {
     Ok(format!("{count} man pages in {}", directory.display()))
 }
 
-/// The command's own page and those of what is nested in it, each under the name that `man` finds it by.
+/// Adds the pages of the command and its subcommands, each under the name by which `man` finds it.
 fn add_pages(pages: &mut Vec<(String, Command)>, name: &str, command: &Command) {
     pages.push((name.to_owned(), command.clone()));
     for nested in visible(command) {
@@ -223,7 +223,7 @@ fn meaning(argument: &Arg) -> String {
 mod tests {
     use super::*;
 
-    /// The words of the first command of a line; what follows two blanks explains it.
+    /// The words of a line's first command, up to a pipe or a redirection. The line has no explanation any more.
     fn words(line: &str) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
         for (number, part) in line.split('\'').enumerate() {
@@ -234,7 +234,7 @@ mod tests {
             for word in part.split(' ') {
                 words.push(word.to_owned());
             }
-            // A quote stands alone.
+            // Splitting next to a quote leaves empty words.
             words.retain(|word| !word.is_empty());
         }
         let end = words
@@ -247,7 +247,7 @@ mod tests {
     fn examples(command: &Command, lines: &mut Vec<String>) {
         let text = command.get_after_long_help().or(command.get_after_help());
         let text = text.map(ToString::to_string).unwrap_or_default();
-        // A line that goes on is one line.
+        // Join lines that are continued with a backslash.
         let parts: Vec<&str> = text.split("\\\n").map(str::trim).collect();
         let text = parts.join(" ");
         let mine = text.lines().map(str::trim);

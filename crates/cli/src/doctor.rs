@@ -1,6 +1,6 @@
-//! `kubectl gpushare doctor`: looks at an installation and says what to fix. Writes nothing, unless it is asked to probe.
+//! `kubectl gpushare doctor`: checks an installation and says what to fix. It writes nothing unless asked to probe.
 //!
-//! Each module looks at one part; what a part means is decided there alone.
+//! Each module checks one part, and only that module decides what its findings mean.
 
 mod answer;
 mod check;
@@ -38,7 +38,7 @@ namespace of gpushare's parts. It sets NVIDIA_VISIBLE_DEVICES=all, asks for noth
 Exit status: 0 when nothing failed, warnings included; 1 when a check failed or the cluster cannot be
 reached; 2 when the command line is wrong.";
 
-/// Where `deploy/` puts everything.
+/// The namespace that `deploy/` uses.
 pub(crate) const SYSTEM: &str = "gpushare-system";
 
 #[derive(Args, Clone, Debug)]

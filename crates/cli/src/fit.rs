@@ -1,6 +1,6 @@
 //! `kubectl gpushare fit`: how many more pods of a shape fit now, and where. Reads only.
 //!
-//! The count is the simulator's ([`gpushare_sim::more`]), by the code that places pods in the cluster.
+//! The simulator counts ([`gpushare_sim::more`]), with the code that places pods in the cluster.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -78,12 +78,12 @@ enum Output {
     Json,
 }
 
-/// The answer, as programs get it.
+/// The answer for programs.
 #[derive(Debug, Serialize)]
 struct Report {
     fit: u64,
     nodes: Vec<Taken>,
-    /// Why not one more; empty when the search ended because it had found enough.
+    /// Why not one more pod fits; empty if the search stopped at its limit.
     then: Vec<Refusal>,
     /// Nodes that the pod may not use, whatever is free there.
     excluded: Vec<Excluded>,
@@ -133,7 +133,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
 }
 
 impl Arguments {
-    /// The pod that the flags describe, in our dialect.
+    /// The pod that the flags describe, in gpushare's dialect.
     fn pod(&self) -> Value {
         let mut limits = json!({GPU: self.count.unwrap_or(1).to_string()});
         for (name, amount) in [(GPU_MEM, self.mem), (GPU_CORE, self.cores)] {

@@ -1,7 +1,7 @@
-//! `kubectl inspect gpushare`: the predecessor's plugin, from the API server alone.
+//! `kubectl inspect gpushare`: the predecessor's plugin, reading only the API server.
 //!
-//! Works on clusters that run gpushare, its predecessor, or both. Must not be more than a view: what is
-//! printed is what nodes and pods say.
+//! It works on clusters that run gpushare, its predecessor, or both. It must remain a view: it prints only
+//! what nodes and pods report.
 
 mod ours;
 mod read;

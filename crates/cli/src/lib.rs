@@ -1,7 +1,7 @@
 //! The kubectl plugins: read the command line and the cluster, and print.
 //!
-//! What is decided about cards and requests is decided by the core, and how pods are packed by the simulator. Only what
-//! kube-scheduler looks at before it asks us is judged here, for `why`.
+//! The core decides about cards and requests, and the simulator packs pods. Only kube-scheduler's own checks, which
+//! come before the extender's, are implemented here, for `why`.
 
 mod budget;
 mod cards;
@@ -29,27 +29,27 @@ pub fn gpushare() -> ExitCode {
     finish(gpushare::run(&gpushare::Arguments::parse()))
 }
 
-/// `kubectl inspect gpushare`, the predecessor's plugin by name and output.
+/// `kubectl inspect gpushare`, with the name and output of the predecessor's plugin.
 pub fn inspect() -> ExitCode {
     finish(inspect::run(&inspect::Arguments::parse()).map(Printed::from))
 }
 
-/// What `kubectl gpushare cards` prints of these nodes and pods, for programs that have them at hand.
+/// What `kubectl gpushare cards` prints for these nodes and pods, for programs that already have them.
 pub fn cards_text(nodes: &[slim::Node], pods: &[slim::Pod]) -> Result<String> {
     cards::text_of(nodes, pods)
 }
 
-/// What kubectl's completion asks for: the words so far are this program's arguments.
+/// kubectl's completion: the words typed so far are this program's arguments.
 pub fn complete() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     finish(Ok(Printed::from(complete::answer(&words))))
 }
 
-/// What a command has to say.
+/// The output of a command.
 #[derive(Debug)]
 pub(crate) struct Printed {
     text: String,
-    /// It is an answer, and not a good one: scripts see it by the exit status.
+    /// The answer reports a problem: the exit status says so to scripts.
     failed: bool,
 }
 
@@ -78,8 +78,8 @@ fn finish(printed: Result<Printed>) -> ExitCode {
     }
 }
 
-/// The chain of causes on one line, without a backtrace: it is for the person at the terminal. Clients repeat a cause in
-/// what they say of it; once is enough.
+/// The chain of causes on one line, without a backtrace, for the person at the terminal. Client libraries often repeat
+/// a cause in their own message; it is printed only once.
 fn told(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
@@ -97,7 +97,7 @@ fn told(error: &anyhow::Error) -> String {
     text
 }
 
-/// Whoever reads has seen enough, such as `head`.
+/// The reader, such as `head`, has stopped reading.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let error = error.downcast_ref::<std::io::Error>();
     error.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)

@@ -1,4 +1,4 @@
-//! Flags that say how a cluster reads requests: the settings of its extender that no object shows.
+//! Flags that say how a cluster reads requests: settings of its extender that cannot be read from any object.
 
 use clap::Args;
 use gpushare_core::dialect::Dialects;

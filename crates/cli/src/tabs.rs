@@ -1,10 +1,10 @@
-//! Columns as Go's tabwriter makes them, which kubectl and the predecessor print with.
+//! Aligns columns as Go's tabwriter does, which kubectl and the predecessor use.
 
 /// Blanks between two columns.
 const PADDING: usize = 2;
 
-/// Aligns cells that end in a tab. A column reaches over neighbouring lines that have it; the rest of a
-/// line after its last tab belongs to no column.
+/// Aligns cells that end in a tab. A column spans the neighbouring lines that have it; the text after the
+/// last tab of a line belongs to no column.
 pub(crate) fn align(text: &str) -> String {
     let lines: Vec<Vec<&str>> = text
         .lines()

@@ -1,7 +1,7 @@
-//! `kubectl gpushare why`: the least that keeps a pod from running, in plain words, and what would help.
+//! `kubectl gpushare why`: says in plain words what keeps a pod from running, and what would help.
 //!
-//! Everything is read from the API server and decided here, by the validator and the search that decide in the
-//! cluster, and by kube-scheduler's rules for what comes before them. Writes nothing.
+//! Everything is read from the API server and decided here, with the validator and the search that are used in the
+//! cluster, and with kube-scheduler's rules for the checks before them. Writes nothing.
 
 mod answer;
 mod change;
@@ -84,10 +84,10 @@ enum Output {
     Json,
 }
 
-/// What may be tried for one answer, with all changes that are thought of: a second or two.
+/// Search steps for one answer, including all changes that are tried: a second or two.
 const STEPS: u32 = 10_000_000;
 
-/// Whether a pod may use a node at all, whatever is free there.
+/// Decides whether a pod may use a node at all, regardless of what is free there.
 pub(crate) struct Judge(Pod);
 
 impl Judge {
@@ -95,7 +95,7 @@ impl Judge {
         Pod::read(pod.clone(), dialects).map(Self)
     }
 
-    /// Why not.
+    /// Why the pod may not use the node; `None` if it may.
     pub(crate) fn may_not_use(&self, node: &core::Node) -> Option<String> {
         let found = node::placing(&cluster::Node::read(node), &self.0);
         let all: Vec<String> = found.iter().map(ToString::to_string).collect();
@@ -205,7 +205,7 @@ async fn of_waiting(
     })
 }
 
-/// Room is being made for it.
+/// The message for a pod for which room is being made.
 fn preempting(situation: &Situation) -> Option<String> {
     let (claim, _) = situation
         .pod
@@ -230,7 +230,7 @@ fn preempting(situation: &Situation) -> Option<String> {
     })
 }
 
-/// Nothing that is known here stands in the way.
+/// The answer if nothing known here stands in the pod's way.
 async fn of_fitting(
     client: &Client,
     situation: &Situation,
@@ -261,7 +261,7 @@ async fn of_fitting(
     (format!("{text}{cards}"), reason.map(str::to_owned))
 }
 
-/// A pod that does not exist, although its workload may.
+/// The answer for a pod that does not exist, although its workload may.
 async fn of_proposed(
     client: &Client,
     situation: &Situation,
@@ -295,7 +295,7 @@ fn said_last(pod: &Pod) -> Option<String> {
     message.as_str().map(str::to_owned)
 }
 
-/// Where a template made the pod, the template is to be changed, if it has the same in its way.
+/// If the pod comes from a template that would get the same verdict, the template is what to change.
 fn help(situation: &Situation, verdict: &Verdict, subject: &Subject) -> Vec<Help> {
     let pod = target(&situation.pod);
     let of = |situation: &Situation, verdict: &Verdict, owner: Option<&Owner>| -> Vec<Help> {

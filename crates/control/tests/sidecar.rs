@@ -1,4 +1,4 @@
-//! The budget sidecar as a process, against a timekeeper of the test's own over TLS.
+//! The budget sidecar as a process, against the test's own timekeeper over TLS.
 
 #![expect(
     clippy::unwrap_used,
@@ -27,14 +27,14 @@ use tempfile::TempDir;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_gpushare-control");
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What the timekeeper was asked, and what it says.
+/// What the timekeeper answers, and what it was asked.
 #[derive(Debug)]
 struct Mind {
     answer: (StatusCode, String),
     questions: Vec<(String, String)>,
 }
 
-/// A timekeeper that says what the test wants.
+/// A timekeeper that answers what the test wants.
 struct Timekeeper {
     mind: Arc<Mutex<Mind>>,
     address: SocketAddr,
@@ -115,7 +115,7 @@ async fn reply(State(mind): State<Arc<Mutex<Mind>>>, uri: Uri, headers: HeaderMa
     mind.answer.clone().into_response()
 }
 
-/// A running sidecar, killed with the value.
+/// A running sidecar, killed when dropped.
 struct Sidecar {
     process: Child,
     address: String,
@@ -138,7 +138,7 @@ impl Sidecar {
     fn believing(timekeeper: &Timekeeper, ca: &str, directory: TempDir) -> Self {
         let mut process = Command::new(PROGRAM)
             .env_clear()
-            // As the webhook tells it.
+            // As the webhook sets it.
             .env(
                 "GPUSHARE_TIMEKEEPER",
                 format!("https://{}", timekeeper.address),
@@ -162,7 +162,7 @@ impl Sidecar {
             .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap())
             .find_map(|line| line.get("address")?.as_str().map(str::to_owned))
             .unwrap();
-        // Read on, or the process would wait for a full pipe.
+        // Keep reading, or the process would block on a full pipe.
         thread::spawn(move || logs.map_while(Result::ok).count());
         Self {
             process,
@@ -186,14 +186,14 @@ impl Sidecar {
         answer.split_once("\r\n\r\n").unwrap().1.to_owned()
     }
 
-    /// Waits until file and server tell something, and the same.
+    /// Waits until the file and the server both satisfy the condition.
     fn until(&mut self, told: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let file = self.file();
             if let Some(file) = file.filter(&told) {
                 let served: Value = serde_json::from_str(&self.get("/budget")).unwrap();
-                // It may have been told something newer in between.
+                // The sidecar may have received something newer in between.
                 if told(&served) {
                     return file;
                 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// More dimensions than any class needs; a fixed size keeps amounts `Copy` and the hot path free of
-/// allocation.
+/// No class needs more dimensions. A fixed size keeps amounts `Copy` and the hot path free of
+/// allocations.
 pub const MAX_DIMENSIONS: usize = 4;
 
 /// A whole number for each dimension of a class, in the class's order.
@@ -34,7 +34,7 @@ impl Amounts {
         self.0.iter().all(|amount| *amount == 0)
     }
 
-    /// The sum, or nothing when a dimension would overflow.
+    /// The sum, or `None` if a dimension would overflow.
     pub fn checked_add(&self, other: &Self) -> Option<Self> {
         let mut sum = *self;
         for (into, from) in sum.0.iter_mut().zip(other.0) {
@@ -43,7 +43,7 @@ impl Amounts {
         Some(sum)
     }
 
-    /// The sum, stuck at the largest number: what is too large stays too large for every card.
+    /// The sum, saturating at the largest number: an amount that is too large stays too large for every card.
     #[must_use]
     pub fn saturating_add(&self, other: &Self) -> Self {
         self.zip(other, u64::saturating_add)
@@ -59,7 +59,7 @@ impl Amounts {
         self.zip(other, u64::max)
     }
 
-    /// At most `limit` in each dimension in which it is not zero.
+    /// Capped at `limit` in each dimension; a limit of zero means no limit.
     #[must_use]
     pub fn capped(&self, limit: &Self) -> Self {
         self.zip(limit, |amount, limit| match limit {
@@ -73,7 +73,7 @@ impl Amounts {
     pub fn percent_of(&self, capacity: &Self) -> Self {
         self.zip(capacity, |percent, capacity| {
             let percent = percent.min(100);
-            // In two parts: the product could overflow.
+            // Computed in two parts, because the product could overflow.
             capacity / 100 * percent + capacity % 100 * percent / 100
         })
     }
@@ -110,7 +110,7 @@ pub struct DeviceClass {
 }
 
 impl DeviceClass {
-    /// A class of `(dimension, unit)` pairs; those past [`MAX_DIMENSIONS`] are refused.
+    /// A class of `(dimension, unit)` pairs; `None` if there are more than [`MAX_DIMENSIONS`].
     pub fn new(name: &str, dimensions: &[(&str, &str)]) -> Option<Self> {
         (dimensions.len() <= MAX_DIMENSIONS).then(|| Self {
             name: name.into(),
@@ -138,7 +138,7 @@ impl DeviceClass {
             .collect()
     }
 
-    /// The reverse of [`Self::named`]; the error is a name this class does not have.
+    /// The reverse of [`Self::named`]; the error is a name that this class does not have.
     pub fn amounts(&self, named: &BTreeMap<String, u64>) -> Result<Amounts, String> {
         let mut amounts = Amounts::ZERO;
         for (name, amount) in named {
@@ -164,7 +164,7 @@ impl DeviceClass {
     }
 }
 
-/// The device classes of a cluster; what they are is configuration, how they are shared is the same code.
+/// The device classes of a cluster. They come from configuration; the same code shares all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classes(Arc<[DeviceClass]>);
 

@@ -10,10 +10,10 @@ pub struct Card {
     pub id: CardId,
     /// The device class this card belongs to.
     pub class: Arc<str>,
-    /// Position on the node as its tools show it. For people only: it changes at reboot.
+    /// Position on the node as the vendor's tools show it. For people only: it can change at a reboot.
     pub index: u32,
     pub model: Arc<str>,
     pub capacity: Amounts,
-    /// A sick card takes no new pods; those on it stay booked.
+    /// An unhealthy card takes no new pods; the pods on it stay booked.
     pub healthy: bool,
 }

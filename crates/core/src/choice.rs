@@ -1,4 +1,4 @@
-//! A choice of cards: which of a class's cards a pod accepts, and by which policy it wants one.
+//! A choice of cards: which cards of a class a pod accepts, and which policy shall choose among them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,17 +6,17 @@ use std::sync::Arc;
 use crate::card::Card;
 use crate::ids::CardId;
 
-/// How a model is named by a user.
+/// How a user names a model.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pattern {
-    /// Whole words of the model in this order, in any case: `A10` is not `A100`.
+    /// Whole words of the model in this order, ignoring case: `A10` does not match `A100`.
     Words(Arc<[Box<str>]>),
-    /// Any part of the model, in any case.
+    /// Any part of the model, ignoring case.
     Part(Box<str>),
 }
 
 impl Pattern {
-    /// Nothing when the text has no letter or digit.
+    /// `None` if the text has no letter or digit.
     pub fn words(text: &str) -> Option<Self> {
         let words: Arc<[Box<str>]> = words(text).map(|word| word.to_lowercase().into()).collect();
         (!words.is_empty()).then_some(Self::Words(words))
@@ -55,7 +55,7 @@ pub struct Choice {
     /// Sets, because every card of the cluster is looked up in them.
     pub ids: BTreeSet<CardId>,
     pub not_ids: BTreeSet<CardId>,
-    /// The name of a policy; nothing for the cluster's own.
+    /// The name of a policy; `None` for the cluster's default.
     pub policy: Option<Arc<str>>,
 }
 
@@ -73,7 +73,7 @@ impl Choice {
         (self.ids.is_empty() || self.ids.contains(id)) && !self.not_ids.contains(id)
     }
 
-    /// Whether every card is as good as any other.
+    /// Whether the pod accepts every card of the class.
     pub fn accepts_all(&self) -> bool {
         self.models.is_empty()
             && self.not_models.is_empty()

@@ -1,5 +1,5 @@
-//! Further device classes from configuration: which devices, in what they are shared, and the resources
-//! with which pods ask for them. Nothing in the code knows what they are.
+//! Further device classes from configuration: their names, the dimensions in which they are shared, and
+//! the resources with which pods ask for them. The code knows nothing else about them.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ pub struct Devices {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Class {
-    /// As it stands in inventories and records.
+    /// The name used in inventories and records.
     pub name: String,
     pub dimensions: Vec<Dimension>,
-    /// The resources of a pod's limits.
+    /// The resources that a pod names in its limits.
     pub requests: Vec<Request>,
     /// Annotations with which a pod chooses among the devices.
     #[serde(default)]
@@ -39,12 +39,12 @@ pub struct Dimension {
     pub unit: String,
 }
 
-/// One family of resources; a container uses one of them.
+/// One family of resources; a container uses one family.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
     pub name: String,
-    /// The resource that counts devices; asking for it alone means whole ones.
+    /// The resource that counts devices; asking for it alone means whole devices.
     #[serde(default)]
     pub count: Option<String>,
     #[serde(default)]
@@ -57,10 +57,10 @@ pub struct Request {
 pub struct RequestPart {
     pub resource: String,
     pub dimension: String,
-    /// How many of the dimension's units one of the resource is.
+    /// How many of the dimension's units one unit of the resource is.
     #[serde(default = "one")]
     pub each: u64,
-    /// Past this many of the dimension's units a value is a mistake.
+    /// A value of more than this many of the dimension's units is refused as a mistake.
     #[serde(default = "no_limit")]
     pub most: u64,
 }

@@ -11,10 +11,10 @@ use crate::amounts::{Amounts, Classes, DeviceClass};
 pub struct Dialect {
     pub name: Arc<str>,
     pub class: Arc<str>,
-    /// The resource that counts cards; one card where there is none or it is left out.
+    /// The resource that counts cards. Without one, or if it is left out, the container gets one card.
     pub count: Option<Count>,
     pub parts: Vec<PartRule>,
-    /// A part of zero is as good as none; otherwise it is a mistake.
+    /// Whether a part of zero counts as left out; otherwise it is refused.
     pub zero_is_absent: bool,
 }
 
@@ -22,9 +22,9 @@ pub struct Dialect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Count {
     pub resource: Arc<str>,
-    /// It is through this resource that the kubelet tells us of the container: it must not be left out.
+    /// Whether it must be given: the kubelet calls our device plugin for a container only through this resource.
     pub required: bool,
-    /// Asking for cards and for no part of them means whole cards; otherwise it is refused.
+    /// Whether asking for cards without any part means whole cards; otherwise such a request is refused.
     pub whole_alone: bool,
 }
 
@@ -35,25 +35,23 @@ pub struct PartRule {
     /// Which dimension of the class it fills.
     pub dimension: usize,
     pub scale: Scale,
-    /// What it means when neither this nor another resource of the dimension is there. The first rule of
-    /// a dimension decides.
+    /// What it means if the container names no resource of this dimension. The first rule of a dimension decides.
     pub absent: Absent,
 }
 
-/// What one of the users' units is.
+/// What one unit of the resource means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// So many of the dimension's units.
+    /// A fixed number of the dimension's units.
     Units {
         unit: Arc<str>,
         each: u64,
-        /// Past this many of the dimension's units a value is a mistake of unit, not a request.
+        /// A value of more than this many of the dimension's units must be in the wrong unit and is refused.
         most: u64,
     },
-    /// A percent of the card, whatever its size.
+    /// One percent of the card, whatever its size.
     Percent,
-    /// A hundredth of the dimension's 100; full hundreds are whole cards, of which the other parts then
-    /// limit the use.
+    /// One percent of the dimension. Multiples of 100 request whole cards; the other parts then cap usage on them.
     Hundreds,
 }
 
@@ -97,8 +95,7 @@ pub struct Dialects {
 }
 
 impl PartRule {
-    /// How many of the users' units a card of this capacity has. What is left over is too small for one
-    /// more, and a unit never lies on two cards.
+    /// How many units of the resource a card of this capacity has, rounded down: a unit never spans two cards.
     pub fn units_of(&self, capacity: &Amounts) -> u64 {
         match &self.scale {
             Scale::Units { each, .. } => capacity.get(self.dimension) / (*each).max(1),
@@ -118,7 +115,7 @@ impl Dialect {
 }
 
 impl Dialects {
-    /// Every resource name that makes a pod ours to place.
+    /// Every resource name that makes gpushare responsible for placing a pod.
     pub fn resources(&self) -> impl Iterator<Item = &Arc<str>> {
         self.dialects.iter().flat_map(Dialect::resources)
     }

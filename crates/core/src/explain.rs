@@ -1,8 +1,8 @@
-//! Explain: why the nodes of a cluster do not take a pod, grouped, so that a person can read it and a
+//! Explain: why the nodes of a cluster cannot take a pod, grouped so that a person can read it and a
 //! program can act on it.
 //!
-//! Nodes with the same kind of reason are one group. Of its numbers the group keeps the best: those of
-//! the node that lacks least, because that is what the user must know to change something.
+//! Nodes with the same kind of reason form one group. The group keeps the numbers of the node that
+//! lacks least, because they tell the user the smallest change that would help.
 
 mod help;
 mod report;
@@ -15,12 +15,12 @@ use crate::why::Why;
 
 pub use report::{CardDetail, GroupReport, Kind, Lack, Obstacle, Report};
 
-/// Names kept of a group; the others are counted.
+/// How many node names a group keeps; the other nodes are only counted.
 pub const MOST_NAMED: usize = 20;
-/// An explanation is to be read in an Event, which holds 1024 bytes.
+/// An explanation must fit into an Event, which holds 1024 bytes.
 const LONGEST_TEXT: usize = 900;
 
-/// Takes in the nodes one by one.
+/// Collects the answers of the nodes one by one.
 #[derive(Debug, Default)]
 pub struct Tally {
     nodes: usize,
@@ -35,7 +35,7 @@ struct Gathered {
     nodes: Names,
 }
 
-/// How many nodes, and the first names by what they lack.
+/// How many nodes, and the names of those that lack least.
 #[derive(Debug, Default)]
 struct Names {
     count: usize,
@@ -46,9 +46,9 @@ struct Names {
 pub struct Explanation {
     /// How many nodes were looked at.
     pub nodes: usize,
-    /// Those that can take the pod.
+    /// The nodes that can take the pod.
     pub fitting: Nodes,
-    /// The largest first.
+    /// The largest group first.
     pub groups: Vec<Group>,
 }
 
@@ -64,7 +64,7 @@ pub struct Nodes {
 pub struct Group {
     /// The reason of the node that lacks least.
     pub why: Why,
-    /// All nodes have this very reason.
+    /// Whether all nodes have exactly this reason.
     pub same: bool,
     pub nodes: Nodes,
 }
@@ -87,7 +87,7 @@ impl Names {
 }
 
 impl Tally {
-    /// A node, with the reason why it cannot take the pod, or that it can. Each node once, in any order.
+    /// Adds a node: that it can take the pod, or why not. Call it once per node, in any order.
     pub fn add(&mut self, node: &NodeName, verdict: Result<(), Why>) {
         self.nodes += 1;
         let Err(why) = verdict else {
@@ -102,7 +102,7 @@ impl Tally {
         });
         group.nodes.add(lack, node);
         group.same &= why == group.best;
-        // Of equal lacks any would do; the order of nodes must not decide.
+        // Compare the reasons too if both lack the same, so that the order of nodes does not decide.
         if (lack, &why) < (group.best.lack(), &group.best) {
             group.best = why;
         }
@@ -131,7 +131,7 @@ impl Tally {
 }
 
 impl Group {
-    /// The reason as it reads for all of them.
+    /// The reason, worded for all nodes of the group.
     pub fn reason(&self) -> String {
         if self.same {
             self.why.to_string()
@@ -147,7 +147,7 @@ impl fmt::Display for Group {
     }
 }
 
-/// One line; groups for which there is no space are only counted.
+/// One line; groups that do not fit are only counted.
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = match (self.nodes, self.fitting.count) {

@@ -1,4 +1,4 @@
-//! The one place that knows GPUs: their device class and the dialects in which pods ask for them.
+//! The only module that knows about GPUs: their device class and the dialects in which pods ask for them.
 
 pub mod env;
 
@@ -15,7 +15,7 @@ pub const MEMORY: usize = 0;
 pub const CORE: usize = 1;
 pub const WHOLE_CORE: u64 = 100;
 
-/// Names of dialects, as they stand in requests.
+/// Names of dialects, as stored in a request (`ContainerAsk::dialect`).
 pub const OURS: &str = "gpushare";
 pub const ALIYUN: &str = "aliyun";
 pub const TENCENT: &str = "tencent";
@@ -70,7 +70,7 @@ impl std::str::FromStr for AliyunUnit {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     pub aliyun: AliyunUnit,
-    /// Whether `nvidia.com/gpu` and its companions are ours to serve; elsewhere another plugin's.
+    /// Whether gpushare serves `nvidia.com/gpu` and its companions; otherwise they belong to another plugin.
     pub hami: bool,
 }
 
@@ -83,7 +83,7 @@ pub fn classes() -> Classes {
     [class()].into_iter().collect()
 }
 
-/// The dialects with HAMi's left out.
+/// All dialects except HAMi's.
 pub fn dialects(aliyun: AliyunUnit) -> Dialects {
     read(Reading {
         aliyun,
@@ -129,7 +129,7 @@ fn ours() -> Dialect {
 }
 
 fn aliyun(unit: AliyunUnit) -> Dialect {
-    // Counting cards alone gives none: the kubelet would never tell us of such a container.
+    // The card count alone requests nothing: the kubelet would never call us for such a container.
     dialect(
         ALIYUN,
         Some((names::ALIYUN_GPU_COUNT, false, false)),

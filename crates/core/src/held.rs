@@ -1,8 +1,8 @@
-//! What containers still hold on a node although their pods are over, as the node's agent publishes it in the node's
+//! What containers still hold on a node although their pods are gone, as the node agent publishes it in the node's
 //! annotation.
 //!
-//! A pod's object can be deleted while its containers run. The books follow the objects; the agent sees the processes, and
-//! tells what the objects do not.
+//! A pod's object can be deleted while its containers run. The books follow the objects; the agent sees the processes
+//! and reports what the objects do not show.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::placement::{Charges, Hold};
 
 const VERSION: u32 = 1;
 
-/// A pod that is over for the API server and whose containers run.
+/// A pod that has ended for the API server but whose containers still run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldPod {
     pub pod: PodUid,
@@ -42,7 +42,7 @@ struct PodEntry {
 struct CardEntry {
     id: CardId,
     class: String,
-    /// Left out where the whole card is held.
+    /// Left out if the whole card is held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     amounts: Option<BTreeMap<String, u64>>,
 }
@@ -59,7 +59,7 @@ pub enum HeldError {
     UnknownDimension { card: CardId, dimension: String },
 }
 
-/// All of the pods' cards are of this class.
+/// All cards of the pods must be of this class.
 pub fn encode(class: &DeviceClass, pods: &[HeldPod]) -> String {
     let card = |(id, hold): (&CardId, &Hold)| CardEntry {
         id: id.clone(),
@@ -81,7 +81,7 @@ pub fn encode(class: &DeviceClass, pods: &[HeldPod]) -> String {
     serde_json::to_string(&document).unwrap_or_else(|_| unreachable!("all keys are strings"))
 }
 
-/// Cards of classes that are not configured are not ours to judge and are left out.
+/// Leaves out cards of classes that are not configured here, because we cannot judge them.
 pub fn decode(classes: &Classes, text: &str) -> Result<Vec<HeldPod>, HeldError> {
     let document: Document =
         serde_json::from_str(text).map_err(|error| HeldError::Malformed(error.to_string()))?;

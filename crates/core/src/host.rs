@@ -1,5 +1,5 @@
-//! What pods take of a node beside its cards: CPU and memory. The scheduler decides whether they fit;
-//! packing wants to know what is left, so that cards are not stranded without them.
+//! What pods use of a node besides its cards: CPU and memory. The scheduler decides whether they fit;
+//! packing needs to know what is left, so that free cards do not end up without CPU and memory.
 
 use crate::amounts::Amounts;
 use crate::quantity::Quantity;
@@ -17,13 +17,13 @@ const BYTES: usize = 1;
 const MIB: i64 = 1024 * 1024;
 
 impl Host {
-    /// Of quantities as they are written; what cannot be read counts as nothing.
+    /// Parses quantities as written in a manifest; one that cannot be parsed counts as zero.
     pub fn read(cpu: Option<&str>, memory: Option<&str>) -> Self {
         Self::of(&amounts(cpu, memory))
     }
 
-    /// What a pod takes at most at one moment: containers in the order in which they start, with their
-    /// requests of CPU and memory, and what the runtime adds.
+    /// The most that a pod uses at any moment: `containers` in the order in which they start, with
+    /// their CPU and memory requests, plus the `overhead` of the runtime.
     pub fn peak<'a>(
         containers: impl Iterator<Item = (Role, Option<&'a str>, Option<&'a str>)>,
         overhead: Self,

@@ -1,4 +1,4 @@
-//! Names of things, each its own type so that one cannot be passed for another.
+//! Names and ids, each with its own type so that one cannot be passed in place of another.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -66,11 +66,11 @@ id! {
 }
 
 id! {
-    /// The stable id of a card (for NVIDIA the NVML UUID), never its index, which changes at reboot.
+    /// The stable id of a card (for NVIDIA the NVML UUID), never its index, which can change at a reboot.
     CardId
 }
 
 id! {
-    /// The uid of a Pod object: unlike its name it is never used twice.
+    /// The uid of a Pod object: unlike its name, it is never reused.
     PodUid
 }

@@ -1,4 +1,4 @@
-//! The inventory: a node's cards, as its agent publishes them in the node's annotation.
+//! The inventory: a node's cards, as the node agent publishes them in the node's annotation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +45,7 @@ pub enum InventoryError {
     UnknownDimension { card: CardId, dimension: String },
 }
 
-/// Cards of classes that are not configured are left out.
+/// Leaves out cards of classes that are not configured.
 pub fn encode(classes: &Classes, cards: &[Card]) -> String {
     let cards = cards
         .iter()
@@ -67,7 +67,7 @@ pub fn encode(classes: &Classes, cards: &[Card]) -> String {
     .unwrap_or_else(|_| unreachable!("all keys are strings"))
 }
 
-/// The cards; those of classes that are not configured are not ours to judge and are left out.
+/// Leaves out cards of classes that are not configured here, because we cannot judge them.
 pub fn decode(classes: &Classes, text: &str) -> Result<Vec<Card>, InventoryError> {
     let inventory: Inventory =
         serde_json::from_str(text).map_err(|error| InventoryError::Malformed(error.to_string()))?;

@@ -1,22 +1,22 @@
-//! The journal: which nodes have changed lately, for whoever keeps something drawn from them.
+//! The journal: which nodes have changed lately, for callers that keep data derived from nodes.
 
 use std::collections::VecDeque;
 
-/// Changes remembered; whoever is further behind looks at every node again.
+/// Changes remembered; a reader that is further behind must look at every node again.
 const REMEMBERED: usize = 1_024;
 
-/// By whatever its keeper calls nodes.
+/// `N` is how the owner of the journal identifies nodes.
 #[derive(Clone, Debug)]
 pub struct Journal<N> {
-    /// Counts whatever concerns all nodes.
+    /// Counts the changes that concern all nodes.
     edition: u64,
-    /// The nodes that changed since the edition appeared.
+    /// The nodes that changed since the edition began.
     changed: VecDeque<N>,
-    /// How many were forgotten before those.
+    /// How many earlier changes of this edition were forgotten.
     forgotten: u64,
 }
 
-/// How far somebody has read.
+/// How far a reader has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bookmark {
     edition: u64,
@@ -34,7 +34,7 @@ impl<N> Default for Journal<N> {
 }
 
 impl<N> Journal<N> {
-    /// Everything that was drawn from the nodes is worthless now.
+    /// Invalidates everything that was derived from the nodes.
     pub fn begin_edition(&mut self) {
         self.edition += 1;
         self.changed.clear();
@@ -56,7 +56,7 @@ impl<N> Journal<N> {
         }
     }
 
-    /// The nodes that changed after the bookmark; nothing when all may have.
+    /// The nodes that changed after the bookmark; `None` if any node may have changed.
     pub fn since(&self, bookmark: Bookmark) -> Option<impl Iterator<Item = &N>> {
         if bookmark.edition != self.edition {
             return None;

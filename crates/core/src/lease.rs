@@ -1,10 +1,10 @@
 //! Who leads: one candidate's view of a shared lease, as a state machine without clock or network.
 //!
-//! The rule is the one client-go proved: a candidate never compares the times written in the lease with
+//! The rule is the same as in client-go: a candidate never compares the times written in the lease with
 //! its own clock. It measures, on its own steady clock, how long the lease has not changed. A follower
-//! takes over when that has lasted longer than the lease's duration; a leader stops leading
+//! takes over when the lease has been unchanged for longer than its duration; a leader stops leading
 //! `renew_deadline` after it *began* its last successful write. Every write carries the version it was
-//! based on, so of two candidates one loses.
+//! based on, so only one of two competing writes succeeds.
 //!
 //! ```text
 //! leader    writes ─────── leads ───────┤ stops; what it began last has ended ┤
@@ -12,27 +12,28 @@
 //! follower    sees the write ───────────────── unchanged for the duration ─────────────┤ leads
 //! ```
 //!
-//! [`Timing::check`] keeps the second line shorter than the third. So whoever begins to lead knows that
-//! everything an earlier leader had begun is over, without having to ask. Nothing shortens that wait
-//! but a lease given back, which a leader does when it has nothing under way any more. A lease that
-//! was deleted, or whose holder someone has removed by hand, says nothing about its last leader: it is
-//! created without a holder, and waited for like any other.
+//! [`Timing::check`] ensures that the leader's last write ends before the follower's wait. So a new
+//! leader knows, without having to ask, that everything an earlier leader had begun is over. Only
+//! releasing the lease shortens the wait, and a leader releases it only when it has nothing under way
+//! any more. A lease that was deleted, or whose holder was removed by hand, says nothing about its last
+//! leader: a deleted one is recreated without a holder, and in both cases candidates wait for the full
+//! duration.
 
 use thiserror::Error;
 
 /// Milliseconds on a steady clock of this process; only differences mean anything.
 pub type Millis = u64;
 
-/// Of the lease's duration, one part in so many is left for clocks that differ in speed.
+/// One part in this many of the lease's duration is a reserve for clocks that differ in speed.
 const CLOCK_PARTS: Millis = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// How long an unchanged lease keeps others away.
     pub duration: Millis,
-    /// How long after its last renewal a leader still acts as one.
+    /// How long after the start of its last renewal a leader still acts as one.
     pub renew_deadline: Millis,
-    /// Pause between two attempts.
+    /// The pause between two attempts.
     pub retry: Millis,
 }
 
@@ -61,8 +62,8 @@ pub enum TimingError {
 }
 
 impl Timing {
-    /// Whether a leader's last act is over before anybody else can lead. `longest_write` is how long
-    /// after it was begun an act of the leader can still take effect.
+    /// Whether a leader's last write is over before another candidate can lead. `longest_write` is how
+    /// long after its start a write of the leader can still take effect.
     pub fn check(&self, longest_write: Millis) -> Result<(), TimingError> {
         let Self {
             duration,
@@ -102,17 +103,17 @@ impl Default for Timing {
     }
 }
 
-/// What the shared object says, as far as it matters here.
+/// The fields of the shared Lease object that matter here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Empty when nobody holds it.
+    /// Empty if nobody holds it.
     pub holder: String,
     /// Changes with every write, even by the same holder.
     pub renewals: String,
-    /// How often leadership has begun anew, as far as anybody remembers: a deleted lease forgets it.
+    /// How many terms have begun since the lease was created; deleting the lease resets it.
     pub transitions: u64,
-    /// How long it keeps others away while it does not change, by its holder's own count. Nothing when
-    /// it was given back.
+    /// How long the unchanged lease keeps others away, as its holder configured it. `None` if it was
+    /// released.
     pub duration: Option<Millis>,
 }
 
@@ -121,18 +122,18 @@ pub struct Lease {
 pub enum Step {
     /// Look again after this pause.
     Wait(Millis),
-    /// No lease exists: create it, held by nobody, and look again.
+    /// No lease exists: create it without a holder, and look again.
     Create,
-    /// Write ourselves as its holder, on condition that it is still as it was read.
+    /// Write ourselves as the holder, on condition that the lease has not changed since it was read.
     Take { transitions: u64 },
 }
 
 /// The right to act as the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// Which of this candidate's terms it is, counted from one.
+    /// The number of the term among this candidate's terms, counted from one.
     pub number: u64,
-    /// The right ends at this moment unless it is renewed.
+    /// When the right ends unless it is renewed.
     pub until: Millis,
 }
 
@@ -143,12 +144,12 @@ pub struct Candidate {
     seen: Option<(Lease, Millis)>,
     renewed_at: Option<Millis>,
     terms: u64,
-    /// Our name in the lease was written by this candidate, not by another of the same name before it.
+    /// Whether this process wrote our name into the lease, and not an earlier one with the same name.
     asked: bool,
 }
 
 impl Candidate {
-    /// A candidate of a name that no other living candidate has.
+    /// `identity` must be a name that no other living candidate has.
     pub fn new(identity: impl Into<String>, timing: Timing) -> Self {
         Self {
             identity: identity.into(),
@@ -160,7 +161,7 @@ impl Candidate {
         }
     }
 
-    /// Takes in what was just read and says what to do about it.
+    /// Takes the lease that was just read (`None` if there is none) and returns what to do next.
     pub fn step(&mut self, now: Millis, read: Option<Lease>) -> Step {
         let Some(lease) = read else {
             self.seen = None;
@@ -176,7 +177,7 @@ impl Candidate {
         let ours = self.asked && lease.holder == self.identity;
         let transitions = lease.transitions;
         self.seen = Some((lease, unchanged_since));
-        // A term that has lapsed is over, even if nobody else has taken the lease.
+        // A term that has lapsed is over, even if no other candidate has taken the lease.
         if !ours || !self.leads(now) {
             self.renewed_at = None;
         }
@@ -204,7 +205,7 @@ impl Candidate {
         self.seen = Some((written, began));
     }
 
-    /// Leads no more, as of now. To be called before the lease is given back.
+    /// Stops leading at once. Call it before releasing the lease.
     pub fn resign(&mut self) {
         self.renewed_at = None;
         self.asked = false;
@@ -215,7 +216,7 @@ impl Candidate {
         self.term().is_some_and(|term| now < term.until)
     }
 
-    /// The last term, which may have lapsed.
+    /// The latest term, which may have lapsed.
     pub fn term(&self) -> Option<Term> {
         let renewed_at = self.renewed_at?;
         Some(Term {
@@ -224,7 +225,7 @@ impl Candidate {
         })
     }
 
-    /// Who held the lease when it was last seen; empty for nobody.
+    /// The holder of the lease when it was last read; empty if nobody held it.
     pub fn holder(&self) -> Option<&str> {
         self.seen.as_ref().map(|(lease, _)| lease.holder.as_str())
     }

@@ -10,11 +10,12 @@
 //!               InDoubt ──────────────┴────────────────────┘
 //! ```
 //!
-//! Every state counts against the card. `confirm` and `release` come from the watch, which is the
-//! truth; the others bridge the time until it arrives. Reserving never takes a card past its size.
-//! A confirmed record is booked even if it does (a card can shrink under its pods): what runs must be
-//! counted. Room can also be claimed for a pod before it is free, see [`Claim`], and containers can hold
-//! it after their pod is gone, see [`Ledger::set_held`].
+//! A booking counts against its cards in every state. `confirm` and `release` come from the watch,
+//! which is authoritative; the other transitions bridge the time until its event arrives. Reserving
+//! never takes a card past its size. A confirmed record is booked even if it does (a card can shrink
+//! under its pods), because running pods must be counted. Room can also be claimed for a pod before it
+//! is free, see [`Claim`], and containers can hold it after their pod is gone, see
+//! [`Ledger::set_held`].
 
 mod claims;
 mod outlived;
@@ -43,13 +44,13 @@ pub use view::{CardView, NodeView};
 pub enum State {
     /// A bind is under way.
     Reserved,
-    /// The bind's outcome is unknown. It may still take effect, until something is written on the pod.
+    /// The bind's outcome is unknown. It may still take effect until a write to the pod voids it.
     InDoubt,
     /// The API server accepted the bind, or a read showed it; the watch has not shown it yet.
     Settled,
     /// The watch shows the pod bound with its record.
     Confirmed,
-    /// The pod is gone, and by the word of its node's agent its containers still run.
+    /// The pod is gone, but the node agent reports that its containers still run.
     Outlived,
 }
 
@@ -61,7 +62,7 @@ pub struct Booking {
     charges: Charges,
 }
 
-/// A pod that the API server shows bound, with a record that was verified.
+/// A pod that is bound according to the API server, with a verified record.
 #[derive(Clone, Debug)]
 pub struct Bound {
     pub pod: PodUid,
@@ -72,11 +73,11 @@ pub struct Bound {
 
 #[derive(Clone, Debug, Default)]
 struct Node {
-    /// Shared with whoever looks at them for a while; copied at a change if somebody does.
+    /// Shared with readers that keep them for a while; a change copies them if there are such readers.
     cards: Arc<Vec<CardRoom>>,
     pods: BTreeSet<PodUid>,
     claims: BTreeSet<PodUid>,
-    /// What the node's agent tells of containers without pods.
+    /// What the node agent reports about containers without pods.
     held: BTreeMap<PodUid, HeldPod>,
 }
 
@@ -86,7 +87,7 @@ pub struct Ledger {
     nodes: BTreeMap<NodeName, Node>,
     bookings: BTreeMap<PodUid, Booking>,
     claims: BTreeMap<PodUid, Claim>,
-    /// The node whose agent tells of containers without this pod.
+    /// By pod, the node whose agent reports containers that outlive the pod.
     told: BTreeMap<PodUid, NodeName>,
     /// Every node whose rooms changed.
     journal: Journal<NodeName>,
@@ -108,7 +109,7 @@ impl Ledger {
         &self.classes
     }
 
-    /// Takes over a node's inventory; what is booked there stays booked.
+    /// Replaces a node's inventory; what is booked there stays booked.
     pub fn set_node(&mut self, name: &NodeName, cards: Vec<Card>) {
         let node = self.nodes.entry(name.clone()).or_default();
         let mut rooms: Vec<CardRoom> = cards.into_iter().map(CardRoom::new).collect();
@@ -138,22 +139,22 @@ impl Ledger {
         self.journal.enter(NodeName::new(name));
     }
 
-    /// Where whoever has looked at all rooms now has got to, for [`Self::changed_since`].
+    /// The bookmark of a caller that has just looked at all rooms, for [`Self::changed_since`].
     pub fn bookmark(&self) -> Bookmark {
         self.journal.end()
     }
 
-    /// The nodes whose rooms have changed after that; nothing when it may be any of them.
+    /// The nodes whose rooms have changed since the bookmark; `None` if any node may have changed.
     pub fn changed_since(&self, read: Bookmark) -> Option<impl Iterator<Item = &NodeName>> {
         self.journal.since(read)
     }
 
-    /// Whether no room is booked or claimed for the pod, so that it fits where its equals fit.
+    /// Whether no room is booked or claimed for the pod, so that it fits wherever an equal pod fits.
     pub fn holds_nothing_for(&self, pod: &str) -> bool {
         !self.bookings.contains_key(pod) && !self.claims.contains_key(pod)
     }
 
-    /// A pod's request, prepared to be held against many nodes.
+    /// A pod's request, prepared to be checked against many nodes.
     pub fn search<'a>(&'a self, ask: &'a PodAsk, steps: &'a Steps) -> Search<'a> {
         Search::new(&self.classes, ask, steps)
     }
@@ -163,7 +164,7 @@ impl Ledger {
         self.fitting(pod, search)(node)
     }
 
-    /// [`Self::fit`] for many nodes, with what is known of the pod looked up once.
+    /// [`Self::fit`] for many nodes; looks up the pod only once.
     pub fn fitting<'a>(
         &'a self,
         pod: &'a PodUid,
@@ -183,12 +184,12 @@ impl Ledger {
         }
     }
 
-    /// What would stay free on the cards that the pod would get; nothing when it does not fit.
+    /// What would stay free on the cards that the pod would get; `None` if it does not fit.
     pub fn left(&self, node: &str, pod: &PodUid, search: &Search<'_>) -> Option<Amounts> {
         if self.bookings.contains_key(pod) {
             return None;
         }
-        // What was claimed for the pod is the first place to go.
+        // Zero left makes the node with the pod's claim the first choice.
         if self.claim_on(node, pod).is_some() {
             let fits = self.fit(node, pod, search).is_ok();
             return fits.then_some(Amounts::ZERO);
@@ -209,12 +210,12 @@ impl Ledger {
         node.map_or(&[], |node| node.cards.as_slice())
     }
 
-    /// Decides the pod's cards on the node and books them, in one step.
+    /// Chooses the pod's cards on the node and books them, in one step.
     ///
-    /// A pod that is booked is refused: two binds of it are never under way at the same time.
+    /// Refuses a pod that is already booked, so two binds of it are never under way at the same time.
     ///
-    /// `choose` may name the placement on the node's cards; where it does not, or not one that fits, the
-    /// tightest cards are taken.
+    /// `choose` may return a placement on the node's cards; if it returns none, or one that does not
+    /// fit, the tightest cards are taken.
     pub fn reserve_with(
         &mut self,
         pod: &PodUid,
@@ -255,12 +256,12 @@ impl Ledger {
         self.reserve_with(pod, node, ask, &Steps::for_request(), |_, _| None)
     }
 
-    /// The API server accepted the bind. A booking that the watch has ended meanwhile stays ended.
+    /// The API server accepted the bind. A booking that the watch ended in the meantime stays ended.
     pub fn settle(&mut self, pod: &PodUid) {
         self.change_reserved(pod, State::Settled);
     }
 
-    /// The bind's outcome is unknown: the booking stays until that is found out.
+    /// The bind's outcome is unknown: the booking stays until the outcome is known.
     pub fn doubt(&mut self, pod: &PodUid) {
         self.change_reserved(pod, State::InDoubt);
     }
@@ -278,8 +279,8 @@ impl Ledger {
         self.take_over(bound, State::Confirmed);
     }
 
-    /// A single read shows the pod bound. The watch may be behind: a list that does not know of it can
-    /// still come.
+    /// A single read shows the pod bound. The watch may be behind: a list without the pod can still
+    /// arrive.
     pub fn learn(&mut self, bound: Bound) {
         self.take_over(bound, State::Settled);
     }
@@ -304,8 +305,8 @@ impl Ledger {
         self.insert(&pod, &node, &ask, placement, state);
     }
 
-    /// Ends a booking: the bind failed for certain, the containers have ended, or the pod is gone. What its
-    /// containers hold by the word of the node's agent stays booked.
+    /// Ends a booking: the bind failed for certain, the containers have ended, or the pod is gone. What
+    /// its containers still hold, as the node agent reports, stays booked.
     pub fn release(&mut self, pod: &PodUid) -> bool {
         let booked = self.remove(pod);
         if let Some(node) = self.told.get(pod).cloned() {
@@ -314,7 +315,7 @@ impl Ledger {
         booked
     }
 
-    /// Takes a booking out of the books, if there is one.
+    /// Removes a booking from the books, if there is one.
     fn remove(&mut self, pod: &PodUid) -> bool {
         let Some(booking) = self.bookings.remove(pod) else {
             return false;
@@ -337,9 +338,9 @@ impl Ledger {
         true
     }
 
-    /// Takes over a complete list of bound pods. Confirmed bookings that are not in it end; those the
-    /// watch never showed may be newer than the list and stay. They are returned, to be looked up one
-    /// by one.
+    /// Applies a complete list of bound pods. Confirmed bookings that are not in it end. Bookings that
+    /// the watch never showed may be newer than the list: they stay, and are returned to be looked up
+    /// one by one.
     pub fn rebuild(&mut self, bound: Vec<Bound>) -> Vec<PodUid> {
         let listed: BTreeSet<PodUid> = bound.iter().map(|bound| bound.pod.clone()).collect();
         let unlisted: Vec<(PodUid, State)> = self
@@ -384,7 +385,7 @@ impl Ledger {
         let known = self.nodes.get_key_value(node_name);
         let name = known.map_or(node_name, |(known, _)| known).clone();
         let node = self.nodes.entry(name.clone()).or_default();
-        // Tens of thousands of bookings share the texts of the names.
+        // Saves memory: tens of thousands of bookings share the strings of their card ids.
         placement.share_ids(&node.cards.iter().map(|room| &room.card.id));
         let charges = placement.charges(ask);
         let booking = Booking {
@@ -424,7 +425,7 @@ impl State {
     }
 }
 
-/// Changes the rooms of the cards that are charged.
+/// Applies a change to the room of each charged card.
 fn each_room(rooms: &mut Arc<Vec<CardRoom>>, charges: &Charges, change: fn(&mut CardRoom, &Hold)) {
     for (id, hold) in charges {
         let place = rooms.iter().position(|room| room.card.id == *id);

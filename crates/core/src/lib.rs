@@ -1,8 +1,8 @@
 //! The pure model of gpushare: cards, requests, placements, the ledger and the reasons for refusals.
 //!
-//! State in, decision out. Nothing here can block, tell the time, draw a random number or fail for a
-//! reason outside its arguments; no Kubernetes type and no async appears. Everything that talks to the
-//! world is a thin edge around this crate. Only [`gpu`] knows that the devices are GPUs.
+//! State in, decision out. Nothing here can block, read the clock, draw a random number or fail for a
+//! reason outside its arguments; there are no Kubernetes types and no async. All code that talks to the
+//! outside world is a thin layer around this crate. Only [`gpu`] knows that the devices are GPUs.
 
 pub mod amounts;
 pub mod card;

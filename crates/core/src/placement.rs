@@ -9,13 +9,13 @@ use crate::request::{PodAsk, Role, Want, peak};
 /// What is held of one card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
-    /// All of it, whatever its size: nobody else may hold a part.
+    /// All of it, whatever its size: no other pod may hold a part.
     Whole,
     Part(Amounts),
 }
 
 impl Hold {
-    /// In amounts, on a card of this capacity.
+    /// The held amounts on a card of this capacity.
     pub fn on(&self, capacity: &Amounts) -> Amounts {
         match self {
             Self::Whole => *capacity,
@@ -38,7 +38,7 @@ pub struct ContainerPlacement {
     pub shares: Vec<Share>,
 }
 
-/// For each request of the ask, in its order, its shares.
+/// The shares for each request of the ask, in the ask's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     pub containers: Vec<ContainerPlacement>,
@@ -69,7 +69,7 @@ impl Placement {
             .find(|placed| *placed.class == *class && *placed.container == *name)
     }
 
-    /// The part that concerns cards of one class.
+    /// Only the part on cards of one class.
     #[must_use]
     pub fn of_class(&self, class: &str) -> Self {
         let same = |placed: &&ContainerPlacement| *placed.class == *class;
@@ -78,7 +78,7 @@ impl Placement {
         }
     }
 
-    /// Every card that is held, each once, in the order of the containers.
+    /// The held cards, each once, in the order of the containers.
     pub fn cards(&self) -> Vec<&CardId> {
         let mut cards: Vec<&CardId> = Vec::new();
         for share in self.containers.iter().flat_map(|placed| &placed.shares) {
@@ -89,7 +89,7 @@ impl Placement {
         cards
     }
 
-    /// Takes over the given ids in place of equal ones of its own.
+    /// Replaces its own card ids by equal ones of `known`, so that they share memory.
     pub(crate) fn share_ids<'a>(&mut self, known: &(impl Iterator<Item = &'a CardId> + Clone)) {
         let shares = self.containers.iter_mut();
         for share in shares.flat_map(|placed| &mut placed.shares) {
@@ -99,7 +99,7 @@ impl Placement {
         }
     }
 
-    /// What each card must keep for the pod: the peak of its containers there.
+    /// What each card must reserve for the pod: the peak of its containers there.
     pub fn charges(&self, ask: &PodAsk) -> Charges {
         self.cards()
             .into_iter()
@@ -125,8 +125,8 @@ impl Placement {
     }
 }
 
-/// What each of several cards keeps for a pod, in the order of card ids. Every booking has one, and nearly
-/// all name a single card: a map of that would take ten times the memory.
+/// What each card reserves for a pod, in the order of card ids. Every booking has one, and nearly all
+/// name a single card: a map would take ten times the memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Charges(Box<[(CardId, Hold)]>);
 
@@ -148,7 +148,7 @@ impl Charges {
     }
 }
 
-/// Of a card that is named twice the last word holds.
+/// If a card is named twice, the last entry wins.
 impl FromIterator<(CardId, Hold)> for Charges {
     fn from_iter<I: IntoIterator<Item = (CardId, Hold)>>(charges: I) -> Self {
         let mut charges: Vec<(CardId, Hold)> = charges.into_iter().collect();

@@ -1,4 +1,4 @@
-//! Preemption: which pods of lower rank have to go so that a pod fits.
+//! Preemption: which pods of lower rank to evict so that a pod fits.
 //!
 //! ```text
 //! Site (a node's rooms, the pods on it) ─┐
@@ -6,11 +6,11 @@
 //! headroom of disruption budgets        ─┘
 //! ```
 //!
-//! A plan is the cheapest set of victims whose going makes room on one set of cards. What is cheap is
-//! the order of the fields of [`Cost`]. Of several nodes the one with the cheapest plan is taken. For
-//! nodes of usual size the answer is exact; past a number of steps it is the best found until then, or that
-//! it is not known.
-//! Nothing here evicts anybody, and what a disruption budget protects is never in a plan.
+//! A plan is the cheapest set of victims whose eviction makes room on one set of cards. Costs compare
+//! by the fields of [`Cost`], in their order. Of several nodes, the one with the cheapest plan is
+//! taken. For nodes of usual size the answer is exact; if the steps are used up first, it is the best
+//! plan found so far, or "unknown". Nothing here evicts pods, and a pod that a disruption budget
+//! protects is never in a plan.
 
 mod choose;
 mod claim;
@@ -30,10 +30,10 @@ pub use rank::{Rank, Spending};
 /// What a disruption budget says about evicting a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Guard {
-    /// No budget concerns the pod.
+    /// No disruption budget covers the pod.
     #[default]
     Free,
-    /// It counts against the headroom of this number.
+    /// Evicting it uses up headroom of the budget with this index.
     Counted(usize),
     /// It must not be evicted at all.
     Protected,
@@ -44,10 +44,10 @@ pub enum Guard {
 pub struct Occupant<'a> {
     pub pod: &'a PodUid,
     pub rank: Rank,
-    /// When it started, in any unit: later is larger.
+    /// When it started, in any unit; later is larger.
     pub started: i64,
     pub guard: Guard,
-    /// It goes whatever is decided here: it is ending already, or somebody else evicts it.
+    /// It goes whatever is decided here: it is already ending, or another component evicts it.
     pub going: bool,
     pub charges: &'a Charges,
 }
@@ -55,23 +55,23 @@ pub struct Occupant<'a> {
 /// A node as a place for preemption.
 #[derive(Clone, Debug)]
 pub struct Site<'a> {
-    /// The cards as they are, with everybody on them, without the preemptor's own claim.
+    /// The cards as they are, with all pods on them, but without the preemptor's own claim.
     pub rooms: Vec<CardRoom>,
     pub occupants: Vec<Occupant<'a>>,
 }
 
-/// What a set of victims costs; less is better, the first field counts first. Adding a victim never
-/// makes it less.
+/// What a set of victims costs; less is better, and earlier fields count first. Adding a victim never
+/// reduces the cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cost {
     /// The highest rank among the victims.
     pub rank: Option<Rank>,
-    /// Victims whose owners have not spent more than is granted.
+    /// The number of victims whose owners are within their budget.
     pub within_budget: u32,
     pub victims: u32,
     /// What they hold, in millionths of a card.
     pub amount: u64,
-    /// When the oldest of them started: the less work is lost, the better.
+    /// When the oldest victim started: a later start means less lost work.
     pub oldest: Reverse<i64>,
 }
 
@@ -96,13 +96,13 @@ impl Cost {
     }
 }
 
-/// What looking at one node came to.
+/// The result for one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Chosen {
     Plan(Plan),
-    /// For certain, nobody who may go makes room at less than the limit.
+    /// It is certain that no permitted set of victims makes room for less than the limit.
     Nobody,
-    /// The steps were used up before that was known.
+    /// The steps were used up before the answer was known.
     Unknown,
 }
 
@@ -115,10 +115,10 @@ impl Chosen {
     }
 }
 
-/// Who has to go, and where the pod fits then.
+/// Which pods to evict, and where the pod fits then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// In the order of uids; empty when the pod fits once those have gone that go anyway.
+    /// In the order of uids; empty if the pod fits as soon as the pods that go anyway are gone.
     pub victims: Vec<PodUid>,
     pub placement: Placement,
     pub cost: Cost,

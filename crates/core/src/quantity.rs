@@ -1,4 +1,4 @@
-//! Kubernetes quantities, exactly: integers only, no floats, nothing rounded.
+//! Exact Kubernetes quantities: integers only, no floats, no rounding while parsing.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ pub enum QuantityError {
 
 const NANOS_PER_UNIT: i128 = 1_000_000_000;
 const NANO_DIGITS: i64 = 9;
-/// Significant digits that fit into our arithmetic; nobody writes more in earnest.
+/// Significant digits that fit into an `i128`; no real quantity has more.
 const MOST_DIGITS: usize = 38;
 const LARGEST_EXPONENT: i64 = 1 << 40;
 /// Kubernetes keeps quantities within ±(2^63 − 1).
@@ -74,8 +74,8 @@ impl Quantity {
 }
 
 impl Quantity {
-    /// The value in units of `per_unit` to one, rounded up and kept within an `i64`: for sums where a
-    /// bound is enough. Negative is nothing.
+    /// The value times `per_unit`, rounded up and capped at `i64::MAX`, for sums where an upper bound
+    /// is enough. A negative value counts as zero.
     pub fn rounded_up(self, per_unit: u64) -> i64 {
         let units = self.nanos.max(0).saturating_mul(i128::from(per_unit));
         let rounded = units.saturating_add(NANOS_PER_UNIT - 1) / NANOS_PER_UNIT;
@@ -134,7 +134,7 @@ fn exponent(text: &str) -> Result<i64, QuantityError> {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(QuantityError::UnknownSuffix);
     }
-    // Larger ones mean the same: too fine or too large.
+    // A larger exponent has the same result: too fine or too large.
     Ok(sign
         * digits
             .parse()
@@ -164,7 +164,7 @@ fn scale(whole: &str, fraction: &str, suffix: Suffix) -> Result<i128, QuantityEr
         });
     }
     let mut value: i128 = significant.parse().map_err(|_| QuantityError::TooLarge)?;
-    // Dividing first, and taking the twos from the suffix, keeps every value on the way small.
+    // Dividing first, and cancelling factors of two against the suffix, keeps intermediate values small.
     while power < 0 {
         let halves = doublings == 0;
         if value % 5 != 0 || (halves && value % 2 != 0) {

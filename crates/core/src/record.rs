@@ -1,8 +1,8 @@
-//! The allocation record: what was decided for a pod, as written into its annotation with the bind.
+//! The allocation record: the decision for a pod, as written into its annotation with the bind.
 //!
-//! It is the only durable form of a booking, so it must be impossible to confuse with another pod's: it
-//! names the pod's uid, which nobody knows before the pod exists, and its node. A record that does not
-//! agree with its pod in every respect is worth nothing.
+//! It is the only durable form of a booking, so it must be impossible to confuse with another pod's: it names the pod's
+//! uid, which nobody knows before the pod exists, and its node. A record that does not agree with its pod in every
+//! respect is not accepted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ struct ContainerRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ShareRecord {
     id: CardId,
-    /// Left out where the whole card is held.
+    /// Left out if the whole card is held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     amounts: Option<BTreeMap<String, u64>>,
 }
@@ -90,9 +90,9 @@ impl Record {
         }
     }
 
-    /// The placement, if the record agrees with the pod in everything: uid, node, containers, classes,
-    /// number of cards and amounts. What it says of classes that are not configured here, as the node
-    /// agents of other classes have them, is not ours to judge and is left out.
+    /// The placement, if the record agrees with the pod in everything: uid, node, containers, classes, number of cards
+    /// and amounts. Entries of classes that are not configured here are left out, because we cannot judge them: a node
+    /// agent is configured only for its own class.
     pub fn verify(
         &self,
         pod: &PodUid,
@@ -141,8 +141,8 @@ impl Record {
 }
 
 impl Record {
-    /// What the record holds at most on cards of one class: the sum of all its containers. For a pod that is gone, so
-    /// that nobody knows which of its containers ran one after the other.
+    /// The most that the record can hold on cards of one class: the sum of all its containers. For a pod that is gone,
+    /// so that it is unknown which of its containers ran one after the other.
     pub fn most(&self, classes: &Classes, class: &str) -> Charges {
         let mut charges: BTreeMap<CardId, Hold> = BTreeMap::new();
         let Some(known) = classes.get(class) else {
@@ -154,7 +154,7 @@ impl Record {
             .filter(|record| record.class == class);
         for share in containers.flat_map(|record| &record.cards) {
             let amounts = share.amounts.as_ref();
-            // Amounts that nobody understands may be all of the card.
+            // Amounts that cannot be read may mean the whole card.
             let hold = amounts.and_then(|named| known.amounts(named).ok());
             let sum = match (charges.get(&share.id), hold) {
                 (None, Some(amounts)) => Hold::Part(amounts),
@@ -170,7 +170,7 @@ impl Record {
 }
 
 impl ContainerRecord {
-    /// The shares, if they are as many different cards as asked for, each with what was asked for.
+    /// The shares, if they are on as many different cards as requested, each with the requested amounts.
     fn shares(&self, class: &DeviceClass, ask: &ContainerAsk) -> Option<Vec<Share>> {
         let cards: BTreeSet<&CardId> = self.cards.iter().map(|share| &share.id).collect();
         let wanted = usize::try_from(ask.cards).ok()?;

@@ -6,13 +6,13 @@ use crate::amounts::{Amounts, MAX_DIMENSIONS};
 use crate::choice::Choice;
 
 /// A pod may ask for cards in at most this many containers; one that asks for two classes counts twice. That is more
-/// than any real pod has, and few enough that it can be decided where they go.
+/// than any real pod needs, and few enough to search for a placement.
 pub const MOST_ASKING: usize = 32;
-/// So many cards a pod may ask for in all, each container's counted by itself, also where they share them: 8 for
-/// each container that may ask.
+/// How many cards a pod may ask for in all: 8 for each container that may ask. Each container's cards are counted
+/// separately, even if containers share them.
 pub const MOST_CARDS_IN_ALL: usize = 256;
 
-/// When a container of a pod runs, which decides whether its share adds up with the others'.
+/// When a container of a pod runs. This decides whether its share adds to the other containers' shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Runs alone, before the containers.
@@ -20,7 +20,7 @@ pub enum Role {
     /// An init container with `restartPolicy: Always`: runs from its turn to the pod's end.
     Sidecar,
     App,
-    /// Added to a running pod for a look at it. It can hold no device: a valid request has none.
+    /// Added to a running pod for debugging. It can hold no device, so a valid request has none.
     Ephemeral,
 }
 
@@ -52,7 +52,7 @@ impl Part {
 }
 
 impl Part {
-    /// Whether these can be its amounts on some card: percents leave open on which.
+    /// Whether these can be its amounts on some card; percents depend on the card's size, which is not known here.
     pub fn could_be(&self, amounts: &Amounts) -> bool {
         (0..MAX_DIMENSIONS).all(|dimension| {
             let (fixed, found) = (self.amounts.get(dimension), amounts.get(dimension));
@@ -87,11 +87,11 @@ pub struct ContainerAsk {
     pub index: u32,
     pub class: Arc<str>,
     pub dialect: Arc<str>,
-    /// How many cards; each gives the same.
+    /// How many cards; each gives the same amounts.
     pub cards: u32,
     pub want: Want,
-    /// What the container may use of each card, where that is less than it holds: a whole card with a
-    /// memory limit. Zero is no limit.
+    /// What the container may use of each card if that is less than it holds, as with a whole card and a memory limit.
+    /// Zero means no limit.
     pub limit: Amounts,
     pub choice: Arc<Choice>,
 }
@@ -103,8 +103,8 @@ impl ContainerAsk {
     }
 }
 
-/// A pod's valid request: at least one container, in the pod's own order (init containers first). A
-/// container that asks for two classes is here twice. Clones share it: pods come in crowds of equals.
+/// A pod's valid request: at least one container, in the pod's own order (init containers first). A container that asks
+/// for two classes appears twice. Clones share the list, because many pods are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodAsk {
     pub containers: Arc<[ContainerAsk]>,
@@ -118,7 +118,7 @@ impl PodAsk {
             .find(|ask| *ask.class == *class && *ask.container == *name)
     }
 
-    /// Whether several containers ask for cards of one class, so that where one goes depends on the others.
+    /// Whether several containers ask for cards of one class, so that their placements depend on each other.
     pub fn is_complex(&self) -> bool {
         self.classes().count() < self.containers.len()
     }
@@ -142,9 +142,8 @@ impl PodAsk {
     }
 }
 
-/// The most that containers hold at one moment: init containers run one after the other beside the
-/// sidecars that started before them; then apps and sidecars run together. Stuck at the largest number
-/// on overflow, which no card can hold.
+/// The most that containers hold at any moment: init containers run one after the other, beside the sidecars that
+/// started before them; then apps and sidecars run together. Saturates on overflow; no card can hold that much.
 pub fn peak(containers: impl Iterator<Item = (Role, Amounts)>) -> Amounts {
     let mut lasting = Amounts::ZERO;
     let mut highest = Amounts::ZERO;

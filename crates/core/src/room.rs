@@ -11,14 +11,14 @@ pub struct CardRoom {
     held: Load,
     /// Kept for pods that wait until others have gone; see [`crate::ledger`].
     claimed: Load,
-    /// How many of those who hold a part are containers whose pod is gone.
+    /// How many of the holders are containers whose pod is gone.
     outlived: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
     parts: Amounts,
-    /// Pods that hold the whole card: one, or more only where records contradict each other.
+    /// Pods that hold the whole card. More than one only if records contradict each other.
     wholes: u32,
 }
 
@@ -50,7 +50,7 @@ impl CardRoom {
         held.saturating_sub(&self.claimed.parts)
     }
 
-    /// Nobody holds or claims a part of it.
+    /// Whether no pod holds or claims a part of it.
     pub fn is_untouched(&self) -> bool {
         self.held.is_nothing() && self.claimed.is_nothing()
     }
@@ -78,24 +78,24 @@ impl CardRoom {
         self.held.remove(hold);
     }
 
-    /// As [`Self::take`], by containers whose pod is gone.
+    /// Like [`Self::take`], for containers whose pod is gone.
     pub fn take_outlived(&mut self, hold: &Hold) {
         self.take(hold);
         self.outlived = self.outlived.saturating_add(1);
     }
 
-    /// As [`Self::give`], by containers whose pod is gone.
+    /// Like [`Self::give`], for containers whose pod is gone.
     pub fn give_outlived(&mut self, hold: &Hold) {
         self.give(hold);
         self.outlived = self.outlived.saturating_sub(1);
     }
 
-    /// Containers whose pod is gone hold a part of it.
+    /// Whether containers whose pod is gone hold a part of it.
     pub fn is_outlived(&self) -> bool {
         self.outlived > 0
     }
 
-    /// Keeps room for a pod, also while others still hold it.
+    /// Keeps room for a pod, even while others still hold it.
     pub fn claim(&mut self, hold: &Hold) {
         self.claimed.add(hold);
     }

@@ -1,9 +1,8 @@
-//! The search for cards on one node: whether a pod fits, where, and if not, what stands in the way.
+//! The search for cards on one node: whether a pod fits and where, or what stands in the way.
 //!
-//! A pod with one asking container, which nearly all are, is decided without an allocation. Several
-//! containers are assigned one after the other, the hardest first, each preferring cards that the pod
-//! uses already and then the tightest, with a bounded number of [steps](crate::steps). Where the steps do not
-//! suffice, that is the answer.
+//! Nearly all pods have one container that asks for cards; they are decided without an allocation. Several containers
+//! are assigned one after the other, the hardest first, each preferring cards that the pod already uses and then the
+//! tightest, within a bounded number of [steps](crate::steps). If the steps do not suffice, the answer says so.
 
 mod refusal;
 mod several;
@@ -20,7 +19,7 @@ use crate::steps::Steps;
 use crate::why::{Obstacles, Why};
 use several::{Several, Spot};
 
-/// One pod's request, prepared once to be held against many nodes.
+/// One pod's request, prepared once to be checked against many nodes.
 #[derive(Debug)]
 pub struct Search<'a> {
     ask: &'a PodAsk,
@@ -33,13 +32,13 @@ pub struct Search<'a> {
 struct Group<'a> {
     class: &'a DeviceClass,
     asks: Vec<&'a ContainerAsk>,
-    /// The same where they are more than one.
+    /// The same requests, if there is more than one.
     several: Option<Several<'a>>,
-    /// What the choice says of each model met so far; models are few and matching them is slow.
+    /// Whether the choice accepts each model met so far; models are few and matching them is slow.
     models: RefCell<Vec<(Arc<str>, bool)>>,
 }
 
-/// Cards of one class, by their place.
+/// The cards of one class that a pod could use, by their place, and how many it uses at most.
 #[derive(Debug)]
 pub(crate) struct Span {
     pub(crate) most: usize,
@@ -49,12 +48,12 @@ pub(crate) struct Span {
 /// Cards of the request's containers, in the order of the group's asks.
 type Assignment<'n> = Vec<Vec<&'n CardRoom>>;
 
-/// What a search came to.
+/// The result of a search.
 enum Found<'n> {
     Here(Assignment<'n>),
-    /// There is none, for certain.
+    /// It is certain that there is no assignment.
     Nowhere,
-    /// The steps were used up before that was known.
+    /// The steps were used up before the answer was known.
     Unknown,
 }
 
@@ -70,7 +69,7 @@ const EVERYTHING: Obstacles = Obstacles {
 };
 
 impl<'a> Search<'a> {
-    /// Requests for classes that are not configured are left out: validation does not make any.
+    /// Ignores requests for classes that are not configured: validation never creates any.
     pub fn new(classes: &'a Classes, ask: &'a PodAsk, steps: &'a Steps) -> Self {
         let groups = ask
             .classes()
@@ -91,19 +90,19 @@ impl<'a> Search<'a> {
         self.ask
     }
 
-    /// Whether the pod asks for cards of this class and would take this one, well or sick, free or not.
+    /// Whether the pod asks for cards of this class and accepts this one, whether or not it is healthy or free.
     pub fn accepts(&self, room: &CardRoom) -> bool {
         let mut groups = self.groups.iter();
         let group = groups.find(|group| group.class.name == room.card.class);
         group.is_some_and(|group| group.accepts(room))
     }
 
-    /// Whether the cards do for certain.
+    /// Whether it is certain that the pod fits on the cards.
     pub fn fits(&self, cards: &[CardRoom]) -> bool {
         self.decided(cards) == Some(true)
     }
 
-    /// Whether the cards do; nothing when the steps were used up before that was known.
+    /// Whether the pod fits on the cards; `None` if the steps were used up before the answer was known.
     pub(crate) fn decided(&self, cards: &[CardRoom]) -> Option<bool> {
         let steps = self.steps.portion(Steps::PER_NODE);
         let mut groups = self.groups.iter();
@@ -116,7 +115,7 @@ impl<'a> Search<'a> {
         obstacle.unwrap_or(Some(true))
     }
 
-    /// Runs the work so that steps are left after it to place the pod, as far as there are any.
+    /// Runs the work but, if possible, keeps enough steps to place the pod afterwards.
     pub(crate) fn before_placing<T>(&self, work: impl FnOnce() -> T) -> T {
         if self.is_simple() {
             return work();
@@ -126,7 +125,7 @@ impl<'a> Search<'a> {
         self.steps.within(left - kept, work)
     }
 
-    /// Why not, in the fewest obstacles, or that it is not known; nothing when it fits.
+    /// Why the pod does not fit, in the fewest obstacles, or that this is unknown; `None` if it fits.
     pub fn why(&self, cards: &[CardRoom]) -> Option<Why> {
         let steps = self.steps.portion(Steps::PER_NODE);
         let mut groups = self.groups.iter();
@@ -161,7 +160,7 @@ impl<'a> Search<'a> {
         Ok(in_order(placed))
     }
 
-    /// The steps were used up: those of this node, or those of the whole request.
+    /// The reason when the steps were used up: those of this node, or those of the whole request.
     fn undecided(&self, group: &Group<'_>) -> Why {
         let class = group.class.name.clone();
         let containers = u32::try_from(group.asks.len()).unwrap_or(u32::MAX);
@@ -179,8 +178,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A placement on these cards, which every container shares, if it fits: for a caller that has
-    /// chosen the cards of a class by its own lights.
+    /// A placement with every container on these cards, if it fits: for a caller that has chosen the cards of a class
+    /// by its own criteria.
     pub fn place_on(
         &self,
         cards: &[CardRoom],
@@ -217,13 +216,13 @@ impl<'a> Search<'a> {
         Some(in_order(placed))
     }
 
-    /// Whether every class is asked for by one container alone: then each card does or does not for
-    /// itself, whatever the others hold.
+    /// Whether each class is requested by only one container: then each card can be checked by itself, whatever the
+    /// other cards hold.
     pub(crate) fn is_simple(&self) -> bool {
         self.groups.iter().all(|group| group.asks.len() == 1)
     }
 
-    /// For each class asked for, the cards that come into question and how many of them are used at most.
+    /// For each requested class, the cards that the pod could use and how many of them it uses at most.
     pub(crate) fn spans(&self, cards: &[CardRoom]) -> Vec<Span> {
         let span = |group: &Group<'a>| {
             let wanted = group.asks.iter().map(|ask| number(ask.cards));
@@ -239,15 +238,15 @@ impl<'a> Search<'a> {
         self.groups.iter().map(span).collect()
     }
 
-    /// Whether the card has all the room that can be needed on it. With several containers of one class
-    /// on the same cards that is never known of a single card.
+    /// Whether the card has all the room that the pod can need on it. If several containers ask for the class, a single
+    /// card cannot tell.
     pub(crate) fn is_served_by(&self, room: &CardRoom) -> bool {
         let same = |group: &&Group<'a>| group.class.name == room.card.class;
         let group = self.groups.iter().find(same);
         group.is_none_or(|group| group.asks.len() == 1 && group.serves(room))
     }
 
-    /// How much room the card lacks for a container that asks alone for a part of it; otherwise nothing.
+    /// How much room the card lacks if only one container asks for the class, and for a part of a card; otherwise zero.
     pub(crate) fn lack(&self, room: &CardRoom) -> Amounts {
         let same = |group: &&Group<'a>| group.class.name == room.card.class;
         let asks = self
@@ -313,7 +312,7 @@ fn held(ask: &ContainerAsk, cards: &[&CardRoom]) -> ContainerPlacement {
 }
 
 impl Group<'_> {
-    /// Any assignment; of a container that asks alone not which.
+    /// Any assignment; for a single container only whether there is one, not which.
     fn found<'n>(&self, cards: &'n [CardRoom], steps: &Steps) -> Found<'n> {
         if self.several.is_some() {
             return self.found_without(cards, NOTHING, steps);
@@ -332,7 +331,7 @@ impl Group<'_> {
         }
     }
 
-    /// Any assignment of several containers, were these obstacles not there.
+    /// Any assignment of several containers if these obstacles did not exist.
     fn found_without<'n>(
         &self,
         cards: &'n [CardRoom],
@@ -356,7 +355,7 @@ impl Group<'_> {
             if !matches!(found, Found::Unknown) {
                 return found;
             }
-            // What filter found in so many steps is found again here.
+            // This repeats the filter's search with as many steps, so it finds what the filter found.
             let portion = steps.portion(Steps::PER_NODE);
             let found = several.anywhere(spots, &portion);
             steps.settle(&portion);
@@ -379,14 +378,14 @@ impl Group<'_> {
         Found::Here(assigned)
     }
 
-    /// The cards of the class that are not ruled out.
+    /// The cards of the class that are healthy and accepted, or would be without these obstacles.
     fn considered<'s, 'n: 's>(
         &'s self,
         cards: &'n [CardRoom],
         without: Obstacles,
     ) -> impl Iterator<Item = &'n CardRoom> + 's {
         cards.iter().filter(move |room| {
-            // As shared texts: nearly always one and the same, which is seen at a glance.
+            // Comparing `Arc`s is cheap here: both are nearly always the same allocation.
             room.card.class == self.class.name
                 && (without.health || room.card.healthy)
                 && (without.choice || self.accepts(room))
@@ -402,7 +401,7 @@ impl Group<'_> {
         considered.map(move |room| Spot::new(room, without.room))
     }
 
-    /// Whether a container that asks alone could use the card.
+    /// Whether the only asking container could use the card; true if there are several.
     fn serves(&self, room: &CardRoom) -> bool {
         match self.asks.as_slice() {
             [ask] => room.admits(&ask.want),

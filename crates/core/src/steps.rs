@@ -1,26 +1,26 @@
-//! Steps: how much may be tried for one request.
+//! Steps: a bound on the work for one request.
 //!
-//! Whether several containers fit on the cards of a node is a packing problem, and some pods make it a hard one.
-//! Nobody else may have to wait for such a pod, so its search is counted and ends when the steps are used up. The
-//! count is the same on every machine: it knows no clock.
+//! Whether several containers fit on the cards of a node is a packing problem, and some pods make it a hard one. Other
+//! pods must not wait for such a pod, so its search counts steps and ends when they are used up. The count does not
+//! depend on a clock, so it is the same on every machine.
 
 use std::cell::Cell;
 
-/// A number of steps, used up by whoever is handed it. One step is a look at one card for one container.
+/// A number of steps that the search may use up. One step is a check of one card for one container.
 ///
-/// A container that alone asks for a class takes one step for each card. These steps are counted, but do not reduce
-/// what is left.
+/// A container that is the only one to ask for a class takes one step for each card. These steps are counted, but do
+/// not reduce what is left.
 #[derive(Debug)]
 pub struct Steps {
     given: u32,
     left: Cell<u32>,
-    /// Also those that are not used up.
+    /// All steps taken, including those that do not reduce what is left.
     counted: Cell<u64>,
 }
 
 impl Steps {
-    /// For one request of the scheduler, of however many nodes: a few times as many as an ordinary pod takes
-    /// on 5,000 nodes of 8 cards, and milliseconds.
+    /// For one request of the scheduler, for any number of nodes: a few times what an ordinary pod needs on 5,000 nodes
+    /// of 8 cards, and a matter of milliseconds.
     pub const PER_REQUEST: u32 = 300_000;
     /// For one node: far more than a pod of a few containers needs, and a fraction of a millisecond.
     pub const PER_NODE: u32 = 10_000;
@@ -49,17 +49,17 @@ impl Steps {
         self.left.get() == 0
     }
 
-    /// How many steps were taken, whether they are used up by it or not.
+    /// How many steps were taken, whether or not they reduced what is left.
     pub fn taken(&self) -> u64 {
         self.counted.get()
     }
 
-    /// Uses up one step; false when none is left.
+    /// Uses up one step; false if none is left.
     pub fn spend(&self) -> bool {
         self.spend_all(1)
     }
 
-    /// Uses up so many steps; false when there are fewer, and then none are left.
+    /// Uses up this many steps; if fewer are left, uses up all of them and returns false.
     pub fn spend_all(&self, number: usize) -> bool {
         self.count(number);
         let number = u32::try_from(number).unwrap_or(u32::MAX);
@@ -68,13 +68,13 @@ impl Steps {
         left.is_some()
     }
 
-    /// Counts steps that are not used up.
+    /// Counts steps without reducing what is left.
     pub fn count(&self, number: usize) {
         let number = u64::try_from(number).unwrap_or(u64::MAX);
         self.counted.set(self.counted.get().saturating_add(number));
     }
 
-    /// Runs the work with at most so many of those that are left.
+    /// Runs the work with at most `most` of the remaining steps.
     pub fn within<T>(&self, most: u32, work: impl FnOnce() -> T) -> T {
         let kept = self.left.get().saturating_sub(most);
         self.left.set(self.left.get() - kept);
@@ -83,13 +83,13 @@ impl Steps {
         done
     }
 
-    /// At most so many of those that are left, for one part of the request; to be given back with [`Self::settle`].
+    /// At most `most` of the remaining steps, for one part of the request; pass it to [`Self::settle`] afterwards.
     #[must_use]
     pub fn portion(&self, most: u32) -> Self {
         Self::new(most.min(self.left.get()))
     }
 
-    /// Takes over what was done with a portion.
+    /// Deducts and counts what was used of a portion.
     pub fn settle(&self, portion: &Self) {
         let used = portion.given - portion.left.get();
         self.left.set(self.left.get().saturating_sub(used));

@@ -1,7 +1,6 @@
-//! The one validator: what a pod's containers ask for, or everything that is wrong with it at once.
+//! The only validator: returns what a pod's containers ask for, or everything that is wrong with it at once.
 //!
-//! Webhook, extender, node agent and command line all ask here, so that a request means the same
-//! everywhere.
+//! Webhook, extender, node agent and command line all use it, so that a request means the same everywhere.
 
 mod choose;
 mod fill;
@@ -15,7 +14,7 @@ use crate::request::{ContainerAsk, MOST_ASKING, MOST_CARDS_IN_ALL, PodAsk, Role}
 
 pub use fill::{ONE_CARD, left_out};
 
-/// A container as the edge sees it: names and quantities as text, nothing interpreted.
+/// A container as the caller reads it from the pod: names and quantities as text, not interpreted.
 #[derive(Clone, Debug)]
 pub struct ContainerView<'a> {
     pub name: &'a str,
@@ -34,18 +33,18 @@ impl ContainerView<'_> {
     }
 }
 
-/// A pod as the edge sees it. Containers come in the pod's own order, init containers first.
+/// A pod as the caller reads it. Containers are in the pod's own order, init containers first.
 #[derive(Clone, Debug, Default)]
 pub struct PodView<'a> {
     pub containers: Vec<ContainerView<'a>>,
-    /// At least those that choosers name.
+    /// Must include at least the annotations that choosers name.
     pub annotations: Vec<(&'a str, &'a str)>,
 }
 
 /// One thing wrong with a request: where, what, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Nothing for an annotation of the pod.
+    /// `None` for an annotation of the pod.
     pub container: Option<String>,
     pub field: Arc<str>,
     pub value: String,
@@ -86,11 +85,11 @@ impl fmt::Display for Violations {
 
 impl std::error::Error for Violations {}
 
-/// The request of a pod that has no node yet; nothing when no container asks for a device.
+/// The request of a pod that has no node yet; `None` if no container asks for a device.
 pub fn validate(dialects: &Dialects, pod: &PodView<'_>) -> Result<Option<PodAsk>, Violations> {
     let (mut asks, mut violations) = read_containers(dialects, &pod.containers);
     violations.extend(too_many(dialects, pod, &asks));
-    // Annotations of a pod that asks for nothing are none of our business.
+    // Do not check the annotations of a pod that asks for no device.
     if asks.is_empty() && violations.is_empty() {
         return Ok(None);
     }
@@ -109,8 +108,8 @@ pub fn validate(dialects: &Dialects, pod: &PodView<'_>) -> Result<Option<PodAsk>
     request(asks, violations)
 }
 
-/// The request of a pod that has a node. Its tenant may write annotations at any time, and its containers hold
-/// their cards whatever is written: annotations that choose cards were read before the bind and are not read here.
+/// The request of a pod that has a node. Annotations that choose cards were read before the bind and are not read here:
+/// the tenant may change them at any time, but the containers keep their cards.
 pub fn validate_bound(
     dialects: &Dialects,
     containers: &[ContainerView<'_>],
@@ -152,7 +151,7 @@ fn read_containers(
     (asks, violations)
 }
 
-/// More than can be placed without holding up others.
+/// The violation if the pod asks for more than can be placed without delaying other pods.
 fn too_many(dialects: &Dialects, pod: &PodView<'_>, asks: &[ContainerAsk]) -> Option<Violation> {
     let mut cards = 0_usize;
     let too_much = |ask: &&ContainerAsk| {

@@ -1,5 +1,5 @@
-//! Why a node cannot take a pod. A refusal is an answer, not an error: it says what stands in the way,
-//! and no more than that.
+//! Why a node cannot take a pod. A refusal is an answer, not an error: it says exactly what stands in
+//! the way.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,23 +7,23 @@ use std::sync::Arc;
 use crate::amounts::Dimension;
 use crate::ids::NodeName;
 
-/// What stands in the way, besides the sizes of the cards: without these the pod would fit.
+/// What stands in the way, apart from the sizes of the cards: without these obstacles the pod would fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Obstacles {
     /// Other pods hold what is needed.
     pub room: bool,
-    /// The cards that would do are unhealthy.
+    /// The cards that would suffice are unhealthy.
     pub health: bool,
-    /// The pod does not accept the cards that would do.
+    /// The pod does not accept the cards that would suffice.
     pub choice: bool,
 }
 
-/// What is missing on the cards that come into question.
+/// What is missing on the cards that could be used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Shortage {
     /// The node has fewer cards than one container asks for.
     Cards { wanted: u32, there: u32 },
-    /// Too few cards that nobody uses.
+    /// Too few cards are unused.
     Whole { wanted: u32, untouched: u32 },
     /// Too few cards have this much of a dimension.
     Amount {
@@ -31,34 +31,34 @@ pub enum Shortage {
         dimension: Arc<str>,
         unit: Arc<str>,
         needed: u64,
-        /// The most that as many cards as wanted have.
+        /// The most that `wanted` cards each have.
         most: u64,
     },
-    /// Everything is there, but not together on one card, or not for all containers at once.
+    /// Everything is available, but not together on one card, or not for all containers at once.
     Together { wanted: u32 },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
-    /// We do not know the node, or its agent has not published cards.
+    /// The node is unknown, or its agent has not published cards.
     NoCards { class: Arc<str> },
-    /// Not even if nothing stood in the way.
+    /// The cards are too small even if nothing else stood in the way.
     TooSmall { class: Arc<str>, short: Shortage },
-    /// The fewest things that would have to change.
+    /// The fewest obstacles that would have to go.
     Blocked {
         class: Arc<str>,
         by: Obstacles,
         short: Shortage,
-        /// A part of the room that is missing is held by containers whose pod is gone.
+        /// Containers whose pod is gone hold a part of the missing room.
         outlived: bool,
     },
-    /// Whether its containers fit there together, or why not, was not found out in so many steps.
+    /// This many steps did not suffice to find out whether the containers fit together, or why not.
     TooComplex {
         class: Arc<str>,
         containers: u32,
         steps: u32,
     },
-    /// The nodes before it have taken all the steps that one request may take.
+    /// The nodes before it have used up all steps of the request.
     NotReached {
         class: Arc<str>,
         containers: u32,
@@ -85,7 +85,7 @@ impl Shortage {
 }
 
 impl Why {
-    /// The same without its numbers: what many nodes have in common.
+    /// The reason without its numbers, by which nodes are grouped.
     #[must_use]
     pub fn kind(&self) -> Self {
         match self.as_said() {
@@ -108,7 +108,7 @@ impl Why {
         }
     }
 
-    /// Without what nobody reads: how much room there is does not matter where room is not missing.
+    /// Without details that the message does not show: if room is not the obstacle, the amount of room does not matter.
     #[must_use]
     pub fn as_said(&self) -> Self {
         match self {
@@ -122,7 +122,7 @@ impl Why {
         }
     }
 
-    /// How far the node is from taking the pod; comparable among reasons of one kind.
+    /// How far the node is from taking the pod; comparable only among reasons of one kind.
     pub fn lack(&self) -> u64 {
         match self {
             Self::TooSmall { short, .. } => short.lack(),
@@ -131,7 +131,7 @@ impl Why {
         }
     }
 
-    /// Whether the next request goes on where this one had to stop.
+    /// Whether the search had to stop before this node, so that the next request continues here.
     pub fn is_unfinished(&self) -> bool {
         matches!(self, Self::NotReached { .. })
     }
@@ -147,7 +147,7 @@ impl Why {
         }
     }
 
-    /// As it reads for several nodes, of which this one lacks least.
+    /// The text for several nodes, of which this one lacks least.
     pub fn of_several(&self) -> String {
         struct Several<'a>(&'a Why);
 
@@ -204,7 +204,7 @@ impl Why {
     }
 }
 
-/// What is added where it is not only pods that hold the room.
+/// Added if containers without a pod hold a part of the room.
 const OUTLIVED: &str =
     "; a part is held by containers of a pod that no longer exists, until they have ended";
 
@@ -247,7 +247,7 @@ enum Tense {
     Ever,
 }
 
-/// Whether the numbers are those of one node, or the best of several.
+/// Whether the numbers are exact for one node, or the best of several nodes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Numbers {
     Exact,

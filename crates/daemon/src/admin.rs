@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus_client::registry::Registry;
 
-/// What a process shows of itself. `ready` answers the reason why it cannot serve yet.
+/// What a process reports about itself. `ready` returns the reason why it cannot serve yet.
 #[derive(Clone)]
 pub struct Admin {
     pub version: &'static str,

@@ -1,7 +1,7 @@
-//! Request bodies: read whole, within a limit each and a limit in all.
+//! Request bodies: read whole, with a limit for each body and one for all together.
 //!
 //! With `nodeCacheCapable: false` a body can hold thousands of nodes; several at once must not exhaust
-//! memory. How long a body may take is the server's business ([`crate::serve`]).
+//! memory. The server limits how long a body may take ([`crate::serve`]).
 
 mod limit;
 mod room;
@@ -25,23 +25,23 @@ const MIB: usize = 1024 * 1024;
 /// How many of the largest bodies may be in memory at once.
 const LARGEST_AT_ONCE: usize = 2;
 const LEAST_ROOM: usize = 64 * MIB;
-/// Larger bodies are worked on beside the async threads.
+/// Larger bodies are processed on blocking threads.
 const SMALL: usize = 256 * 1024;
-/// glibc's malloc maps whatever is larger than 32 MiB, and gives it back when it is freed; smaller pieces it may keep.
-/// Pages that are not written cost nothing.
+/// glibc's malloc maps allocations larger than 32 MiB, and returns them to the system when they are freed; it may keep
+/// smaller ones. Pages that are never written cost nothing.
 const ALWAYS_GIVEN_BACK: usize = 33 * MIB;
 
 #[derive(Debug)]
 pub struct BodyRoom {
     limit: Limit,
-    /// What is always there for bodies, in all.
+    /// The least room for all bodies together, whatever the limit.
     least: usize,
     room: Room,
-    /// So many large bodies are worked on at once: each keeps a processor busy, and small ones want some, too.
+    /// How many large bodies are processed at once: each keeps a processor busy, and small ones need some, too.
     turns: Arc<Semaphore>,
-    /// What to do when a body is too large.
+    /// Tells the operator what to do when a body is too large.
     hint: &'static str,
-    /// How a refusal is told to the client.
+    /// Makes the response for a refused body.
     refuse: fn(StatusCode, String) -> Response,
 }
 
@@ -54,7 +54,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Works on the body, beside the async threads if it is large. Its memory is free then.
+    /// Processes the body, on a blocking thread if it is large, and then frees its memory.
     pub async fn work<T: Send + 'static>(
         self,
         work: impl FnOnce(&[u8]) -> T + Send + 'static,
@@ -65,18 +65,18 @@ impl Held {
         self.work_beside(work).await
     }
 
-    /// Whether it is read so soon that the async threads may do it.
+    /// Whether it is processed so quickly that the async threads may do it.
     pub fn is_small(&self) -> bool {
         self.bytes.len() <= SMALL
     }
 
-    /// Works on the body beside the async threads.
+    /// Processes the body on a blocking thread.
     pub async fn work_beside<T: Send + 'static>(
         self,
         work: impl FnOnce(&[u8]) -> T + Send + 'static,
     ) -> Result<T, JoinError> {
         let work = move || {
-            // As a whole: also when nobody waits for the answer any more, the room is taken until the end.
+            // Moves all of `self`: even if the caller stops waiting, the room stays taken until the work ends.
             let held = self;
             work(&held.bytes)
         };
@@ -101,7 +101,7 @@ impl BodyRoom {
         }
     }
 
-    /// Reads the body, or answers for it.
+    /// Reads the body, or returns the response that refuses it.
     pub async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Held, Response> {
         let announced = headers
             .get(header::CONTENT_LENGTH)
@@ -126,7 +126,7 @@ impl BodyRoom {
         })
     }
 
-    /// The bytes as they come, as long as there is room for them.
+    /// Collects the bytes as they arrive, as long as there is room for them.
     async fn arrived(&self, mut body: Body, claim: &mut Claim) -> Result<Vec<u8>, Response> {
         let mut bytes = Vec::new();
         loop {
@@ -154,7 +154,7 @@ impl BodyRoom {
         }
     }
 
-    /// How much room there is in all, if a body may be so long; otherwise why it may not.
+    /// The room for all bodies together, if a body may be this long; otherwise why it may not.
     fn room_for(&self, length: usize) -> Result<usize, String> {
         let largest = self.limit.for_length(length);
         if length > largest.bytes {

@@ -1,8 +1,8 @@
-//! Files in places that others can write too.
+//! Files in directories to which other users or programs can write.
 //!
-//! There a name says nothing about what is behind it. Opening a FIFO waits for its other end, a device
-//! may never end, a link leads anywhere, and a sparse file of a tebibyte costs nothing to make. So only
-//! regular files of a sensible size are read, and what is written never goes through what lies there.
+//! A name there says nothing about what is behind it. Opening a FIFO waits for its other end, a device
+//! may never end, a link can point anywhere, and a sparse file of a tebibyte costs nothing to make. So only
+//! regular files of a sensible size are read, and writes never go through an existing file or link.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -12,12 +12,12 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-/// Whether a symbolic link in place of the file is followed to one.
+/// Whether a symbolic link in place of the file is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
-    /// Where links are usual: the kubelet mounts Secrets and tokens that way.
+    /// For directories where links are normal: the kubelet mounts Secrets and tokens that way.
     Follow,
-    /// Where only this program makes files of that name.
+    /// For directories where only this program creates files of that name.
     Refuse,
 }
 
@@ -36,7 +36,7 @@ pub fn read(path: &Path, links: Links, limit: u64) -> io::Result<Vec<u8>> {
         }
         opened => opened?,
     };
-    // Of what was opened, not of the path: that may lead elsewhere by now.
+    // The metadata of the open file, not of the path, which may point elsewhere by now.
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(refused("it is not a regular file"));
@@ -55,20 +55,20 @@ pub fn read(path: &Path, links: Links, limit: u64) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// As [`read`], for text.
+/// Like [`read`], for text.
 pub fn read_text(path: &Path, links: Links, limit: u64) -> io::Result<String> {
     String::from_utf8(read(path, links, limit)?)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// Puts the content at `path` in one step, by way of `draft` in the same directory. Whatever has
-/// either name before is replaced, not written to. Blocks on the disk.
+/// Replaces the file at `path` atomically, by way of `draft` in the same directory. Anything that
+/// already has either name is replaced, not written to. Blocks on the disk.
 pub fn replace(path: &Path, draft: &Path, content: &[u8]) -> io::Result<()> {
     match fs::remove_file(draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    // Fails, rather than follows or waits, if somebody was quicker than us.
+    // Fails, instead of following a link or waiting, if another process has just created it.
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -94,7 +94,7 @@ mod tests {
 
     const LIMIT: u64 = 16;
 
-    /// Far more than any of these operations takes, far less than for ever.
+    /// Much longer than any of these operations takes.
     const HANGS: Duration = Duration::from_secs(20);
 
     fn why_not(path: &Path, links: Links) -> String {

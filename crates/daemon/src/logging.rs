@@ -7,7 +7,7 @@ use std::str::FromStr;
 use thiserror::Error;
 use tracing_subscriber::EnvFilter;
 
-/// The target of log lines about who did, or was refused, what.
+/// The target of log lines that record who did what, or was refused.
 pub const AUDIT: &str = "gpushare::audit";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub enum LoggingError {
     Start(String),
 }
 
-/// Starts logging to standard error, once in a process.
+/// Starts logging to standard error; call it once per process.
 pub fn init(format: Format, filter: &str) -> Result<(), LoggingError> {
     let filter = EnvFilter::try_new(filter).map_err(|error| LoggingError::Filter {
         filter: filter.to_owned(),

@@ -1,5 +1,5 @@
-//! Metrics that describe themselves: name, labels and meaning are written once, where the metric is made, and the
-//! reference for operators is generated from there.
+//! Metrics that describe themselves: name, labels and meaning are written once, where the metric is created, and the
+//! reference for operators is generated from them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
 
-/// The metrics of one program, while they are being made.
+/// The metrics of one program, while they are being created.
 #[derive(Debug)]
 pub struct Catalogue {
     prefix: &'static str,
@@ -21,7 +21,7 @@ pub struct Catalogue {
     described: Vec<Description>,
 }
 
-/// The metrics of one program: to be scraped, and to be read about.
+/// The metrics of one program, with their descriptions for the reference.
 #[derive(Clone, Debug)]
 pub struct Published {
     pub registry: Arc<Registry>,
@@ -31,7 +31,7 @@ pub struct Published {
 /// A metric as operators see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// In full, as it is scraped.
+    /// The full name, as it is scraped.
     pub name: String,
     pub kind: Kind,
     pub labels: &'static [&'static str],
@@ -55,12 +55,12 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A set of labels that knows their names; made by [`labels!`](crate::labels).
+/// A set of labels with their names; defined by [`labels!`](crate::labels).
 pub trait Labels {
     const NAMES: &'static [&'static str];
 }
 
-/// What a metric is, by its type.
+/// The kind and the labels of a metric, derived from its type.
 pub trait Described {
     const KIND: Kind;
     const LABELS: &'static [&'static str] = &[];
@@ -83,7 +83,7 @@ impl<L: Labels, M: Described, C> Described for Family<L, M, C> {
     const LABELS: &'static [&'static str] = L::NAMES;
 }
 
-/// A gauge that is read from elsewhere at each scrape.
+/// A gauge whose value a collector reads at each scrape.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
     pub name: &'static str,
@@ -118,7 +118,7 @@ impl Catalogue {
         }
     }
 
-    /// A new metric that begins with nothing.
+    /// Adds a new, empty metric.
     pub fn add<M>(&mut self, name: &'static str, help: &'static str) -> M
     where
         M: Described + Metric + Clone + Default,
@@ -126,7 +126,7 @@ impl Catalogue {
         self.add_made(name, help, M::default())
     }
 
-    /// As [`add`](Self::add), for a metric that is there already or has no default.
+    /// Like [`add`](Self::add), for a metric that already exists or has no default.
     pub fn add_made<M>(&mut self, name: &'static str, help: &'static str, metric: M) -> M
     where
         M: Described + Metric + Clone,
@@ -136,7 +136,7 @@ impl Catalogue {
         metric
     }
 
-    /// Gauges that a collector encodes: these and no others.
+    /// Adds gauges that a collector encodes: it must encode these and no others.
     pub fn read(&mut self, readings: &[Reading], collector: Box<dyn Collector>) {
         for reading in readings {
             self.describe(reading.name, Kind::Gauge, reading.labels, reading.help);

@@ -1,9 +1,9 @@
-//! HTTP serving: plain or TLS, without Nagle's delay, drained at shutdown or on demand.
+//! HTTP serving: plain or TLS, without Nagle's algorithm, drained at shutdown or on demand.
 //!
-//! Every listener of ours is served here, so that what clients may cost is bounded everywhere: how many may be connected
-//! ([`Limits`]), and how long each may take over a handshake, headers, a body, an answer, and doing nothing.
+//! All our listeners are served here, so that the cost of clients is bounded everywhere: how many may be connected
+//! ([`Limits`]), and how long each may take for a handshake, headers, a body, an answer, or stay idle.
 //!
-//! A response leaves in one write: in two, a client with delayed acknowledgements would cost 40 ms a
+//! A response is sent in one write: with two, a client with delayed acknowledgements would add 40 ms to each
 //! call.
 
 mod answer;
@@ -39,9 +39,9 @@ pub use traffic::Traffic;
 
 /// How long open requests may take after shutdown began.
 pub const DRAIN: Duration = Duration::from_secs(20);
-/// To tell a client that its connection ends.
+/// How long a displaced connection has to finish its requests and close.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Without file descriptors nothing can be accepted until some connection ends.
+/// When file descriptors run out, nothing can be accepted until a connection ends.
 const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Error)]
@@ -61,8 +61,8 @@ pub fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
     open().map_err(|source| ListenError { address, source })
 }
 
-/// The connections of a server: what they may cost, where they are counted, and the ones that are open. Clones mean
-/// the same ones.
+/// The connections of a server: their limits, where they are counted, and the open ones. Clones share the same
+/// connections.
 #[derive(Clone, Debug, Default)]
 pub struct Connections {
     hang_up: Arc<Notify>,
@@ -81,8 +81,8 @@ impl Connections {
         Self { traffic, ..self }
     }
 
-    /// Lets each connection finish its open requests and then closes it; new ones are welcome. A client
-    /// that connects again may reach another server by the same name.
+    /// Lets each connection finish its open requests and then closes it; new ones are still accepted. A client
+    /// that reconnects may reach another server with the same name.
     pub fn hang_up(&self) {
         self.hang_up.notify_one();
     }
@@ -108,7 +108,7 @@ pub fn spawn(
     }
 }
 
-/// Serves in plain HTTP for ever. Dropped, it ends all connections.
+/// Serves in plain HTTP for ever. Dropping the future ends all connections.
 pub async fn plain(
     listener: TcpListener,
     router: Router,
@@ -124,7 +124,7 @@ pub async fn plain(
     .await
 }
 
-/// Serves until shutdown, then drains. Dropped, it ends all connections.
+/// Serves until shutdown, then drains. Dropping the future ends all connections.
 async fn serve(
     listener: TcpListener,
     tls: Option<Arc<ArcSwap<ServerConfig>>>,
@@ -190,7 +190,7 @@ async fn serve(
     Ok(())
 }
 
-/// Serves one client as long as it has its place. Without it, requests under way have a moment.
+/// Serves one client as long as it keeps its place. If it is displaced, its open requests get [`FAREWELL`] to finish.
 async fn serve_in(
     place: &Place,
     terms: Terms,
@@ -211,7 +211,7 @@ async fn serve_in(
     let _gone_either_way = tokio::time::timeout(FAREWELL, served).await;
 }
 
-/// The client was gone before it was accepted; others are not concerned.
+/// Whether the client was gone before it was accepted, which does not affect other clients.
 fn is_of_one_client(error: &io::Error) -> bool {
     matches!(
         error.kind(),

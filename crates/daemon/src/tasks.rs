@@ -1,7 +1,7 @@
 //! Supervised tasks and one way to stop them all.
 //!
 //! A service must live as long as the process: if one ends early or panics, the process shuts down and
-//! says which and why, instead of going on half alive. A job is a piece of work that shutdown waits for.
+//! reports which one and why, instead of running without it. A job is a piece of work that shutdown waits for.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -38,7 +38,7 @@ impl Tasks {
         &self.shutdown
     }
 
-    /// Runs a service: its end before shutdown, by whatever way, ends the process.
+    /// Runs a service: if it ends before shutdown for any reason, the process ends.
     pub fn service<E: std::fmt::Display + Send + 'static>(
         &self,
         name: &'static str,
@@ -60,7 +60,7 @@ impl Tasks {
         });
     }
 
-    /// Runs a service that goes on for ever, such as a watch: shutdown drops it where it is.
+    /// Runs a service that never ends by itself, such as a watch: shutdown drops it at any point.
     pub fn endless(&self, name: &'static str, service: impl Future<Output = ()> + Send + 'static) {
         let shutdown = self.shutdown.clone();
         self.service(name, async move {
@@ -69,7 +69,7 @@ impl Tasks {
         });
     }
 
-    /// Runs a piece of work to its end, also past the death of whoever waits for the answer.
+    /// Runs a piece of work to its end, even if the caller stops waiting for the result.
     pub fn job<T: Send + 'static>(
         &self,
         job: impl Future<Output = T> + Send + 'static,

@@ -1,5 +1,5 @@
-//! TLS: certificates from files or from whoever issues them, checking of clients, and new certificates without
-//! a restart.
+//! TLS: certificates from files or from the code that issues them, client authentication, and new certificates
+//! without a restart.
 //!
 //! Files are compared by content, not watched: the kubelet replaces a mounted Secret by swapping a
 //! symbolic link, which file notifications on the certificate itself do not show.
@@ -25,7 +25,7 @@ pub use slot::{Slot, SlotError};
 
 pub const POLL: Duration = Duration::from_secs(10);
 
-/// Many times the largest bundle of authorities in use.
+/// Many times larger than any CA bundle in use.
 const LARGEST_FILE: u64 = 4 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub enum TlsError {
 
 #[derive(PartialEq, Eq)]
 struct Contents {
-    /// Nothing where a slot has it.
+    /// `None` if the certificate is in a slot.
     certificate: Option<Pair>,
     client_ca: Option<Vec<u8>>,
 }
@@ -98,7 +98,7 @@ impl Tls {
         Self::of(Source::Files(files))
     }
 
-    /// Serves whatever certificate is in the slot; nobody is served while there is none.
+    /// Serves the certificate that is in the slot; while it is empty, handshakes fail.
     pub fn from_slot(slot: Slot, client_ca: Option<PathBuf>) -> Result<Self, TlsError> {
         Self::of(Source::Slot { slot, client_ca })
     }
@@ -113,8 +113,8 @@ impl Tls {
         })
     }
 
-    /// Swaps in new files when their content has changed. Unusable ones are reported and the old
-    /// certificate stays.
+    /// Loads files again when their content has changed. Unusable ones are reported, and the old
+    /// certificate stays in use.
     pub(crate) async fn follow(
         mut self,
         poll: Duration,
@@ -244,7 +244,7 @@ fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>,
     Ok(found)
 }
 
-/// The certificates in a PEM text, as clients take the authorities that they believe.
+/// The certificates in a PEM text, in the form in which clients take the CAs that they trust.
 pub fn authorities(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let found: Vec<Vec<u8>> = CertificateDer::pem_slice_iter(pem)
         .map(|certificate| certificate.map(|der| der.to_vec()))

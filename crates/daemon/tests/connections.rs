@@ -1,6 +1,6 @@
 //! Clients that are slow, silent or many: what they hold is bounded, and others are served meanwhile.
 //!
-//! Deadlines are short where they have to pass, and out of reach where they must not.
+//! Deadlines are short where they have to pass, and too long to be reached where they must not.
 
 #![expect(
     clippy::unwrap_used,
@@ -139,10 +139,10 @@ impl Client {
         self
     }
 
-    /// Waits for the server to end the connection; what it said before.
+    /// Waits for the server to close the connection; returns what it sent before.
     async fn is_closed(&mut self) -> String {
         let mut said = Vec::new();
-        // A reset is an end, too.
+        // A reset also closes the connection.
         let _end = within_patience(self.0.read_to_end(&mut said)).await;
         String::from_utf8_lossy(&said).into_owned()
     }
@@ -153,7 +153,7 @@ impl Client {
         self.hears(b"hello from the test").await
     }
 
-    /// Reads until this was said.
+    /// Reads until the server has sent this.
     async fn hears(&mut self, expected: &[u8]) -> io::Result<()> {
         let mut heard: Vec<u8> = Vec::new();
         let mut buffer = [0; 4096];
@@ -260,7 +260,7 @@ async fn past_the_bound_connections_are_refused_and_the_open_ones_are_served() {
     server.stop().await;
 }
 
-/// As pods that hold all they can keep, and a kubelet that probes.
+/// Like pods that hold as many connections as they can, and a kubelet that probes.
 #[tokio::test]
 async fn clients_with_many_connections_do_not_keep_out_one_with_few() {
     let server = Server::start(Limits {
@@ -336,7 +336,7 @@ async fn one_client_cannot_take_the_places_of_others() {
     server.stop().await;
 }
 
-/// As kube-scheduler keeps its connections: the deadline for headers passes many times in between.
+/// Like kube-scheduler's kept connections: the deadline for headers passes many times between requests.
 #[tokio::test]
 async fn a_kept_connection_outlives_the_deadline_for_headers_and_not_the_one_for_idling() {
     let server = Server::start(Limits {
@@ -361,7 +361,7 @@ async fn a_kept_connection_outlives_the_deadline_for_headers_and_not_the_one_for
     server.stop().await;
 }
 
-/// As the dashboard's stream of events.
+/// Like the dashboard's stream of events.
 #[tokio::test]
 async fn an_answer_that_goes_on_is_not_cut() {
     for request in [WHOLE.to_vec(), [opening(&[]), get_on(1)].concat()] {
@@ -391,7 +391,7 @@ async fn an_answer_that_goes_on_is_not_cut() {
         for news in ["first", "second", "third"] {
             tell.send(Ok(news)).await.unwrap();
             viewer.hears(news.as_bytes()).await.unwrap();
-            // Every deadline has passed when this one is closed.
+            // When this connection is closed, every deadline has passed.
             server.connect().await.is_closed().await;
         }
         drop(viewer);
@@ -415,8 +415,8 @@ async fn a_client_that_does_not_take_its_answer_is_cut() {
     server.stop().await;
 }
 
-/// With HTTP/2 the client says how many bytes of an answer it takes. Of one byte, the others wait where no handler sees
-/// them.
+/// With HTTP/2 the client says how many bytes of an answer it takes. If it takes one, the others wait where no handler
+/// sees them.
 #[tokio::test]
 async fn a_client_of_http2_that_does_not_take_its_answer_is_cut() {
     let server = Server::start(Limits {
@@ -465,7 +465,7 @@ const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const INITIAL_WINDOW_SIZE: u8 = 4;
 
-/// POST or GET of `/echo` or `/`, as HPACK writes them.
+/// POST or GET of `/echo` or `/`, encoded with HPACK.
 fn request(method: u8, path: &str) -> Vec<u8> {
     let mut block = vec![method, 0x86, 0x04, u8::try_from(path.len()).unwrap()];
     block.extend_from_slice(path.as_bytes());
@@ -473,7 +473,7 @@ fn request(method: u8, path: &str) -> Vec<u8> {
     block
 }
 
-/// What a connection of HTTP/2 begins with.
+/// The beginning of an HTTP/2 connection.
 fn opening(settings: &[u8]) -> Vec<u8> {
     [PREFACE, &frame(SETTINGS, 0, 0, settings)].concat()
 }
@@ -505,7 +505,7 @@ async fn a_slow_stream_is_given_up_while_others_on_its_connection_are_served() {
     server.stop().await;
 }
 
-/// Go's clients send pings on idle connections: they are no unfinished headers.
+/// Go clients send pings on idle connections: these must not count as unfinished headers.
 #[tokio::test]
 async fn pings_on_an_idle_connection_do_not_end_it() {
     let server = Server::start(Limits {

@@ -1,7 +1,7 @@
-//! Who may look: everybody on this machine, or whoever the API server lets.
+//! Who may view the dashboard: everyone on this machine, or users that the API server authorizes.
 //!
-//! The page shows pods and nodes of all namespaces, so looking is a right of its own, which roles give. A
-//! browser sends its token once and then a session's id, which scripts cannot read and other sites cannot send.
+//! The page shows pods and nodes of all namespaces, so viewing it is a separate permission, granted by roles. A
+//! browser sends its token once and then a session id, which scripts cannot read and other sites cannot send.
 
 mod review;
 mod sessions;
@@ -18,12 +18,12 @@ use sessions::Sessions;
 /// Longer than any token that an API server issues.
 const LONGEST_TOKEN: usize = 16 * 1024;
 
-/// Who may look.
+/// Who may view the dashboard.
 #[derive(Debug)]
 pub enum Access {
-    /// Everybody who can connect: for loopback addresses only.
+    /// Everyone who can connect: for loopback addresses only.
     Open,
-    /// Whoever has a token with the right to look.
+    /// Users with a token that grants the permission to view.
     Tokens(Box<Tokens>),
 }
 
@@ -43,7 +43,7 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Whether the request may look.
+    /// Whether the request comes from a viewer.
     pub(crate) async fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         if let Some(token) = bearer(headers)? {
             return self.reviewer.check(token, Bearer::Anybody).await;
@@ -53,14 +53,14 @@ impl Tokens {
         self.reviewer.check(&token, Bearer::Session).await
     }
 
-    /// Begins a session with the request's token; the cookie that stands for it.
+    /// Begins a session with the request's token; returns its cookie.
     pub(crate) async fn log_in(&self, headers: &HeaderMap) -> Result<HeaderValue, Refusal> {
         let token = bearer(headers)?.ok_or(Refusal::NoToken)?;
         self.reviewer.check(token, Bearer::Anybody).await?;
         Ok(self.sessions.begin(token))
     }
 
-    /// Ends the request's session; the cookie that forgets it.
+    /// Ends the request's session; returns a cookie that removes it from the browser.
     pub(crate) fn log_out(&self, headers: &HeaderMap) -> HeaderValue {
         if let Some(id) = session(headers) {
             self.sessions.end(id);

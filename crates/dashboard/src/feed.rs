@@ -1,7 +1,7 @@
-//! The feed: what viewers have been told, and what changed since, in numbered frames.
+//! The feed: what viewers have been sent, and what changed since, in numbered frames.
 //!
-//! A viewer that comes back with the number of its last frame gets those after it; one that was away too long, or
-//! comes from another process, gets everything anew. Rows are written once, however many look.
+//! A viewer that returns with the number of its last frame gets the frames after it; one that was away too long, or
+//! was connected to another process, gets a new snapshot. Rows are serialized once for all viewers.
 
 mod rows;
 
@@ -19,21 +19,21 @@ use crate::model::{Changes, Model};
 use crate::view::{budgets, nodes, overview, pending};
 use rows::{Rows, RowsChange, written};
 
-/// Frames kept for viewers that come back, by number and by size.
+/// Limits on the frames kept for viewers that return, by number and by size.
 const MOST_FRAMES: usize = 240;
 const MOST_BYTES: usize = 4 * 1024 * 1024;
-/// A viewer that lags by more gets everything anew.
+/// A viewer that lags by more frames gets a new snapshot.
 const BUFFERED: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Feed {
-    /// Tells processes apart.
+    /// Distinguishes this process from others.
     epoch: String,
     told: Mutex<Told>,
     frames: broadcast::Sender<Frame>,
 }
 
-/// What a viewer gets when something has changed.
+/// What viewers are sent when something has changed.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) number: u64,
@@ -41,10 +41,10 @@ pub(crate) struct Frame {
     pub(crate) text: Arc<str>,
 }
 
-/// Where a viewer begins.
+/// What a viewer gets first.
 #[derive(Debug)]
 pub(crate) enum Beginning {
-    /// It has seen everything before these.
+    /// The frames that it has missed.
     Frames(Vec<Frame>),
     Snapshot(Frame),
 }
@@ -78,7 +78,7 @@ struct Delta<'a> {
     overview: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "RowsChange::is_empty")]
     nodes: RowsChange<'a>,
-    /// Nodes of which something changed, in the row or below it.
+    /// Nodes of which something changed, in their row or in their details.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     touched: Vec<&'a str>,
     #[serde(skip_serializing_if = "RowsChange::is_empty")]
@@ -102,7 +102,7 @@ impl Feed {
         self.frames.receiver_count()
     }
 
-    /// Looks at what changed and tells the viewers. `now` is in seconds since 1970; a sample is taken if asked for.
+    /// Sends viewers what has changed. `now` is in seconds since 1970; takes a sample if `sample` is set.
     pub(crate) fn update(&self, model: &RwLock<Model>, now: i64, sample: bool) {
         let mut told = self.told.lock();
         let changes = model.write().take_changes();
@@ -119,12 +119,12 @@ impl Feed {
         let _nobody_looks = self.frames.send(frame);
     }
 
-    /// Everything, as it was last looked at.
+    /// Everything, as of the last update.
     pub(crate) fn snapshot(&self) -> Frame {
         self.whole(&self.told.lock())
     }
 
-    /// What a viewer gets first, and everything after it.
+    /// What a viewer gets first, and a receiver for all frames after it.
     pub(crate) fn subscribe(&self, last: Option<&str>) -> (Beginning, broadcast::Receiver<Frame>) {
         let told = self.told.lock();
         let frames = self.frames.subscribe();
@@ -170,7 +170,7 @@ impl Feed {
 }
 
 impl Told {
-    /// Takes over what changed; the text of a frame if viewers would see any of it.
+    /// Takes over what changed; returns the text of a frame if viewers would see any of it.
     fn look(&mut self, model: &Model, changes: &Changes, now: i64, sample: bool) -> Option<String> {
         let overview = overview::overview(model);
         let sample = sample.then(|| Sample::new(now, &overview));
@@ -228,7 +228,7 @@ impl Told {
         }
     }
 
-    /// The frames after that number, if all of them are still here.
+    /// The frames after that number, if all of them are still kept.
     fn after(&self, number: u64) -> Option<Vec<Frame>> {
         let frames: Vec<Frame> = self
             .recent

@@ -1,4 +1,4 @@
-//! How the cluster was: samples at a steady pace, and what budgets had left when that changed. Bounded.
+//! The recent past of the cluster: periodic samples, and what budgets had left whenever that changed. Bounded.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use crate::view::overview::Overview;
 
-/// At the usual pace of 10 s this is an hour.
+/// An hour at the usual interval of 10 s.
 const MOST_SAMPLES: usize = 360;
-/// Of each budget. When there are more, every other of the older ones goes.
+/// For each budget. When there are more, every second one of the older points is removed.
 const MOST_POINTS: usize = 240;
 
 /// The cluster at one moment; levels in tenths of a percent.
@@ -18,7 +18,7 @@ pub(crate) struct Sample {
     pub(crate) time: i64,
     pub(crate) memory: u64,
     pub(crate) core: u64,
-    /// Of the free memory, what pods of the usual size could use.
+    /// The part of the free memory that pods of the usual size could use.
     pub(crate) usable: u64,
     pub(crate) pods: usize,
     pub(crate) pending: usize,
@@ -59,7 +59,7 @@ impl History {
         &self.samples
     }
 
-    /// A budget's remainder is noted when it differs from the last one.
+    /// Records what remains of a budget if it differs from the last point.
     pub(crate) fn note_budget(&mut self, name: &str, time: i64, remaining: i64) {
         let points = self.budgets.entry(name.to_owned()).or_default();
         if points.last().is_some_and(|(_, last)| *last == remaining) {

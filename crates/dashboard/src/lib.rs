@@ -6,8 +6,8 @@
 //! browser ◄── page, embedded in the program; /api/snapshot; /api/stream (server-sent events) ◄┘
 //! ```
 //!
-//! It reads the cluster and writes nothing. Books and reasons come from the core, by the same code that the
-//! extender decides with. Who may look is decided in [`access`].
+//! It reads the cluster and writes nothing. Books and reasons come from the core, from the same code with which the
+//! extender decides. [`access`] decides who may view it.
 
 pub mod access;
 mod feed;

@@ -1,4 +1,4 @@
-//! Metrics of the dashboard. Nothing is labelled by who looks or at what.
+//! Metrics of the dashboard. No label shows who views what.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! What the dashboard knows of the cluster, as the watches last showed it: the books of the core, and names.
 //!
-//! No clock and no network here. Every change is noted, so that whoever shows the model looks at what changed only.
+//! No clock and no network here. Every change is recorded, so that the feed needs to look only at what changed.
 
 mod pods;
 
@@ -28,25 +28,25 @@ pub(crate) struct Model {
     pods: BTreeMap<PodUid, Pod>,
     budgets: BTreeMap<String, GpuBudget>,
     namespaces: BTreeMap<String, Labels>,
-    /// What has not been listed yet.
+    /// The kinds that have not been listed yet.
     missing: BTreeSet<&'static str>,
     changes: Changes,
 }
 
-/// A node that has cards, or should have.
+/// A node whose agent has published cards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) cordoned: bool,
-    /// Its cards, or why they cannot be told.
+    /// Its cards, or why they are not known.
     pub(crate) cards: Result<Vec<Card>, String>,
-    /// What containers without pods still hold.
+    /// What containers still hold after their pods are gone.
     held: Vec<HeldPod>,
 }
 
-/// A node as an object shows it; nothing where no agent has published cards.
+/// A node as read from its object; `None` if no agent has published cards on it.
 pub(crate) type Seen = (NodeName, Option<Node>);
 
-/// What has changed since somebody last looked.
+/// What has changed since the changes were last taken.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) nodes: BTreeSet<NodeName>,
@@ -124,7 +124,7 @@ impl Model {
         let classes = &self.dialects.classes;
         let cards = convert::cards(node, classes);
         let cards = cards.map_err(|error| error.to_string()).transpose();
-        // Where nobody knows what is still held, nobody knows what is free.
+        // If it is unknown what is still held, it is unknown what is free.
         let (held, unknown) = match convert::held(node, classes) {
             Ok(held) => (held, None),
             Err(error) => (Vec::new(), Some(error.to_string())),

@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::access::Access;
 use config::{Auth, Config};
 
-/// What can keep the role from starting.
+/// What can prevent the role from starting.
 #[derive(Debug, Error)]
 pub enum StartError {
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! The HTTP face: the page, what it reads, and who gets it. Everything is read-only.
+//! The HTTP routes: the page, the data that it reads, and access to both. Everything is read-only.
 
 mod assets;
 mod guard;
@@ -27,7 +27,7 @@ use tower_http::compression::CompressionLayer;
 use crate::Dashboard;
 use crate::view::{nodes, pods};
 
-/// Events shown with a pod, the newest.
+/// How many events are shown with a pod: the newest ones.
 const MOST_EVENTS: usize = 5;
 const EVENTS_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -55,7 +55,7 @@ impl Dashboard {
             ))
             .layer(middleware::from_fn(guard::only_own_pages))
             .layer(middleware::map_response(guard::harden))
-            // Not for streams, which its own rule leaves out: events must not wait for a full block.
+            // Its default predicate excludes event streams, as it must: events must not wait for a full block.
             .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
             .with_state(self.clone())
     }
@@ -101,7 +101,7 @@ async fn find_pods(State(dashboard): State<Dashboard>, Query(asked): Query<Searc
     }
 }
 
-/// What somebody said of a pod.
+/// An event about a pod.
 #[derive(Debug, Serialize)]
 struct Said {
     reason: String,
@@ -128,7 +128,7 @@ async fn pod(
 }
 
 impl Dashboard {
-    /// Warnings about the pod, newest first. Without them the page still has our own reasons.
+    /// Events about the pod, newest first. If they cannot be read, the page still has our own reasons.
     async fn events(&self, namespace: &str, uid: &str) -> Vec<Said> {
         let api: Api<Event> = Api::namespaced(self.0.client.clone(), namespace);
         let about = ListParams::default().fields(&format!("involvedObject.uid={uid}"));

@@ -23,22 +23,22 @@ use crate::feed::Feed;
 use crate::metrics::Metrics;
 use crate::model::Model;
 
-/// Changes within this time are shown together.
+/// Changes within this time are sent together.
 const TOGETHER: Duration = Duration::from_millis(500);
-/// After a look that took long, so many times as long is waited.
+/// After an update, the pause is at least this many times as long as the update took.
 const REST: u32 = 4;
 
 #[derive(Debug)]
 pub struct Config {
-    /// Where viewers connect to; port 0 takes any that is free.
+    /// Where viewers connect; port 0 means any free port.
     pub listen: SocketAddr,
     /// Health, readiness and metrics in plain HTTP, for probes.
     pub admin_listen: Option<SocketAddr>,
     pub tls: Option<Tls>,
     pub access: Access,
-    /// How this cluster reads requests.
+    /// How this cluster interprets requests.
     pub dialects: Dialects,
-    /// How often the cluster is sampled for the curves over time.
+    /// How often the cluster is sampled for the charts.
     pub sample_every: Duration,
 }
 
@@ -58,7 +58,7 @@ pub enum StartError {
     Serve(#[from] std::io::Error),
 }
 
-/// The dashboard as a value; clones share everything.
+/// A handle to the dashboard; clones share everything.
 #[derive(Clone)]
 pub struct Dashboard(pub(crate) Arc<Shared>);
 
@@ -80,7 +80,7 @@ impl fmt::Debug for Dashboard {
     }
 }
 
-/// Starts everything as services of the process; the address on which it listens.
+/// Starts everything as services of the process; returns the address on which it listens.
 pub fn start(client: &Client, config: Config, tasks: &Tasks) -> Result<SocketAddr, StartError> {
     let Config {
         listen,
@@ -145,7 +145,7 @@ impl Dashboard {
         }))
     }
 
-    /// Tells viewers what changes, at a pace that they can follow, and samples the cluster.
+    /// Sends viewers what changes, at a limited rate, and samples the cluster.
     async fn publish(self, sample_every: Duration) -> Result<(), Infallible> {
         let shutdown = self.0.shutdown.clone();
         let mut next_sample = Instant::now();
@@ -172,7 +172,7 @@ impl Dashboard {
         }
     }
 
-    /// Brings the feed up to date, off the threads that serve.
+    /// Updates the feed on a thread that does not serve requests.
     pub(crate) async fn look(&self, sample: bool) {
         let dashboard = self.clone();
         let look = move || {

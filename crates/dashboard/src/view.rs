@@ -1,6 +1,6 @@
-//! The model as the page gets it. Pure: the same model gives the same rows.
+//! The model in the form in which the page gets it. Pure: the same model gives the same rows.
 //!
-//! Names come from people and are passed on as they are; the page shows them as text, never as markup.
+//! Names come from users and are passed on unchanged; the page shows them as text, never as markup.
 
 pub(crate) mod budgets;
 pub(crate) mod nodes;
@@ -14,7 +14,7 @@ use gpushare_core::request::Want;
 use gpushare_core::{Amounts, Classes, DeviceClass, PodAsk};
 use serde::Serialize;
 
-/// Of something countable, what is taken and what there is.
+/// How much of something is used, and how much there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Level {
     pub(crate) used: u64,
@@ -27,14 +27,14 @@ impl Level {
         self.size = self.size.saturating_add(size);
     }
 
-    /// In percent, rounded down: only what is full looks full. More than everything is everything.
+    /// In percent, rounded down, so that only what is full shows 100, and at most 100.
     pub(crate) fn percent(self) -> u8 {
         let percent = u128::from(self.used) * 100 / u128::from(self.size).max(1);
         u8::try_from(percent.min(100)).unwrap_or(100)
     }
 }
 
-/// Amounts by the name of their dimension, zeros too: the page should not have to know what a missing one means.
+/// Amounts by the name of their dimension, including zeros: the page need not know what a missing one means.
 fn named(class: Option<&DeviceClass>, amounts: &Amounts) -> BTreeMap<String, u64> {
     dimensions(class)
         .map(|(index, name, _)| (name, amounts.get(index)))

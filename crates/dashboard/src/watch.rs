@@ -1,4 +1,4 @@
-//! The watches that feed the model. A broken one changes nothing: what it last showed holds until it is taken up.
+//! The watches that feed the model. While one is broken, the model keeps what it last showed.
 
 use gpushare_core::PodUid;
 use gpushare_daemon::Tasks;
@@ -14,7 +14,7 @@ use crate::Dashboard;
 use crate::model::{Model, Pod, Seen};
 
 impl Dashboard {
-    /// Follows everything that the model holds, as services of the process.
+    /// Watches everything that the model contains, as services of the process.
     pub(crate) fn follow(&self, client: &Client, tasks: &Tasks) {
         self.follow_kind::<slim::Node>(client, tasks, "the watch of nodes");
         self.follow_kind::<slim::Pod>(client, tasks, "the watch of pods");
@@ -35,7 +35,7 @@ impl Dashboard {
     }
 }
 
-/// A kind of which the model holds something.
+/// A kind of which the model keeps something.
 trait Followed: Kind {
     type Kept: Send;
 
@@ -152,7 +152,7 @@ impl<K: Followed> Index<K> for Following<'_> {
         let kind = K::kind(&());
         self.0.0.metrics.interrupted();
         if not_served(error) {
-            // Without the definition of budgets there are none.
+            // If the CRD is not installed, there are no budgets.
             tracing::debug!(%kind, "not known to the API server");
             self.0.change(|model| K::replace(model, Vec::new()));
             return;

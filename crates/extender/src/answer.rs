@@ -1,6 +1,6 @@
 //! The answer of filter: every candidate is offered, or refused with a reason.
 //!
-//! The answer is written straight from what was asked, without a map in between.
+//! The answer is serialized directly from the request's candidates, without an intermediate map.
 
 use std::fmt::Display;
 
@@ -12,18 +12,18 @@ use serde_json::value::RawValue;
 use super::reasons::{Reason, Reasons, Refusal};
 use super::wire::Candidates;
 
-/// Room made for an answer before it is written.
+/// The most memory that is reserved for an answer before it is written.
 const LARGEST_RESERVATION: usize = 16 * 1024 * 1024;
 
 #[derive(Debug)]
 pub(super) struct Answer<'a> {
     candidates: &'a Candidates<'a>,
-    /// For each candidate in turn, the place of its reason; none where it is offered.
+    /// For each candidate in turn, the place of its reason; `None` if it is offered.
     verdicts: Vec<Option<usize>>,
     reasons: Reasons,
     /// How many nodes each reason is for, by its place.
     nodes: Vec<u64>,
-    /// The place of the one candidate that is offered, where the others are not spoken of.
+    /// The place of the only offered candidate, if the others are left out of the answer.
     only: Option<usize>,
     is_error: bool,
 }
@@ -66,7 +66,7 @@ impl<'a> Answer<'a> {
         Self::of(candidates, |_| None)
     }
 
-    /// Offers one candidate and says nothing of the others: nobody asks why, as this one will do.
+    /// Offers one candidate and leaves out the others: the scheduler has a node and needs no reasons.
     pub(super) fn offering_only(candidates: &'a Candidates<'a>, best: &str) -> Self {
         let mut answer = Self::empty(candidates);
         answer.only = candidates.names().position(|name| name == best);
@@ -97,7 +97,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// The first reason as an error.
+    /// Turns the first reason into an error.
     pub(super) fn into_error(mut self) -> Self {
         self.is_error = true;
         self.verdicts.clear();
@@ -132,13 +132,13 @@ impl<'a> Answer<'a> {
         self.given().map(|(reason, nodes)| (reason.refusal, nodes))
     }
 
-    /// The reasons that were given, each with how many nodes it is for.
+    /// The reasons that were given, each with the number of its nodes.
     fn given(&self) -> impl Iterator<Item = (&Reason, u64)> {
         let counted = self.reasons.iter().zip(self.nodes.iter().copied());
         counted.filter(|(_, nodes)| *nodes > 0)
     }
 
-    /// Whether the scheduler reads a refusal of every node, and lets the pod wait.
+    /// Whether every node is refused, so that the scheduler lets the pod wait.
     pub(super) fn refuses_all(&self) -> bool {
         !self.is_error && self.asked() > 0 && self.refused() == self.asked()
     }
@@ -155,7 +155,7 @@ impl<'a> Answer<'a> {
             let nodes = usize::try_from(nodes).unwrap_or(usize::MAX);
             nodes.saturating_mul(reason.json.get().len() + 4)
         });
-        // About right, so that a large answer is not moved while it is written.
+        // An estimate, so that a large answer is not reallocated while it is written.
         let names = match self.only {
             Some(_) => 0,
             None => self.candidates.written_size(),
@@ -200,7 +200,7 @@ impl Serialize for Answer<'_> {
                 }
             }
         }
-        // Never used: the scheduler would try to preempt there, which cannot help.
+        // Always empty: the scheduler would try to preempt on nodes listed here, which cannot help.
         result.serialize_field("FailedNodes", &Empty {})?;
         result.serialize_field("FailedAndUnresolvableNodes", &Map(|| self.reasons()))?;
         let error = self.given().next().filter(|_| self.is_error);
@@ -210,7 +210,7 @@ impl Serialize for Answer<'_> {
     }
 }
 
-/// Nodes in the form in which whole ones came.
+/// A Kubernetes `NodeList`, for requests that brought whole nodes.
 #[derive(Serialize)]
 struct NodeList<T> {
     metadata: Empty,
@@ -229,7 +229,7 @@ impl<T> NodeList<T> {
     }
 }
 
-/// A JSON array, written as it is walked through.
+/// A JSON array, written from an iterator.
 struct Sequence<F>(F);
 
 impl<F, I> Serialize for Sequence<F>
@@ -242,7 +242,7 @@ where
     }
 }
 
-/// A JSON object, written as it is walked through.
+/// A JSON object, written from an iterator.
 struct Map<F>(F);
 
 impl<F, I, K, V> Serialize for Map<F>

@@ -17,7 +17,7 @@ use super::Extender;
 use super::routes::{bad_request, error_response, internal_error, json};
 use super::wire::{self, BodyError, checked_name};
 
-/// So many nodes are looked at in one go: binds and watches want the lock, too.
+/// Nodes looked at under one lock: binds and watches need the lock, too.
 const IN_ONE_GO: usize = 256;
 
 #[derive(Debug, Deserialize)]
@@ -35,7 +35,7 @@ struct Proposed {
     nodes: Option<Vec<String>>,
 }
 
-/// How a pod stands.
+/// The status of a pod.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Standing {
@@ -58,7 +58,7 @@ struct Answer {
     standing: Standing,
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<NodeName>,
-    /// Nodes that we know and that the scheduler did not name: its own checks rule them out, and its
+    /// How many nodes we know that the scheduler did not name: its own checks ruled them out, and its
     /// event on the pod says why.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_named_by_scheduler: Option<usize>,
@@ -203,7 +203,7 @@ impl Extender {
         })
     }
 
-    /// How the pod stands, how many nodes the scheduler ruled out, and why the others do not take it.
+    /// The pod's status, how many nodes the scheduler ruled out, and why the others do not take it.
     fn of_pending(&self, pod: &PodUid, ask: &PodAsk) -> (Standing, Option<usize>, Report) {
         let (standing, others, nodes) = {
             let state = self.0.state.read();
@@ -239,7 +239,7 @@ impl Extender {
                 let message = "the pod asks for no cards that gpushare knows";
                 (Standing::NotOurs, What::message(message))
             }
-            // Not under its uid, should it have one: what it holds already would count.
+            // Its uid, if it has one, is not used: what the pod already holds would count.
             Ok(Some(ask)) => {
                 let report = self.report(&PodUid::new(""), ask, &nodes);
                 (Standing::Proposed, What::Report(report))

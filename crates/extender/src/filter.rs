@@ -1,4 +1,4 @@
-//! Filter: which nodes have one card with room for the pod, and for the others why not.
+//! Filter: which nodes have room for the pod on their cards, and why the others do not.
 
 use std::cell::RefCell;
 
@@ -21,7 +21,7 @@ pub(super) fn filter<'a>(
     if let Err(missing) = state.ready() {
         return not_ready(candidates, missing);
     }
-    // However many nodes there are.
+    // One limit for the whole request, however many nodes it names.
     let steps = Steps::for_request();
     if offer == Offer::Best
         && let Some(best) = best(state, pod, candidates, &steps)
@@ -52,7 +52,7 @@ pub(super) fn filter<'a>(
     } else {
         Answer::of(candidates, why)
     };
-    // The scheduler tries again soon, and what was found out until then is kept.
+    // The scheduler tries again soon, and the verdicts reached so far are kept.
     if let Some(unfinished) = unfinished.take().filter(|_| answer.refuses_all()) {
         let reason = format!("{unfinished}; the next try goes on where this one stopped");
         return Answer::error(candidates, &reason, Refusal::Undecided);
@@ -60,8 +60,8 @@ pub(super) fn filter<'a>(
     if holds_nothing {
         return answer;
     }
-    // That a pod is bound or being bound is no matter of the nodes. As an error the scheduler tries it
-    // again soon; as a refusal by every node it would wait for some event in the cluster.
+    // The nodes are not the reason if a pod is bound or being bound. After an error the scheduler tries it
+    // again soon; after a refusal by every node the pod would wait for some event in the cluster.
     let held = state.ledger().booking(pod.uid.as_str()).is_some();
     if held && candidates.len() > 0 && answer.refused() == candidates.len() {
         answer.into_error()
@@ -82,7 +82,7 @@ fn best<'s>(
         return Some(claimed);
     }
     let packing = state.packing();
-    // A pod without cards is left to the scheduler's own scores, unless it has to share a node with them.
+    // A pod that needs no card is left to the scheduler's own scores, unless every candidate has cards.
     if ask.is_none() && candidates.names().any(|name| !packing.has_cards(name)) {
         return None;
     }

@@ -1,13 +1,13 @@
-//! Hashing names of nodes, of which one request brings thousands.
+//! Hashing of node names, of which one request brings thousands.
 //!
 //! The standard hasher takes longer for a name than everything else that is done with it. This one mixes
-//! eight bytes at a time into a seed that is drawn at the start; it is for names that the cluster's
-//! administrators choose, not for text from anywhere.
+//! eight bytes at a time into a random seed chosen at the start. It is for names that the cluster's
+//! administrators choose, not for untrusted text.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::LazyLock;
 
-/// Odd and without a pattern: what differs in any bit differs in the upper ones of the product.
+/// Odd and without a pattern: inputs that differ in any bit differ in the upper bits of the product.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 static SEED: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(FACTOR));
@@ -46,7 +46,7 @@ impl Hasher for NameHasher {
         for word in words {
             self.mix(u64::from_le_bytes(*word));
         }
-        // At most seven bytes are left, and how many it were takes the eighth.
+        // At most seven bytes remain; the eighth byte holds the remainder's length.
         let mut last = [0, 0, 0, 0, 0, 0, 0, u8::try_from(rest.len()).unwrap_or(0)];
         for (into, byte) in last.iter_mut().zip(rest) {
             *into = *byte;
@@ -54,7 +54,7 @@ impl Hasher for NameHasher {
         self.mix(u64::from_le_bytes(last));
     }
 
-    /// What `str` writes after its text, so that two of them cannot run into each other; alone it says
+    /// `str` writes this byte after its text to separate consecutive strings; for a single name it adds
     /// nothing.
     fn write_u8(&mut self, _end: u8) {}
 

@@ -1,4 +1,4 @@
-//! Inspect: what is booked where, in the form of the predecessor. Its "GPU" means units of memory.
+//! Inspect: what is booked where, in the predecessor's format, in which "GPU" means units of memory.
 
 use gpushare_core::PodUid;
 use gpushare_core::amounts::Amounts;
@@ -52,7 +52,7 @@ pub(super) fn all(state: &State, unit: AliyunUnit) -> Inspection {
     }
 }
 
-/// One node, or that no such node has cards.
+/// One node; an error if no node of this name has cards.
 pub(super) fn one(state: &State, name: &str, unit: AliyunUnit) -> Result<Inspection, Inspection> {
     let view = state.ledger().node(name);
     match view.and_then(|view| node(state, view, unit)) {
@@ -98,7 +98,7 @@ fn device(state: &State, view: CardView<'_>, unit: AliyunUnit) -> Device {
     }
 }
 
-/// Namespace and name of a pod; of one that is gone as its node's agent tells them.
+/// Namespace and name of a pod; if the pod is gone, as its node's agent reports them.
 fn names(state: &State, uid: &PodUid) -> (String, String) {
     if let Some(known) = state.pod(uid.as_str()) {
         return (known.namespace.clone(), known.name.clone());

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Filter and prioritize touch memory only. Nothing is kept on disk: the records on the pods are the
-//! truth, and a restart reads them again. Of several replicas one leads and answers, see `leading`.
+//! truth, and a restart reads them again. If there are several replicas, only the leader answers, see `leading`.
 
 mod answer;
 mod bind;
@@ -77,17 +77,17 @@ struct Shared {
     leadership: Leadership,
     /// The last term in which binds were opened.
     binds_open: watched::Sender<Option<u64>>,
-    /// How many pods have to be fenced before they are.
+    /// How many pods still have to be fenced before binds open.
     unfenced: AtomicUsize,
     /// Binds under way.
     binds: TaskTracker,
-    /// Those of the scheduler.
+    /// The scheduler's connections.
     connections: Connections,
     notices: Sender<Notice>,
-    /// Taken by whoever posts them.
+    /// Taken by the task that posts them.
     waiting_notices: Mutex<Option<Receiver<Notice>>>,
     refusals: Sender<Refused>,
-    /// Taken by whoever notes them.
+    /// Taken by the task that records them.
     waiting_refusals: Mutex<Option<Receiver<Refused>>>,
     /// Rung by the state.
     bells: Bells,

@@ -1,14 +1,14 @@
-//! Card-level preemption: pods of lower rank go so that a pod fits that no card can take.
+//! Card-level preemption: pods of lower rank are evicted so that a pod fits that no card can take.
 //!
-//! kube-scheduler sees totals of a node, not cards. Where the totals suffice and no single card does, it
-//! sees nobody to evict and never asks us; so we look for victims ourselves, for every refused pod that
-//! outranks somebody ([`decide`]), and carry the evictions out ([`carry`]). Where the totals do not
-//! suffice, kube-scheduler does look for victims, and asks [`verb`] about them: both ways lead to the same
-//! claim, of which a pod has one at a time. It looks by priority alone; whoever outranks others only because they
-//! are over their budget is our business there too.
+//! kube-scheduler sees a node's totals, not its cards. Where the totals suffice but no single card does, it
+//! finds no victims and never asks us. So we look for victims ourselves, for every refused pod that
+//! outranks another pod ([`decide`]), and carry the evictions out ([`carry`]). Where the totals do not
+//! suffice, kube-scheduler looks for victims and asks [`verb`] about them. Both ways lead to the same
+//! claim; a pod has at most one. kube-scheduler compares priorities only; if a pod outranks others only
+//! because they are over budget, we look for victims there too.
 //!
-//! Everything that is done follows from the state ([`super::state`]); this module only talks to the API
-//! server. Only the leader does.
+//! The state ([`super::state`]) decides what is done; this module only talks to the API server, and only
+//! in the leader.
 
 mod carry;
 mod decide;
@@ -23,7 +23,7 @@ use super::state::Now;
 
 pub(super) use verb::preempt_verb;
 
-/// Decisions between two looks at the preemptions under way.
+/// The most decisions before the preemptions under way are looked at again.
 const DECISIONS_IN_A_ROW: usize = 8;
 
 fn now() -> Now {
@@ -33,13 +33,13 @@ fn now() -> Now {
     }
 }
 
-/// Does what may take a while beside the async threads.
+/// Runs work that may take a while off the async threads.
 async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
     let worked = tokio::task::spawn_blocking(work).await;
     worked.map_err(|error| error.to_string())
 }
 
-/// Why it is not known who would have to go.
+/// Why it is not known which pods would have to go.
 fn undecided(steps: u32) -> String {
     format!(
         "within {steps} steps it was not found out who would have to go: the pod asks in too many containers"
@@ -51,7 +51,7 @@ fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
 }
 
 impl Extender {
-    /// Preempts for whoever may, for ever.
+    /// Preempts for every pod that may, until shutdown.
     pub(super) async fn preempt(self) -> Result<(), Infallible> {
         let shutdown = self.0.tasks.shutdown().clone();
         let work = async {
@@ -64,7 +64,7 @@ impl Extender {
                     }
                     None => rung.await,
                 }
-                // Binds open with a bell, so nothing is missed by waiting for the next one.
+                // The bell rings when binds open, so nothing is missed by waiting for it.
                 next = match self.acting_term() {
                     Some(term) => self.preempt_round(term).await,
                     None => None,
@@ -80,7 +80,7 @@ impl Extender {
         let preempts = self.0.config.preempt;
         let (steps, mut next) = {
             let mut state = self.0.state.write();
-            // Claims that were left by an extender that did preempt.
+            // Ends claims left by an extender that had preemption enabled.
             if !preempts {
                 state.end_all_preemptions();
             }

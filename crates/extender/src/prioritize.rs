@@ -27,7 +27,7 @@ pub(super) fn prioritize<'a>(
         host,
         score: score(host),
     });
-    // A node that is not mentioned counts as 0, and thousands of zeros would be written and read.
+    // A node that is left out counts as 0; otherwise thousands of zeros would be written and read.
     scored.filter(|scored| scored.score > 0).collect()
 }
 
@@ -55,7 +55,7 @@ fn best<'a>(state: &'a State, pod: &PodFacts, candidates: &'a Candidates<'a>) ->
     if let Some(best) = state.best(ask, pod.host, candidates.membership()) {
         return Best::One(best);
     }
-    // Packing sees no room where the ledger does: its view of CPU and memory may be behind.
+    // Packing may see no room although the ledger does: its view of CPU and memory may be stale.
     let Some(ask) = ask else {
         return Best::Any;
     };

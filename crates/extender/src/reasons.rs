@@ -1,7 +1,7 @@
 //! The reasons of refusals, as users read them in events.
 //!
-//! In a large cluster most refusals are alike: each different one is written out once, and all nodes
-//! share it.
+//! In a large cluster most refusals are alike: each distinct reason is formatted once and shared by all
+//! its nodes.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -20,7 +20,7 @@ pub(super) enum Refusal {
     InvalidRequest,
     NoCards,
     NoRoom,
-    /// The steps were used up before it was known.
+    /// The steps were used up before an answer was found.
     Undecided,
     /// The pod is bound, being bound, or held by a bind in doubt.
     Held,
@@ -34,7 +34,7 @@ pub(super) struct Reason {
     pub(super) refusal: Refusal,
 }
 
-/// Different reasons, each with a place. Clones share what is written out.
+/// Distinct reasons, each with a place. Clones share the formatted texts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reasons {
     all: Vec<Arc<Reason>>,
@@ -72,7 +72,7 @@ impl Reasons {
         self.all.iter().map(|reason| &**reason)
     }
 
-    /// The same without the means to find more.
+    /// The same reasons, without the index that is needed to add more.
     pub(super) fn written(&self) -> Self {
         Self {
             all: self.all.clone(),

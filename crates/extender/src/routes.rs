@@ -1,4 +1,4 @@
-//! The HTTP face: bodies in, verbs, bodies out.
+//! The HTTP interface: bodies in, verbs, bodies out.
 //!
 //! kube-scheduler drops the body of an answer that is not 200, so what a user must read (a refusal, a
 //! failed bind) goes out with 200. Other codes are for requests that could not be understood.
@@ -24,18 +24,18 @@ use super::state::State as Known;
 use super::wire::{Args, BindingArgs, BodyError, ErrorResult};
 use super::{explain, filter, inspect, prioritize};
 
-/// Where a request is worked on.
+/// The thread on which a request is handled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum On {
-    /// Everybody waits meanwhile.
+    /// Other requests wait meanwhile.
     AsyncThread,
     ItsOwn,
 }
 
-/// What came of it.
+/// The result of handling a request.
 enum Worked {
     Answered(Response),
-    /// It would take too long there.
+    /// It would take too long on this thread.
     NotHere,
 }
 
@@ -102,8 +102,8 @@ impl Extender {
         Ok(Worked::Answered(response))
     }
 
-    /// The state by which to judge the pod, after what the pod itself teaches. To read it is enough for all but the
-    /// few that the scheduler shows before the watch does.
+    /// The state by which to judge the pod, after the policy has learned from the pod itself. A read lock suffices for
+    /// all but the few pods that the scheduler shows before the watch does.
     fn having_met(&self, pod: &PodFacts) -> RwLockReadGuard<'_, Known> {
         let state = self.0.state.read();
         if !state.is_news(pod) {
@@ -213,7 +213,7 @@ async fn answer_bind(extender: Extender, headers: HeaderMap, body: Body) -> Resp
         pod = %format_args!("{}/{}", args.namespace, args.name), uid = %args.pod, node = %args.node,
         "bind requested"
     );
-    // A task of its own: were the scheduler's connection to break, the bind must still end in a known
+    // A separate task: if the scheduler's connection breaks, the bind must still end in a known
     // state.
     let tasks = extender.0.tasks.clone();
     let bind = extender.0.binds.clone().track_future(async move {

@@ -1,15 +1,15 @@
-//! What many pods ask for alike, kept once: replicas of one workload are equals, and there are tens of
-//! thousands of them.
+//! Equal requests of many pods, kept once: replicas of one workload ask for the same, and there are
+//! tens of thousands of them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gpushare_core::PodAsk;
 
-/// So few are not worth a look for those that nobody uses any more.
+/// Below this number of requests it is not worth looking for unused ones.
 const FEW: usize = 256;
 
-/// Every request that some pod may have.
+/// Every distinct request that a pod may still use.
 #[derive(Debug, Default)]
 pub(super) struct Asks {
     known: BTreeSet<PodAsk>,
@@ -18,7 +18,7 @@ pub(super) struct Asks {
 }
 
 impl Asks {
-    /// The request, shared with whoever asked for the same before.
+    /// The request, shared with the pods that asked for the same before.
     pub(super) fn shared(&mut self, ask: PodAsk) -> PodAsk {
         if let Some(known) = self.known.get(&ask) {
             return known.clone();

@@ -12,7 +12,7 @@ use gpushare_kube::client;
 use gpushare_kube::leader::election::Election;
 use gpushare_kube::start::StartError;
 
-/// Starts everything as services of the process. The answer is where it serves.
+/// Starts everything as services of the process. Returns the address at which it serves.
 pub async fn start(config: Config, tasks: &Tasks) -> Result<SocketAddr, StartError> {
     let client = client::connect(config.kubeconfig.as_deref()).await?;
     let tls = config.tls.clone().map(Tls::load).transpose()?;
@@ -50,8 +50,8 @@ pub async fn start(config: Config, tasks: &Tasks) -> Result<SocketAddr, StartErr
 }
 
 impl Extender {
-    /// Follows nodes and pods as services of the process, takes part in the election, and tells owners
-    /// of invalid pods.
+    /// Follows nodes and pods as services of the process, takes part in the election, and notifies the
+    /// owners of invalid pods.
     pub fn follow(&self, tasks: &Tasks) {
         if let Some(waiting) = self.0.waiting_notices.lock().take() {
             tasks.service("the notices", self.clone().post_notices(waiting));

@@ -1,8 +1,8 @@
 //! The JSON that kube-scheduler and the extender exchange. Keys are Go field names; since Go reads keys
 //! without regard to case, the usual spellings are accepted.
 //!
-//! Only what is used is read. Nodes that come whole (`nodeCacheCapable: false`) stay the text they came
-//! in.
+//! Only what is used is parsed. Whole nodes (`nodeCacheCapable: false`) are kept as the JSON text in which
+//! they came.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -16,9 +16,9 @@ use thiserror::Error;
 
 use super::hashing::ByName;
 
-/// Looking through all names so often costs less than hashing them.
+/// This many linear scans of the names cost less than hashing them.
 const SCANS: usize = 2;
-/// Looking through all hashes so often costs less than making a set of them.
+/// This many linear scans of the hashes cost less than building a set.
 const HASH_SCANS: usize = 60;
 
 /// The arguments of filter and prioritize.
@@ -58,7 +58,8 @@ impl<'a> Candidates<'a> {
         self.whole.as_deref()
     }
 
-    /// Tells of a name whether it is among them, each time as fast as it pays: most callers ask about few.
+    /// Returns a test whether a name is among them. It builds faster indexes only as it is called more often, because
+    /// most callers ask about few names.
     pub(crate) fn membership(&self) -> impl FnMut(&str) -> bool {
         let by_name = ByName::default();
         let mut asked = 0;
@@ -85,7 +86,7 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// About how long they are when written.
+    /// Their approximate size when written.
     pub(crate) fn written_size(&self) -> usize {
         let names: usize = self.names().map(|name| name.len() + 3).sum();
         let whole = self.whole.iter().flatten();

@@ -1,6 +1,6 @@
 //! AdmissionReview v1: the request as the API server sends it, and the answer it understands.
 //!
-//! What is to be admitted is read in [`manifest`]; nothing here decides.
+//! The object to be admitted is parsed in [`manifest`]; nothing here decides.
 
 pub mod manifest;
 
@@ -10,14 +10,14 @@ use serde_json::value::RawValue;
 pub const API_VERSION: &str = "admission.k8s.io/v1";
 pub const KIND: &str = "AdmissionReview";
 
-/// Someone asks to create or change an object.
+/// A request to create or change an object.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
     pub uid: String,
     pub kind: Kind,
     pub operation: String,
-    /// Absent where the API server still has to make one up.
+    /// Empty if the API server has yet to generate the name.
     #[serde(default)]
     pub name: String,
     #[serde(default)]
@@ -28,7 +28,7 @@ pub struct Request {
     pub dry_run: Option<bool>,
     #[serde(default)]
     pub user_info: UserInfo,
-    /// The object as it would become.
+    /// The object as it would be after the request.
     #[serde(default)]
     pub object: Option<Box<RawValue>>,
 }

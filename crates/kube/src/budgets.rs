@@ -1,7 +1,7 @@
 //! Disruption budgets: which pods may be evicted, and how many.
 //!
 //! They are read when a decision is made. The API server counts again at each eviction, so a stale
-//! number can only lead to a refusal, never to a budget that is broken.
+//! number can only lead to a refused eviction, never to a violated budget.
 
 use gpushare_core::preempt::Guard;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -18,12 +18,12 @@ pub struct Budgets(Vec<Budget>);
 struct Budget {
     namespace: String,
     selector: LabelSelector,
-    /// How many more pods it lets go.
+    /// How many more pods it allows to be evicted.
     left: u32,
 }
 
 impl Budgets {
-    /// All of the cluster, as the API server's cache has them.
+    /// All budgets of the cluster, from the API server's cache.
     pub async fn read(client: &Client) -> Result<Self, kube::Error> {
         let api: Api<PodDisruptionBudget> = Api::all(client.clone());
         let cached = ListParams::default().match_any();
@@ -34,12 +34,12 @@ impl Budgets {
         Self(budgets.into_iter().filter_map(Budget::new).collect())
     }
 
-    /// How many pods each lets go, by the numbers in [`Guard::Counted`].
+    /// How many evictions each budget allows, indexed by the number in [`Guard::Counted`].
     pub fn headroom(&self) -> Vec<u32> {
         self.0.iter().map(|budget| budget.left).collect()
     }
 
-    /// What stands between a running pod and its eviction. The API server refuses to evict a pod that two
+    /// What protects a running pod from eviction. The API server refuses to evict a pod that two
     /// budgets select.
     pub fn guard(&self, namespace: &str, labels: &Labels) -> Guard {
         let selects = |budget: &Budget| {
@@ -59,11 +59,11 @@ impl Budgets {
 }
 
 impl Budget {
-    /// Nothing when it selects no pod.
+    /// `None` if it has no selector and so selects no pod.
     fn new(budget: PodDisruptionBudget) -> Option<Self> {
         let selector = budget.spec.and_then(|spec| spec.selector)?;
         let status = budget.status.unwrap_or_default();
-        // What it allows was counted for an earlier version of it.
+        // `disruptionsAllowed` was computed for an earlier version of the budget.
         let stale = status.observed_generation < budget.metadata.generation;
         let allowed = u32::try_from(status.disruptions_allowed.unwrap_or(0)).unwrap_or(0);
         Some(Self {

@@ -22,7 +22,7 @@ pub enum ClientError {
     Setup(kube::Error),
 }
 
-/// A client by the kubeconfig, or by what the environment offers.
+/// A client configured by the kubeconfig, or else from the environment.
 pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ClientError> {
     let mut client = match kubeconfig {
         Some(path) => {

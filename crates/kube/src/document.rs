@@ -1,4 +1,4 @@
-//! One document in a Secret that several processes share: whoever writes first wins, and the others learn of it.
+//! One document in a Secret that several processes share: the first writer wins, and the others are told.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use thiserror::Error;
 
 pub use k8s_openapi::api::core::v1::Secret;
 
-/// Where the document stands.
+/// Where the document is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub namespace: String,
@@ -22,7 +22,7 @@ pub struct Place {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Document {
     version: Option<String>,
-    /// Nothing when the Secret has no such entry.
+    /// `None` if the Secret has no such entry.
     pub content: Option<Vec<u8>>,
 }
 
@@ -60,7 +60,7 @@ impl Place {
         }
     }
 
-    /// Writes the document in place of the one that was seen; nothing seen means that there is no Secret yet.
+    /// Replaces the document that was seen; `seen` is `None` if there is no Secret yet.
     pub async fn write(
         &self,
         client: &Client,
@@ -93,7 +93,7 @@ impl Place {
     fn failed(&self, error: kube::Error) -> WriteError {
         let (namespace, name) = (self.namespace.clone(), self.name.clone());
         match &error {
-            // Created, changed or deleted under our hands: the watch shows how.
+            // Another process created, changed or deleted it meanwhile: the watch shows how.
             kube::Error::Api(status) if matches!(status.code, 404 | 409) => {
                 WriteError::Overtaken { namespace, name }
             }

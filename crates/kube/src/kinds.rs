@@ -1,4 +1,4 @@
-//! Kubernetes types that others follow by watch and reduce themselves.
+//! Kubernetes types that other crates watch and reduce themselves.
 
 pub use k8s_openapi::api::core::v1::Namespace;
 pub use k8s_openapi::api::scheduling::v1::PriorityClass;

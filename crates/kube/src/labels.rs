@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
-/// A pod's labels in one text, because tens of thousands of pods each have some.
+/// A pod's labels in one string, because there are tens of thousands of pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels(Box<str>);
 
@@ -17,8 +17,8 @@ impl Labels {
             .next()
     }
 
-    /// A selector without requirements matches everything. One that cannot be understood does too: it
-    /// protects, and what it protects is left alone.
+    /// A selector without requirements matches everything. So does one that cannot be understood: selectors
+    /// protect pods, so in doubt the pod is left alone.
     pub fn match_selector(&self, selector: &LabelSelector) -> bool {
         let equal = selector.match_labels.iter().flatten();
         let required = selector.match_expressions.iter().flatten();
@@ -46,7 +46,7 @@ impl Labels {
 
 impl From<&BTreeMap<String, String>> for Labels {
     fn from(labels: &BTreeMap<String, String>) -> Self {
-        // Neither keys nor values can contain '=' or a line's end.
+        // Neither keys nor values can contain '=' or a newline.
         let lines = labels
             .iter()
             .flat_map(|(key, value)| [key, "=", value, "\n"]);

@@ -1,8 +1,8 @@
 //! Whether this replica leads: one answer for everything that only one replica may do.
 //!
-//! [`Leadership`] is asked before each such act, and looks at the clock each time: a leader that could
-//! not renew its lease stops at its deadline even if the task that renews it stands still. The rule is
-//! in [`gpushare_core::lease`]; [`election`] carries it out on the API server's lease.
+//! [`Leadership`] is asked before each such action, and checks the clock each time: a leader that could
+//! not renew its lease stops at its deadline even if the task that renews it hangs. The rule is
+//! in [`gpushare_core::lease`]; [`election`] applies it to the API server's lease.
 
 pub mod election;
 
@@ -33,14 +33,14 @@ struct Shared {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Standing {
-    /// Ours; it may have lapsed.
+    /// This replica's term; it may have lapsed.
     term: Option<Term>,
-    /// Who holds the lease; empty for nobody.
+    /// The holder of the lease; empty if there is none.
     holder: String,
 }
 
 impl Leadership {
-    /// Of a process that has no other beside it: it leads from the beginning to the end.
+    /// For a process without other replicas: it always leads.
     pub fn alone() -> Self {
         let forever = Term {
             number: 1,
@@ -52,7 +52,7 @@ impl Leadership {
         })
     }
 
-    /// Of a replica that may come to lead.
+    /// For a replica that does not lead yet.
     pub fn following() -> Self {
         Self::new(Standing::default())
     }
@@ -64,13 +64,13 @@ impl Leadership {
         }))
     }
 
-    /// The term in which this replica leads at this very moment.
+    /// The term in which this replica leads right now.
     pub fn term(&self) -> Option<u64> {
         let standing = self.0.standing.borrow();
         standing.now().map(|term| term.number)
     }
 
-    /// The present term, or why this replica must not act.
+    /// The current term, or why this replica must not act.
     pub fn required(&self) -> Result<u64, NotLeading> {
         self.term().ok_or_else(|| NotLeading {
             holder: self.0.standing.borrow().holder.clone(),
@@ -86,12 +86,12 @@ impl Leadership {
                 return;
             };
             let left = Duration::from_millis(until.saturating_sub(clock()));
-            // Nothing changes any more when the sender is gone; the time then decides.
+            // Once the sender is gone nothing changes any more, and the timeout ends the term.
             let _changed_or_late = tokio::time::timeout(left, standing.changed()).await;
         }
     }
 
-    /// Each term once it has begun, the present one included.
+    /// Each term when it begins, including the current one.
     pub fn terms(&self) -> impl Stream<Item = u64> + Send + Unpin + use<> {
         let changes = (self.0.standing.subscribe(), 0);
         Box::pin(stream::unfold(changes, async |(mut standing, last)| {
@@ -107,7 +107,7 @@ impl Leadership {
         }))
     }
 
-    /// Shows in the metrics whether this replica leads, and how often it began to.
+    /// Shows in the metrics whether this replica leads, and how often it has begun to lead.
     pub fn register(&self, catalogue: &mut Catalogue) {
         let help = "Times this replica has begun to lead";
         catalogue.add_made("leader_transitions", help, self.0.terms.clone());
@@ -162,8 +162,8 @@ impl fmt::Display for NotLeading {
     }
 }
 
-/// A clock that never goes back and, unlike [`std::time::Instant`], goes on while the machine sleeps: a
-/// leader that wakes up knows how long it was away.
+/// A clock that never goes back and, unlike [`std::time::Instant`], keeps running while the machine is
+/// suspended: a leader that resumes knows how long it was away.
 fn clock() -> Millis {
     let now = clock_gettime(ClockId::Boottime);
     let (seconds, nanos) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));

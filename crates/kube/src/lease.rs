@@ -1,9 +1,9 @@
 //! The shared lease on the API server: read, create, replace.
 //!
-//! What to do is decided by [`gpushare_core::lease`]. Every write names the version it is based on and the
-//! object's identity (the version alone would let it bring a deleted lease back), so a lease that
-//! changed in between stays as it is: that is a lost race, not an error. The times in the object are for
-//! people; nobody reads them here.
+//! [`gpushare_core::lease`] decides what to do. Every write names the version it is based on and the
+//! object's uid (the version alone would allow it to recreate a deleted lease), so it does not overwrite
+//! a lease that changed in between: that is a lost race, not an error. The times in the object are for
+//! people; this code does not read them.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use thiserror::Error;
 
-/// What a lease without a holder says when it was given back, rather than emptied by hand. The shortest
-/// that the API server accepts, and what client-go writes.
+/// The duration that tells a lease that was given back from one whose holder was removed by hand. It is the
+/// shortest that the API server accepts, and what client-go writes.
 const GIVEN_BACK_SECONDS: i32 = 1;
 
 #[derive(Debug, Error)]
@@ -51,7 +51,7 @@ impl std::fmt::Debug for LeaseObject {
     }
 }
 
-/// The lease as it was read, to base a write on.
+/// The lease as it was read; writes are based on it.
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub lease: Lease,
@@ -67,7 +67,7 @@ pub struct Claim<'a> {
 }
 
 impl LeaseObject {
-    /// Each request is given up after `limit`.
+    /// Each request times out after `limit`.
     pub fn new(client: Client, namespace: &str, name: &str, limit: Duration) -> Self {
         Self {
             api: Api::namespaced(client, namespace),
@@ -82,7 +82,7 @@ impl LeaseObject {
         Ok(read.map(Seen::new))
     }
 
-    /// Creates the lease, held by nobody. Nothing is returned when someone else was faster.
+    /// Creates the lease without a holder. Returns `None` if another replica was faster.
     pub async fn create(&self, duration: Millis) -> Result<Option<Seen>, LeaseError> {
         let object = v1::Lease {
             metadata: ObjectMeta {
@@ -100,7 +100,7 @@ impl LeaseObject {
         Ok(unless_lost(created.await)?.map(Seen::new))
     }
 
-    /// Writes the claimant as the holder. Nothing is returned when the lease has changed since.
+    /// Writes the claimant as the holder. Returns `None` if the lease has changed since it was read.
     pub async fn take(
         &self,
         seen: &Seen,
@@ -120,7 +120,7 @@ impl LeaseObject {
         self.replace("take", seen, &object).await
     }
 
-    /// Leaves the lease to whoever wants it. Nothing is returned when it has changed since.
+    /// Removes the holder, so that any replica can take the lease. Returns `None` if it has changed since it was read.
     pub async fn give_back(&self, seen: &Seen, now: Timestamp) -> Result<Option<Seen>, LeaseError> {
         let mut object = seen.object.clone();
         let spec = object.spec.get_or_insert_default();
@@ -130,8 +130,8 @@ impl LeaseObject {
         self.replace("give back", seen, &object).await
     }
 
-    /// The API server does not store what changes nothing, and others would not see it: that is no
-    /// renewal.
+    /// Returns `None` also if nothing changed: the API server does not store such a write and other replicas
+    /// do not see it, so it is no renewal.
     async fn replace(
         &self,
         doing: &'static str,
@@ -187,7 +187,7 @@ fn seconds(duration: Millis) -> i32 {
     i32::try_from(duration.div_ceil(1000)).unwrap_or(i32::MAX)
 }
 
-/// Somebody else has created, changed or deleted the lease.
+/// `None` if another replica has created, changed or deleted the lease.
 fn unless_lost<T>(answer: Result<T, LeaseError>) -> Result<Option<T>, LeaseError> {
     let lost = |error: &LeaseError| match &error.cause {
         Cause::Api(error) => matches!(&**error, kube::Error::Api(status) if status.code == 409),

@@ -1,4 +1,4 @@
-//! Manifests as people write them: the pod in one, or in its template.
+//! Manifests as people write them, and the pod or pod template in them.
 
 use serde_json::Value;
 use thiserror::Error;
@@ -40,7 +40,7 @@ impl Manifest {
         }
     }
 
-    /// Nothing when there are no containers in it.
+    /// `None` if it has no containers.
     pub fn of(object: Value) -> Option<Self> {
         let has_template = |path: &&str| object.pointer(path).is_some();
         let path = TEMPLATES.into_iter().find(has_template).unwrap_or("");
@@ -49,7 +49,7 @@ impl Manifest {
         Some(Self { object, path })
     }
 
-    /// The pod, as a pod's manifest would have it.
+    /// The pod or pod template, with `metadata` and `spec` as in a pod's manifest.
     pub fn pod(&self) -> &Value {
         self.object.pointer(self.path).unwrap_or(&Value::Null)
     }

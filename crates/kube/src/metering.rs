@@ -1,6 +1,6 @@
-//! Pods as the meter reads them: what the others read, and the times that tell when something was held.
+//! Pods as the meter reads them: the fields of `slim::Pod`, and the times that show when something was held.
 //!
-//! A type of its own, because the extender's watch of tens of thousands of pods has no use for container statuses.
+//! A separate type, because the extender, which watches tens of thousands of pods, does not need container statuses.
 
 use gpushare_core::dialect::Dialects;
 use gpushare_core::names;
@@ -13,7 +13,7 @@ use crate::slim;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Pod {
-    /// Of the writes only those of the status are kept, and of them only when they were.
+    /// Of `managedFields` only the entries for the status are kept, and only their times.
     #[serde(default, deserialize_with = "metadata")]
     pub metadata: ObjectMeta,
     #[serde(default, deserialize_with = "slim::or_default")]
@@ -57,7 +57,7 @@ pub struct Container {
     pub last_state: State,
 }
 
-/// Waiting is neither.
+/// A container that waits is neither running nor terminated.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct State {
     #[serde(default)]
@@ -66,7 +66,7 @@ pub struct State {
     pub terminated: Option<Terminated>,
 }
 
-/// That it is there says enough.
+/// Empty: only its presence matters.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Running {}
 
@@ -77,7 +77,7 @@ pub struct Terminated {
     pub finished_at: Option<Time>,
 }
 
-/// Who wrote something, and when.
+/// An entry of `managedFields`: which subresource was written, and when.
 #[derive(Deserialize)]
 struct Write {
     #[serde(default)]
@@ -104,7 +104,7 @@ fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D:
 }
 
 impl Pod {
-    /// When somebody wrote its status last. Whoever may edit the pod can change or remove this.
+    /// When its status was last written. Anyone who may edit the pod can change or remove this.
     pub fn status_written(&self) -> Option<&Time> {
         let writes = self.managed_fields().iter();
         let of_status = writes.filter(|write| write.subresource.as_deref() == Some(STATUS));
@@ -125,7 +125,7 @@ impl Pod {
         PodFacts::new(&pod, dialects)
     }
 
-    /// Its object waits for its last charge.
+    /// Whether our finalizer keeps the object until its last charge is in the ledger.
     pub fn awaits_metering(&self) -> bool {
         self.finalizers()
             .iter()

@@ -1,13 +1,13 @@
-//! When a proxy stands between us and an API server: never on the way to this very machine.
+//! Proxies in front of the API server: none is used if it is on this machine.
 //!
-//! Clients take `HTTPS_PROXY` from the environment for every server, and stop where they were built without proxies. kubectl
-//! leaves out what is on loopback, such as the sandbox or the end of a port-forward; so do we.
+//! Clients take `HTTPS_PROXY` from the environment for every server, and fail if they were built without proxy
+//! support. kubectl uses no proxy for loopback addresses, such as the sandbox or a port-forward; neither do we.
 
 use std::net::IpAddr;
 
 use kube::Config;
 
-/// Forgets the proxy where the server is on this machine.
+/// Removes the proxy if the server is on this machine.
 #[must_use]
 pub fn none_to_loopback(mut config: Config) -> Config {
     let host = config.cluster_url.host().unwrap_or_default();

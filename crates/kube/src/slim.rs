@@ -1,8 +1,8 @@
 //! Pods and nodes reduced to what gpushare reads.
 //!
-//! At 40,000 pods the full types cost most of the memory and of the decoding time. These skip what they
-//! do not name (managedFields above all) and keep only annotations that can concern us. They serve
-//! watches and scheduler-extender bodies alike.
+//! At 40,000 pods the full types would take most of the memory and of the decoding time. These skip all
+//! other fields (above all managedFields) and keep only annotations that can concern us. They are used
+//! both for watches and for scheduler-extender bodies.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ pub struct PodSpec {
     pub overhead: HostQuantities,
 }
 
-/// Something that must happen before the scheduler looks at the pod.
+/// A gate that must be removed before the scheduler considers the pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct SchedulingGate {
     #[serde(default)]
@@ -173,7 +173,7 @@ pub struct NodeCondition {
     pub last_transition_time: Option<Time>,
 }
 
-/// The fields of metadata that are kept. Who wrote which field and when is long, and `W` says what is read of it.
+/// The fields of metadata that are kept. `managedFields` is long, and `W` says what is read of it.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", bound = "W: Deserialize<'de> + Default")]
 struct Metadata<W> {
@@ -198,7 +198,7 @@ pub(crate) fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Obj
     Ok(metadata)
 }
 
-/// The metadata, and what `W` reads of who wrote which field and when.
+/// The metadata, and what `W` reads of `managedFields`.
 pub(crate) fn metadata_and_writes<'de, D, W>(deserializer: D) -> Result<(ObjectMeta, W), D::Error>
 where
     D: Deserializer<'de>,

@@ -1,4 +1,4 @@
-//! What can keep a role from starting.
+//! What can prevent a role from starting.
 
 use gpushare_daemon::serve::ListenError;
 use gpushare_daemon::tls::TlsError;

@@ -1,4 +1,4 @@
-//! What a pod takes of its node's totals, as kube-scheduler adds it up: CPU, memory, and extended resources.
+//! What a pod takes of its node's totals, computed as kube-scheduler does: CPU, memory, and extended resources.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,20 +8,20 @@ use gpushare_core::{Amounts, Quantity};
 use crate::convert::started;
 use crate::slim;
 
-/// By the resource's name: CPU in thousandths, memory in bytes, all others in pieces.
+/// By resource name: CPU in thousandths, memory in bytes, all others as counts.
 pub type Totals = BTreeMap<String, i64>;
 
 pub const CPU: &str = "cpu";
 pub const MEMORY: &str = "memory";
 pub const PODS: &str = "pods";
 
-/// A quantity of this resource as totals count it; what cannot be read counts as nothing.
+/// A quantity of this resource in the unit of [`Totals`]; what cannot be parsed counts as zero.
 pub fn amount(resource: &str, text: &str) -> i64 {
     let per_unit = if resource == CPU { 1_000 } else { 1 };
     Quantity::parse(text).map_or(0, |quantity| quantity.rounded_up(per_unit))
 }
 
-/// As a person writes so much of a resource.
+/// An amount of a resource as people write it.
 pub fn text(resource: &str, amount: i64) -> String {
     const MIB: i64 = 1 << 20;
     match resource {
@@ -37,7 +37,7 @@ fn is_counted(resource: &str) -> bool {
     matches!(resource, CPU | MEMORY) || resource.contains('/')
 }
 
-/// What the pod takes at most at one moment, itself as one of the node's pods included.
+/// The most that the pod takes at any one time, including its place among the node's pods.
 pub fn needs(spec: &slim::PodSpec) -> Totals {
     let containers = || started(&spec.init_containers, &spec.containers);
     let mut names: BTreeSet<&str> = containers()
@@ -65,7 +65,7 @@ pub fn needs(spec: &slim::PodSpec) -> Totals {
     needs
 }
 
-/// A request that is left out is as large as the limit.
+/// A missing request is as large as the limit.
 fn of_container(resources: &slim::Resources, name: &str) -> i64 {
     let (cpu, memory) = resources.requests.text();
     let requested = match name {

@@ -1,4 +1,4 @@
-//! What the API server believes of a webhook: the `caBundle` in its configuration. Nothing else of a
+//! Which CAs the API server trusts for a webhook: the `caBundle` in its configuration. Nothing else in a
 //! configuration is ever written.
 
 pub mod certificate;
@@ -16,7 +16,7 @@ pub use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
 
-/// A configuration of webhooks, of either kind.
+/// A webhook configuration, mutating or validating.
 pub trait Configuration:
     Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static
 {
@@ -37,7 +37,7 @@ impl Configuration for ValidatingWebhookConfiguration {
     }
 }
 
-/// The certificates that a configuration believes.
+/// The CA certificates that a configuration trusts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trust {
     pub name: String,
@@ -61,24 +61,24 @@ impl Trust {
         }
     }
 
-    /// Whether every webhook believes this certificate.
+    /// Whether every webhook's bundle contains this certificate.
     pub fn includes(&self, certificate: &str) -> bool {
         let mut bundles = self.webhooks.iter().map(|(_, bundle)| bundle);
         bundles.all(|bundle| bundle.contains(certificate))
     }
 
-    /// What each webhook believes, in PEM; empty where it believes nothing.
+    /// Each webhook's bundle in PEM; empty if it trusts no CA.
     pub fn bundles(&self) -> impl Iterator<Item = &str> {
         self.webhooks.iter().map(|(_, bundle)| bundle.as_str())
     }
 
-    /// Whether every webhook believes exactly this.
+    /// Whether every webhook has exactly this bundle.
     pub fn is(&self, bundle: &str) -> bool {
         self.webhooks.iter().all(|(_, other)| other == bundle)
     }
 }
 
-/// Makes all webhooks of a configuration believe the bundle, unless it has changed since it was seen.
+/// Writes the bundle to all webhooks of a configuration, unless it has changed since it was seen.
 pub async fn publish<K: Configuration>(
     client: &Client,
     seen: &Trust,
@@ -90,7 +90,7 @@ pub async fn publish<K: Configuration>(
         .iter()
         .map(|(name, _)| json!({"name": name, "clientConfig": {"caBundle": bundle}}))
         .collect();
-    // Merged by the webhooks' names: what the patch does not name stays.
+    // Merged by webhook name: fields that the patch does not mention stay.
     let patch = json!({"metadata": {"resourceVersion": seen.version}, "webhooks": webhooks});
     let api: Api<K> = Api::all(client.clone());
     let (params, patch) = (PatchParams::default(), Patch::Strategic(patch));

@@ -1,8 +1,8 @@
 //! Watches: each object as it changes, handed to a synchronous index.
 //!
-//! Objects become compact values before they are kept anywhere, also while a list is still arriving.
-//! Lists are consistent reads: what anybody has seen before the list began is in it. A broken watch is
-//! taken up again by kube's watcher with backoff; nothing is polled.
+//! Objects become compact values before they are kept anywhere, even while a list is still arriving.
+//! Lists are consistent reads: everything that any client saw before the list began is in it. kube's
+//! watcher resumes a broken watch with backoff; nothing is polled.
 
 use std::fmt::Debug;
 use std::pin::pin;
@@ -13,7 +13,7 @@ use kube::runtime::watcher::{self, Event, ListSemantic, watcher};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
-/// What can be followed: any kind whose objects can be read.
+/// What can be watched: any kind whose objects can be decoded.
 pub trait Kind:
     Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static
 {
@@ -24,7 +24,7 @@ impl<K> Kind for K where
 {
 }
 
-/// Where a watch leads to. Calls come one at a time and must not block.
+/// Receives the objects of a watch. Calls come one at a time and must not block.
 pub trait Index<K> {
     /// What is kept of an object.
     type Value;
@@ -39,7 +39,7 @@ pub trait Index<K> {
     /// A complete list: what is not in it is gone.
     fn replace(&self, values: Vec<Self::Value>);
 
-    /// The watch failed and will be taken up again.
+    /// The watch failed and will be resumed.
     fn interrupted(&self, error: &watcher::Error);
 }
 
@@ -59,11 +59,11 @@ pub async fn follow<K: Kind, I: Index<K>>(api: Api<K>, which: Which<'_>, index: 
     feed(&mut events, index, Until::TheEnd).await;
 }
 
-/// As [`follow`] of all objects, but lists everything anew for each order.
+/// Like [`follow`] with all objects, but lists everything again for each order.
 ///
-/// Such a list shows what requests of other writers, under way before the order, have done in the
-/// meantime. `listed` is called with the order once the index has it; an order that comes before that
-/// takes its place.
+/// Such a list shows the effects of writes that others began before the order and that have taken effect
+/// since. `listed` is called with the order once the index has the list; a new order that arrives before
+/// then replaces it.
 pub async fn follow_relisting<K, I, O>(
     api: Api<K>,
     index: &I,

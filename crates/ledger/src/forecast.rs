@@ -1,9 +1,9 @@
-//! How a budget stands: what remains, whether that is nothing, and when it will be if everything goes on as now.
+//! The standing of a budget: what remains, whether it is exhausted, and when it will be at the current rate.
 
 use crate::Seconds;
 use crate::money::{Amount, MoneyError, Rate};
 
-/// What the ledger and the meter say of one budget at a moment.
+/// The sums of one budget at a moment, from the ledger and the meter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// The amount, what was carried over and what was granted.
@@ -12,7 +12,7 @@ pub struct Sums {
     pub used: Amount,
     /// Accrued and not charged yet.
     pub held: Amount,
-    /// What is accrued with each second from now on.
+    /// What accrues with each second from now on.
     pub rate: Rate,
 }
 
@@ -20,12 +20,12 @@ pub struct Sums {
 pub struct Standing {
     pub remaining: Amount,
     pub exhausted: bool,
-    /// Not set when the period ends before, or when nothing remains already: then there is nothing to foresee, and
-    /// "now" would be another answer each time.
+    /// `None` if the period ends first, or if nothing remains already: then there is nothing to forecast, and "now"
+    /// would be a different answer each time.
     pub exhausts_at: Option<Seconds>,
 }
 
-/// How a budget stands by its own numbers. `until` is the end of its period; a rolling window has none.
+/// The standing of a budget by its own numbers. `until` is the end of its period; a rolling window has none.
 pub fn standing(sums: &Sums, now: Seconds, until: Option<Seconds>) -> Result<Standing, MoneyError> {
     let remaining = sums.supplied.minus(sums.used)?.minus(sums.held)?;
     let left = remaining.micros();
@@ -42,7 +42,7 @@ pub fn standing(sums: &Sums, now: Seconds, until: Option<Seconds>) -> Result<Sta
     })
 }
 
-/// How a budget stands with all its ancestors: it is exhausted as soon as one of them is.
+/// The standing of a budget with all its ancestors: it is exhausted as soon as one of them is.
 pub fn with_ancestors(own: Standing, ancestors: impl IntoIterator<Item = Standing>) -> Standing {
     let all = ancestors.into_iter().fold(own, |all, ancestor| Standing {
         remaining: all.remaining,

@@ -11,11 +11,11 @@ use crate::money::{Amount, MoneyError};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Account {
-    /// What a budget has in one of its slots: filled by the amount, what was carried over and grants; emptied by charges.
+    /// What a budget has in one of its slots. Its amount, rollover and grants fill it; charges empty it.
     Budget { budget: String, slot: Seconds },
     /// What a namespace has used.
     Usage { namespace: String },
-    /// What was used by those who pay from a budget's descendants.
+    /// What namespaces that pay from a budget's descendants have used.
     Descendants { budget: String },
     /// Where a budget's amounts come from.
     Amounts { budget: String },
@@ -41,7 +41,7 @@ pub struct Leg {
 }
 
 impl Account {
-    /// Its kind, name and slot: what makes it one account.
+    /// Kind, name and slot, which together identify the account.
     pub fn key(&self) -> (&'static str, &str, Seconds) {
         match self {
             Self::Budget { budget, slot } => ("budget", budget, *slot),
@@ -63,7 +63,7 @@ impl fmt::Display for Account {
     }
 }
 
-/// A namespace uses GPU time: the first leg pays, and all further ones count it too.
+/// A namespace uses GPU time. The first leg pays; all further legs count the same amount too.
 pub fn charge(namespace: &str, legs: &[Leg], amount: Amount) -> Vec<Transfer> {
     if amount <= Amount::ZERO {
         return Vec::new();
@@ -97,7 +97,7 @@ pub fn charge(namespace: &str, legs: &[Leg], amount: Amount) -> Vec<Transfer> {
     [paid].into_iter().chain(counted).collect()
 }
 
-/// A budget's amount for a slot grows, or shrinks by a negative change.
+/// Raises a budget's amount for a slot, or lowers it if the change is negative.
 pub fn issue(leg: &Leg, change: Amount) -> Result<Vec<Transfer>, MoneyError> {
     let source = Account::Amounts {
         budget: leg.budget.clone(),
@@ -105,7 +105,7 @@ pub fn issue(leg: &Leg, change: Amount) -> Result<Vec<Transfer>, MoneyError> {
     supply(source, leg, change)
 }
 
-/// Somebody grants a budget more for a slot.
+/// Grants a budget more for a slot.
 pub fn grant(leg: &Leg, amount: Amount) -> Result<Vec<Transfer>, MoneyError> {
     let source = Account::Grants {
         budget: leg.budget.clone(),
@@ -134,7 +134,7 @@ fn supply(source: Account, leg: &Leg, change: Amount) -> Result<Vec<Transfer>, M
     Ok(vec![transfer])
 }
 
-/// What is left of one slot goes into a later one, up to the cap.
+/// Moves what is left of one slot into a later one, up to the cap.
 pub fn rollover(
     budget: &str,
     old: Seconds,
@@ -157,7 +157,7 @@ pub fn rollover(
     }]
 }
 
-/// The exact opposite.
+/// The same transfers in the opposite direction.
 pub fn reversed(transfers: Vec<Transfer>) -> Vec<Transfer> {
     let turn = |Transfer { from, to, amount }| Transfer {
         from: to,

@@ -1,8 +1,8 @@
 //! Budgets of GPU time: what a second on a card costs, when periods begin, what must be charged, and the ledger that
 //! keeps it.
 //!
-//! Everything but [`store`] is pure: it knows no clock, no network and no floating point, so the same facts give the
-//! same charges after any outage. Only [`store`] speaks SQL.
+//! Everything except [`store`] is pure: no clock, no network and no floating point, so the same facts give the same
+//! charges after any outage. Only [`store`] uses SQL.
 
 pub mod forecast;
 pub mod journal;

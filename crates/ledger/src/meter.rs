@@ -1,12 +1,12 @@
 //! What must be charged for a pod, from what the API server records of it.
 //!
-//! A pod pays for what is booked for it, from its bind until its containers have ended: that is how long nobody else
-//! can have it. So names, order and restarts of containers, slow images and init containers change nothing, and no
-//! outage can hide anything: the bind's time, the allocation record and the finish times stay on the pod, and the
-//! finalizer [`gpushare_core::names::METERING`] keeps the pod until its end is charged.
+//! A pod pays for what is booked for it, from its bind until its containers have ended, because nobody else can use
+//! it in that time. So names, order and restarts of containers, slow images and init containers change nothing. No
+//! outage can hide anything either: the bind's time, the allocation record and the finish times stay on the pod, and
+//! the finalizer [`gpushare_core::names::METERING`] keeps the pod until its end is charged.
 //!
-//! Time is cut on a fixed grid and where a slot of any of the budgets ends. The same facts give the same intervals,
-//! whoever computes them and when.
+//! Time is cut on a fixed grid and where a slot of any of the budgets ends. The same facts always give the same
+//! intervals, no matter which replica computes them and when.
 
 mod end;
 mod pod;
@@ -38,11 +38,11 @@ pub struct Booking {
     pub rate: Rate,
     /// How the rate was computed, for the record.
     pub formula: String,
-    /// What the rate is for. Nothing where it is not known any more.
+    /// The cards that the rate is for. Empty if they are no longer known.
     pub cards: Arc<[HeldCard]>,
 }
 
-/// A card that is held, so that whoever pays can see what for.
+/// A card that is held, so that the payer can see what it pays for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldCard {
     pub id: CardId,
@@ -66,9 +66,9 @@ pub struct Charge {
     pub to: Seconds,
     pub rate: Rate,
     pub formula: String,
-    /// Of the pod, and so the same in all its charges.
+    /// The pod's cards, so they are the same in all its charges.
     pub cards: Arc<[HeldCard]>,
-    /// Who pays, then who counts it too. Nobody for namespaces without a budget.
+    /// The budget that pays, then those that count the charge too. Empty for namespaces without a budget.
     pub legs: Vec<Leg>,
 }
 
@@ -83,7 +83,7 @@ impl Charge {
 pub struct Plan {
     /// In order, without gaps.
     pub charges: Vec<Charge>,
-    /// The end after which nothing may stand charged. When the ledger has taken it, the finalizer may go.
+    /// The pod's end; no charge may reach past it. Once the ledger has recorded it, the finalizer may be removed.
     pub settle: Option<Seconds>,
     /// Accrued and not charged yet.
     pub held: Amount,
@@ -103,7 +103,7 @@ pub enum MeterError {
     UnknownCard { pod: PodUid, card: CardId },
 }
 
-/// What is still to be charged. `through` is up to where the ledger has charged this pod already.
+/// What is still to be charged. `through` is the time up to which the ledger has already charged this pod.
 pub fn plan(
     booking: &Booking,
     chain: &[Tier],
@@ -111,10 +111,10 @@ pub fn plan(
     now: Seconds,
     grid: Seconds,
 ) -> Result<Plan, MeterError> {
-    // What is charged already counts, whatever stands on the pod now: a charge that does not join it is refused.
+    // Continue from what is already charged, whatever the pod says now: the ledger refuses a charge that does not join.
     let begin = through.unwrap_or(booking.begin);
     let ended = booking.end.map(|end| end.max(booking.begin));
-    // An end in the future comes from a clock that is ahead: it will be there when ours is.
+    // An end in the future comes from a clock that is ahead of ours. It counts once our clock has reached it.
     let ended = ended.filter(|end| *end <= now);
     let limit = ended.unwrap_or(now);
     let mut charges = Vec::new();
@@ -145,7 +145,7 @@ pub fn plan(
     })
 }
 
-/// Who is charged for a moment, and until when that and the grid's cell last.
+/// The legs at a moment, and the next cut: where the grid's cell or one of their slots ends.
 fn legs(chain: &[Tier], at: Seconds, grid: Seconds) -> Result<(Vec<Leg>, Seconds), PeriodError> {
     let grid = grid.max(1);
     let mut cut = at - at.rem_euclid(grid) + grid;

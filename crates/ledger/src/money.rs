@@ -8,7 +8,7 @@ use thiserror::Error;
 
 const MICROS: i64 = 1_000_000;
 
-/// GPU time, possibly owed.
+/// An amount of GPU time; negative if it is owed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Amount(i64);
 
@@ -53,7 +53,7 @@ impl Amount {
         decimal(self.0)
     }
 
-    /// Whole GPU-seconds; a part of one counts as nothing.
+    /// Whole GPU-seconds; the fraction is dropped.
     pub const fn whole_seconds(self) -> i64 {
         self.0 / MICROS
     }
@@ -92,7 +92,7 @@ fn decimal(micros: i64) -> String {
     short.to_owned()
 }
 
-/// The seconds of `1d2h3m4s`, any part of which may be missing. Nothing for anything else.
+/// The seconds of `1d2h3m4s`, where any part may be missing. `None` for anything else.
 pub(crate) fn duration_seconds(text: &str) -> Option<i64> {
     let mut rest = text;
     let mut total: i64 = 0;

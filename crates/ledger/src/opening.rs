@@ -1,7 +1,7 @@
-//! When a budget's periods open: each gets the amount once, and what may be carried over from the one before.
+//! When a budget's periods open. Each period gets the amount once, and what may be carried over from the one before.
 //!
-//! The steps lead from the last period that was opened to the current one, through all between: an outage of months
-//! ends with the same books as none. Charges of the old periods are to be written before.
+//! The steps lead from the last opened period through all others to the current one, so an outage of months ends with
+//! the same books as no outage. Charges of the old periods must be written first.
 
 use crate::Seconds;
 use crate::journal::Leg;
@@ -10,12 +10,12 @@ use crate::period::{PeriodError, Schedule, Span};
 use crate::policy::Policy;
 use crate::store::{Balance, Change};
 
-/// After a longer outage only the current period is opened. Days of three years.
+/// After a longer outage (three years of daily periods) only the current period is opened.
 const MOST_PERIODS: usize = 1_100;
 
-/// The steps that open every period up to the current one. `opened` is where the last one begins that the ledger has.
+/// The steps that open every period up to the current one. `opened` is where the last period in the ledger begins.
 ///
-/// A rolling window has no periods, and a clock that went back opens nothing.
+/// A rolling window has no periods, and a clock that was set back opens nothing.
 pub fn open(
     budget: &str,
     policy: &Policy,
@@ -56,7 +56,7 @@ pub fn open(
     Ok(changes)
 }
 
-/// All periods after the one that begins at `old`, up to the current one; if they are too many, that one alone.
+/// All periods after the one that begins at `old`, up to the current one; only the current one if there are too many.
 fn between(schedule: &Schedule, old: Seconds, current: &Span) -> Result<Vec<Span>, PeriodError> {
     let mut slots = Vec::new();
     let mut at = schedule.slot(old)?.end;
@@ -71,7 +71,7 @@ fn between(schedule: &Schedule, old: Seconds, current: &Span) -> Result<Vec<Span
     Ok(slots)
 }
 
-/// What a budget has in the time that counts: the ledger's word, and for a rolling window the amount beside it.
+/// What a budget has in the time that counts. The amount of a rolling window is not in the ledger, so it is added here.
 pub fn supplied(policy: &Policy, balance: &Balance) -> Result<Amount, MoneyError> {
     match policy.schedule {
         Schedule::Calendar { .. } => Ok(balance.supplied),
@@ -94,7 +94,7 @@ mod tests {
         Policy::try_from(&spec).unwrap()
     }
 
-    /// Each step by the days between which it carries, or in which it issues.
+    /// Each step as text, with the days between which it carries, or the day in which it issues.
     fn steps(policy: &Policy, opened: Option<Seconds>, now: Seconds) -> Vec<String> {
         let changes = open("b", policy, opened, now).unwrap();
         let step = |change: &Change| match change {

@@ -1,7 +1,6 @@
-//! When periods begin and end: calendar periods of a time zone with its changes of the clock, and rolling windows.
+//! When periods begin and end: calendar periods of a time zone with its clock changes, and rolling windows.
 //!
-//! Pure functions of given moments, over the time zones that are compiled in: every replica and every image computes
-//! the same.
+//! Pure functions of the given moments and the compiled-in time zones: every replica and every image computes the same.
 
 use jiff::civil::Weekday;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
@@ -92,7 +91,7 @@ impl Schedule {
         }
     }
 
-    /// The time that counts at a moment: slots that begin in it are in the balance.
+    /// The time that counts at a moment: the balance includes the slots that begin in it.
     pub fn counted(&self, at: Seconds) -> Result<Span, PeriodError> {
         let slot = self.slot(at)?;
         match self {

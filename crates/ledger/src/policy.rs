@@ -1,4 +1,4 @@
-//! A budget's terms, resolved once from the texts of its object: no text is read again after this.
+//! A budget's terms, parsed once from the texts of its object; the texts are not read again afterwards.
 
 use gpushare_kube::gpu_budget::{
     self, AmountText, FormulaKind, GpuBudgetSpec, PeriodKind, WhenExhausted,
@@ -29,7 +29,7 @@ pub enum Exhaustion {
     EvictAfter(Seconds),
 }
 
-/// What the API server's rules should have refused, so it says what is wrong and no more.
+/// An error that the API server's validation should have prevented, so the message only says what is wrong.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum PolicyError {
     #[error(transparent)]
@@ -65,7 +65,7 @@ impl TryFrom<&GpuBudgetSpec> for Policy {
     }
 }
 
-/// An amount as people write it; more than nothing.
+/// An amount as people write it; it must be positive.
 pub fn amount(text: &AmountText) -> Result<Amount, MoneyError> {
     match text {
         AmountText::Seconds(seconds) if *seconds > 0 => Amount::from_seconds(*seconds),

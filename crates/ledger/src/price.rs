@@ -1,6 +1,6 @@
 //! What a second of a holding costs: the price of each card's model times the part of the card that is held.
 //!
-//! The only rounding of the whole system is here, upwards to a millionth for each card: what is held costs something.
+//! This is the only rounding in the whole system: up to a millionth for each card, so that nothing held is free.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use gpushare_core::placement::Hold;
 
 use crate::money::{MoneyError, Rate};
 
-/// Changes whenever the same holding would cost something else by code of ours.
+/// Must change whenever our code would price the same holding differently.
 const VERSION: u32 = 1;
 
 /// What is held of one card.
@@ -22,7 +22,7 @@ pub struct Holding {
     pub core: Part,
 }
 
-/// So much of so much. Nothing of something was not asked for.
+/// How much of a resource is held. If `held` is 0, the resource was not requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     pub held: u64,
@@ -36,7 +36,7 @@ pub enum Formula {
     Weighted { memory: u32, core: u32 },
 }
 
-/// Prices by model; the longest match counts, an exact name before all.
+/// Prices by model. An exact name takes precedence, then the longest match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prices(Vec<(Pattern, Rate)>);
 
@@ -47,7 +47,7 @@ enum Pattern {
 }
 
 impl Holding {
-    /// Nothing for cards that are no GPUs: they have no price.
+    /// `None` for cards that are not GPUs: they have no price.
     pub fn new(card: &Card, hold: &Hold) -> Option<Self> {
         let amounts = hold.on(&card.capacity);
         let part = |dimension| Part {
@@ -63,7 +63,7 @@ impl Holding {
 }
 
 impl Part {
-    /// As numerator and denominator, at most 1. Nothing where it says nothing.
+    /// As numerator and denominator, at most 1. `None` if `held` or `of` is 0.
     fn fraction(self) -> Option<(u128, u128)> {
         let asked = self.held > 0 && self.of > 0;
         asked.then(|| (u128::from(self.held.min(self.of)), u128::from(self.of)))
@@ -103,7 +103,7 @@ impl fmt::Display for Formula {
 }
 
 impl Prices {
-    /// From models, each a whole name or a beginning followed by `*`.
+    /// From models, each a whole name or a prefix followed by `*`.
     pub fn new<'a>(prices: impl IntoIterator<Item = (&'a str, Rate)>) -> Self {
         let pattern = |model: &str| match model.strip_suffix('*') {
             Some(beginning) => Pattern::Beginning(beginning.to_owned()),

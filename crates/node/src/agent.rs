@@ -38,7 +38,7 @@ pub enum AgentError {
     Serve(#[source] std::io::Error),
 }
 
-/// A running agent, as far as others need to see it.
+/// A running agent, as far as callers need access to it.
 #[derive(Debug)]
 pub struct Agent {
     pub state: Arc<NodeState>,
@@ -47,13 +47,13 @@ pub struct Agent {
     pub address: SocketAddr,
 }
 
-/// Starts every part. Call it on a runtime. Without a client nothing is published, and nobody
-/// but the caller feeds the state.
+/// Starts every part. Call it on a runtime. Without a client nothing is published, and only
+/// the caller feeds the state.
 pub fn start(config: &Config, client: Option<Client>, tasks: &Tasks) -> Result<Agent, AgentError> {
     start_with(config, client, read_cards(config, tasks), tasks)
 }
 
-/// As [`start`], but with cards that somebody else looks after: the driver is never asked.
+/// Like [`start`], but with cards that the caller provides: the driver is never asked.
 pub fn start_with(
     config: &Config,
     client: Option<Client>,
@@ -159,7 +159,7 @@ fn read_cards(config: &Config, tasks: &Tasks) -> watch::Receiver<Cards> {
     cards
 }
 
-/// Follows the pods and publishes the cards. The answer tells when the cards stand on the Node.
+/// Watches the pods and publishes the cards. The receiver shows whether the cards are published on the Node.
 fn talk_to_the_api(
     config: &Config,
     client: Option<Client>,

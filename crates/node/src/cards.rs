@@ -1,6 +1,6 @@
 //! What is known of the node's cards, as one value that everything else watches.
 //!
-//! Written by [`crate::nvml`], or by whoever plays the driver.
+//! Written by [`crate::nvml`], or by code that simulates the driver.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ pub enum Cards {
     /// The driver has not been asked yet.
     #[default]
     Unknown,
-    /// The driver cannot be asked, and never could since this agent started.
+    /// The driver cannot be read, and this agent has not been able to read it since it started.
     Unreadable,
-    /// As last read; what cannot be read any more is in here as sick.
+    /// As last read; cards that cannot be read any more are included as sick.
     Known(Arc<[Card]>),
 }
 

@@ -1,8 +1,8 @@
 //! CDI: how a container gets what was decided for it. The runtime resolves the slot name that Allocate
-//! gave to the spec file that PreStartContainer wrote.
+//! returned to the spec file that PreStartContainer wrote.
 //!
-//! A slot name is used for one allocation and never again: runtimes cache spec files, and with a name
-//! used twice a container could get what an earlier one was given.
+//! A slot name is used for one allocation and never again: runtimes cache spec files, so with a name
+//! used twice a container could get the cards of an earlier one.
 
 pub mod directory;
 pub mod nvidia;
@@ -19,10 +19,10 @@ use crate::plugin::devices::hex;
 pub use directory::SlotFiles;
 pub use spec::{ContainerEdits, Slot};
 
-/// Vendor and class of our devices. Each has two letters or more: containerd 2.1 dies of one.
+/// Vendor and class of our devices. Each has at least two letters: containerd 2.1 crashes on one.
 pub const KIND: &str = "gpushare.io/slot";
 
-/// Letters of the hash in a name: enough for a person to see which slots share ids.
+/// How many letters of the hash are in a name: enough for people to see which slots share ids.
 const HASH_LETTERS: usize = 16;
 
 /// The CDI device name of one allocation.
@@ -30,7 +30,7 @@ const HASH_LETTERS: usize = 16;
 pub struct SlotName(String);
 
 impl SlotName {
-    /// A name for these ids that nobody had before.
+    /// A name for these ids that was never used before.
     pub fn fresh(ids: &[String]) -> Self {
         let mut sorted: Vec<&str> = ids.iter().map(String::as_str).collect();
         sorted.sort_unstable();
@@ -39,7 +39,7 @@ impl SlotName {
         Self(format!("{hash}-{}", Uuid::new_v4().simple()))
     }
 
-    /// Reads `gpushare.io/slot=NAME`. The name becomes part of a path, so it is read strictly.
+    /// Parses `gpushare.io/slot=NAME`. The name becomes part of a path, so it is checked strictly.
     pub fn parse_qualified(text: &str) -> Option<Self> {
         let name = text.strip_prefix(KIND)?.strip_prefix('=')?;
         let safe = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
@@ -47,7 +47,7 @@ impl SlotName {
         (bounded && name.chars().all(safe)).then(|| Self(name.to_owned()))
     }
 
-    /// As the device plugin API and runtimes want it.
+    /// The form that the device plugin API and runtimes expect.
     pub fn qualified(&self) -> String {
         format!("{KIND}={}", self.0)
     }
@@ -69,14 +69,14 @@ impl fmt::Debug for SlotName {
     }
 }
 
-/// Whom a slot belongs to and why, kept in the file for the next life of the agent and for people.
+/// To whom a slot belongs and why, kept in the file for the next run of the agent and for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub pod: PodUid,
     /// `namespace/name`, for people.
     pub pod_name: String,
     pub container: String,
-    /// The allocation record with which the pod was let on.
+    /// The allocation record with which the pod was admitted.
     pub record: String,
 }
 

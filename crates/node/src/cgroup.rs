@@ -1,8 +1,8 @@
-//! Which pods have processes, by the word of the kernel: the control groups that the kubelet makes for its pods.
+//! Which pods have processes according to the kernel: from the control groups that the kubelet creates for its pods.
 //!
-//! The object of a pod can be deleted while its containers run, and its phase can be written by others than its kubelet. The
-//! kernel alone knows when the last process has ended. Read-only; for cgroup v1 and v2, both drivers of the kubelet, and
-//! whatever cgroup root it has. Blocking file operations.
+//! A pod object can be deleted while its containers run, and clients other than its kubelet can write its phase. Only
+//! the kernel knows when the last process has ended. Read-only; for cgroup v1 and v2, both cgroup drivers of the
+//! kubelet, and any cgroup root. Blocking file operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,15 +14,15 @@ use thiserror::Error;
 
 /// The file at the root of cgroup v2.
 const CONTROLLERS: &str = "cgroup.controllers";
-/// The file of a group of cgroup v2 that tells whether it, or one below it, has processes.
+/// The file of a cgroup v2 group that shows whether it, or a group below it, has processes.
 const EVENTS: &str = "cgroup.events";
-/// The hierarchy of cgroup v1 that counts processes, and its file in a group with the number in it and below it. The lists
-/// of processes leave out those that the agent's pid namespace does not show; the number does not.
+/// The cgroup v1 hierarchy that counts processes, and the file with a group's count, including groups below it. The
+/// lists of processes omit those outside the agent's pid namespace; the count does not.
 const PIDS: &str = "pids";
 const COUNT: &str = "pids.current";
 /// Reading a group that is being removed fails with this.
 const NO_SUCH_DEVICE: i32 = 19;
-/// How deep the kubelet's own group may be: a bound against loops, not a limit that is met.
+/// How deep the kubelet's own group may be: only a guard against loops; real nodes stay far below it.
 const DEPTH: u32 = 16;
 
 #[derive(Debug, Error)]
@@ -57,13 +57,13 @@ impl Cgroups {
         cgroups.hierarchy().map(|_| cgroups)
     }
 
-    /// Those of the pods that have a process.
+    /// The given pods that have a process.
     pub fn alive(&self, pods: &BTreeSet<PodUid>) -> Result<BTreeSet<PodUid>, CgroupError> {
         let wanted: BTreeMap<String, &PodUid> = pods
             .iter()
             .flat_map(|pod| {
                 let uid = pod.as_str();
-                // What systemd calls a group cannot contain a dash.
+                // systemd does not allow dashes in this part of a slice's name.
                 let slice = format!("pod{}.slice", uid.replace('-', "_"));
                 [(format!("pod{uid}"), pod), (slice, pod)]
             })
@@ -80,8 +80,8 @@ impl Cgroups {
         Ok(alive)
     }
 
-    /// Every group of a pod, with its name as [`Self::alive`] looks for it. Groups inside those of pods are not looked
-    /// at: what is in there may be named by the pod itself.
+    /// The groups of all pods, each with its name as [`Self::alive`] looks it up. Groups inside them are ignored: the
+    /// pod itself may have chosen their names.
     fn groups_of_pods(&self) -> Result<Vec<(String, PathBuf)>, CgroupError> {
         let mut kubepods = Vec::new();
         find_kubepods(&self.hierarchy()?, DEPTH, &mut kubepods)?;
@@ -146,7 +146,7 @@ fn find_kubepods(group: &Path, depth: u32, found: &mut Vec<PathBuf>) -> Result<(
     Ok(())
 }
 
-/// Whether a process is in the group or below it. What cannot be understood counts as one.
+/// Whether the group, or one below it, has a process. If the file cannot be understood, it counts as having one.
 fn populated(group: &Path) -> Result<bool, CgroupError> {
     if let Some(events) = read(&group.join(EVENTS))? {
         return Ok(!events.lines().any(|line| line == "populated 0"));
@@ -155,7 +155,7 @@ fn populated(group: &Path) -> Result<bool, CgroupError> {
     Ok(count.is_some_and(|count| count.trim() != "0"))
 }
 
-/// The text of a file; nothing when it is gone.
+/// The text of a file; `None` if it is gone.
 fn read(path: &Path) -> Result<Option<String>, CgroupError> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
@@ -185,7 +185,7 @@ fn children(group: &Path) -> Result<Vec<(String, PathBuf)>, CgroupError> {
             Err(error) if is_gone(&error) => continue,
             Err(error) => return Err(failed(error)),
         };
-        // Links are second names of hierarchies.
+        // Symbolic links are aliases of hierarchies.
         if entry.file_type().is_ok_and(|kind| kind.is_dir())
             && let Ok(name) = entry.file_name().into_string()
         {
@@ -196,7 +196,7 @@ fn children(group: &Path) -> Result<Vec<(String, PathBuf)>, CgroupError> {
     Ok(groups)
 }
 
-/// Groups go at any moment.
+/// Groups can disappear at any time.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(NO_SUCH_DEVICE)
 }

@@ -1,6 +1,6 @@
-//! Looks for the processes of pods that are over for the API server, until they have ended.
+//! Looks for the processes of pods that are gone or ended according to the API server, until they have ended.
 //!
-//! Nothing is looked for while there is no such pod.
+//! It does nothing while there is no such pod.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::cgroup::Cgroups;
 use crate::state::NodeState;
 
-/// Between two looks at processes that still run.
+/// Time between two checks of processes that still run.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Runs for ever.

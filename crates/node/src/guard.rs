@@ -1,9 +1,9 @@
-//! The last guard before a container starts: what this agent has let onto each card.
+//! The last guard before a container starts: which pods this agent has admitted to each card.
 //!
-//! The scheduler's ledger decides; this tally only refuses what contradicts it: a record that would
-//! take a card past its size, one for a card that is not here, one that was changed after the pod had
-//! started. A pod holds its cards until the kernel has shown the end of its processes, whatever the API
-//! server shows. It is pure; [`crate::state`] keeps it in step with the pods of the node.
+//! The extender's books decide; this tally only refuses what contradicts them: a record that would
+//! overfill a card, one for a card that is not here, one that was changed after the pod had
+//! started. A pod holds its cards until the kernel shows that its processes have ended, whatever the API
+//! server shows. It is pure; [`crate::state`] keeps it in sync with the pods of the node.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use thiserror::Error;
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     admitted: BTreeMap<PodUid, Admitted>,
-    /// How many starts were let on so far.
+    /// How many starts were admitted so far.
     starts: u64,
 }
 
-/// The pods whose processes are looked for, each with the number of its last start when the look began.
+/// The pods whose processes are looked for, each with the number of its last start when the check began.
 pub type LookedFor = BTreeMap<PodUid, u64>;
 
 #[derive(Clone, Debug)]
@@ -34,16 +34,16 @@ struct Admitted {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The API server shows the pod, and not that it has ended.
+    /// The API server shows the pod, and not as ended.
     Present,
     /// The API server shows no pod, or one that has ended. Its processes may still run.
     Leaving {
         /// `namespace/name`, for people.
         name: Box<str>,
-        /// They do.
+        /// Whether its processes were seen to run.
         alive: bool,
     },
-    /// All processes have ended; the first record is still remembered.
+    /// All processes have ended; the record with which it was first admitted is still remembered.
     Ended,
 }
 
@@ -101,10 +101,10 @@ pub enum GuardRefusal {
 }
 
 impl Tally {
-    /// Lets a pod onto its cards, or says why not.
+    /// Admits a pod to its cards, or returns why not.
     ///
-    /// A pod that was let on before may start further containers, or start them again, on a card that
-    /// has become sick meanwhile: its memory is booked there, it cannot move, and many errors pass.
+    /// A pod that was admitted before may start more containers, or restart them, on a card that has
+    /// become sick meanwhile: its memory is booked there, it cannot move, and many errors are transient.
     pub fn admit(
         &mut self,
         bound: &Bound,
@@ -161,7 +161,7 @@ impl Tally {
                 let (dimension, unit) = (dimension.name.to_string(), dimension.unit.to_string());
                 let free = amount.saturating_sub(*missing);
                 let pods = self.leaving_from(card);
-                // Without those who are leaving there would be room.
+                // Without the pods that are leaving there would be room.
                 if !pods.is_empty() && needed.fits_in(&self.room(card, false).free()) {
                     return Err(GuardRefusal::StillHeld {
                         index,
@@ -218,7 +218,7 @@ impl Tally {
             .collect()
     }
 
-    /// Takes over what an earlier life of this agent let on; it runs, so it counts.
+    /// Counts a pod without checks, as for one that an earlier run of this agent admitted: it runs, so it counts.
     pub fn remember(&mut self, bound: &Bound) {
         let admitted = Admitted {
             placement: bound.placement.clone(),
@@ -229,7 +229,7 @@ impl Tally {
         self.admitted.insert(bound.pod.clone(), admitted);
     }
 
-    /// The same of a pod that the API server does not show any more.
+    /// Like [`Self::remember`], for a pod that the API server does not show any more.
     pub fn remember_gone(&mut self, pod: &PodUid, name: &str, charges: Charges) {
         let admitted = Admitted {
             placement: Placement {
@@ -242,7 +242,7 @@ impl Tally {
         self.admitted.insert(pod.clone(), admitted);
     }
 
-    /// The API server shows no pod any more, or one that has ended. It holds its cards until [`Self::end`].
+    /// The API server no longer shows the pod, or shows that it has ended. It holds its cards until [`Self::end`].
     pub fn leave(&mut self, pod: &PodUid, name: &str) {
         if let Some(admitted) = self.admitted.get_mut(pod)
             && admitted.stage == Stage::Present
@@ -251,7 +251,7 @@ impl Tally {
         }
     }
 
-    /// The API server shows the pod, contrary to what it showed before.
+    /// The API server shows the pod again as not ended.
     pub fn stay(&mut self, pod: &PodUid) {
         if let Some(admitted) = self.admitted.get_mut(pod)
             && matches!(admitted.stage, Stage::Leaving { .. })
@@ -284,7 +284,7 @@ impl Tally {
         }
     }
 
-    /// What pods hold that are leaving; nothing before all of them were looked for.
+    /// What the pods that are leaving hold; `None` until each of them was checked for processes.
     pub fn held(&self) -> Option<Vec<HeldPod>> {
         let mut held = Vec::new();
         for (pod, admitted) in &self.admitted {
@@ -328,7 +328,7 @@ impl Stage {
     }
 }
 
-/// A record alone cannot show what a percent of the card is; with the card it can be told.
+/// Checks shares given in percent of a card: what they amount to is known only with the card.
 fn check_shares(bound: &Bound, card: &Card) -> Result<(), GuardRefusal> {
     for placed in bound.placement.of_class(gpu::CLASS).containers {
         let ask = bound.ask.container(gpu::CLASS, &placed.container);

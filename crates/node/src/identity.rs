@@ -1,7 +1,7 @@
-//! Who is starting: from device ids to one pod and the containers that may be meant.
+//! Which container is starting: from device ids to one pod and the containers that may be meant.
 //!
-//! The kubelet names no pod when it starts a container. It left the answer in two places, its
-//! checkpoint and its PodResources service; both must tell the same, and any doubt is a refusal.
+//! The kubelet does not name the pod when it starts a container. The answer is in two places, its
+//! checkpoint and its PodResources service; both must agree, and any doubt is a refusal.
 //! Nothing here looks at cards.
 
 pub mod checkpoint;
@@ -72,7 +72,7 @@ pub enum Doubt {
     },
 }
 
-/// Joins what the two sources say about so many ids.
+/// Combines what the two sources say about the holders of `held` ids.
 pub fn identify(held: usize, holders: Vec<Holder>, listed: &[Listed]) -> Result<Identity, Doubt> {
     let pod = match holders.as_slice() {
         [] => return Err(Doubt::Nobody),
@@ -122,9 +122,9 @@ pub fn identify(held: usize, holders: Vec<Holder>, listed: &[Listed]) -> Result<
 }
 
 impl Identity {
-    /// Checks what could not be checked before the pod itself was known: its name, that only ordinary
-    /// init containers are missing from PodResources, which never shows those, and that each container
-    /// asks for as many devices as it holds.
+    /// Checks what needs the pod itself: its name, that only ordinary init containers are missing from
+    /// PodResources (which never shows those), and that each container asks for as many devices as it
+    /// holds.
     pub fn check(&self, pod: &PodFacts, division: Division) -> Result<(), Doubt> {
         if let Some((namespace, name)) = &self.name
             && (namespace, name) != (&pod.namespace, &pod.name)

@@ -10,12 +10,12 @@
 //!  kernel ─ processes ─► cgroup ─► ends ──┘    └► publish: what is held without a pod
 //! ```
 //!
-//! It decides nothing: the decision stands in the pod's allocation record. It only checks and carries
-//! it out, and refuses on any doubt.
+//! It decides nothing: the decision is in the pod's allocation record. The agent only checks it and
+//! carries it out, and refuses on any doubt.
 //!
 //! # Current limitations
 //!
-//! * A card with an error that does not pass stays sick until the agent restarts.
+//! * A card with a permanent error stays sick until the agent restarts.
 //! * A card in MIG mode is offered whole.
 //! * Static pods cannot use cards: the kubelet knows them by another uid than the API server.
 

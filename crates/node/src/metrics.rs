@@ -1,4 +1,4 @@
-//! What the agent counts.
+//! Metrics of the agent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +52,7 @@ pub struct Metrics {
 
 impl Metrics {
     pub fn new(catalogue: &mut Catalogue) -> Self {
-        // From half a millisecond to the kubelet's patience of 30 s.
+        // From half a millisecond to the kubelet's timeout of 30 s.
         let start_seconds = Histogram::new(exponential_buckets(0.0005, 3.0, 11));
         Self {
             traffic: Traffic::new(catalogue),

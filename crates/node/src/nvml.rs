@@ -1,6 +1,6 @@
 //! The cards as the driver shows them, through NVML.
 //!
-//! Owns a thread of its own, because NVML calls block. A missing or broken driver is never silent: it
+//! Runs on its own thread, because NVML calls block. A missing or broken driver is always reported: it
 //! is logged with what to do about it, tried again, and every known card is sick meanwhile.
 
 mod session;
@@ -20,16 +20,16 @@ use crate::cards::Cards;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// How long shutdown may go unnoticed by this thread.
+/// How long this thread may take to notice shutdown.
 const NAP: Duration = Duration::from_millis(200);
 
-/// Where the driver is and how often it is looked at anew.
+/// Where the driver is and how often it is reopened.
 #[derive(Clone, Debug)]
 pub struct Driver {
     /// A path, or a name for the dynamic linker to find.
     pub library: PathBuf,
-    /// The driver lists its cards when it is opened; it is opened anew this often. Not too often:
-    /// without persistence mode it lets go of the cards in between.
+    /// The driver lists its cards when it is opened, so it is reopened at this interval. Not too often:
+    /// without persistence mode it releases the cards in between.
     pub rescan: Duration,
 }
 
@@ -54,13 +54,13 @@ pub enum DriverError {
 /// What outlives a session with the driver.
 #[derive(Debug, Default)]
 struct Memory {
-    /// Cards with an error that does not pass, and its Xid number.
+    /// Cards with a permanent error, and its Xid number.
     condemned: BTreeMap<CardId, u64>,
     /// How many cards did not answer when last asked.
     silent: usize,
 }
 
-/// Keeps `cards` up to date until shutdown. Blocks; for a thread of its own.
+/// Keeps `cards` up to date until shutdown. Blocks, so it needs its own thread.
 pub fn watch_cards(driver: &Driver, cards: &watch::Sender<Cards>, stop: &CancellationToken) {
     let mut memory = Memory::default();
     let mut pause = FIRST_PAUSE;
@@ -94,7 +94,7 @@ impl Driver {
     }
 }
 
-/// Tells the others, if there is anything to tell.
+/// Publishes the cards if they have changed.
 fn set(cards: &watch::Sender<Cards>, now: Cards) {
     cards.send_if_modified(|before| {
         let changed = *before != now;

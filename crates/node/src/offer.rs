@@ -1,8 +1,8 @@
-//! What the node offers: every resource that a pod may name is either handed out by the kubelet for us,
-//! device by device, or stands as a plain total in the Node's status.
+//! What the node offers: every resource that a pod may request is either allocated by the kubelet
+//! device by device, or published as a plain total in the Node's status.
 //!
-//! Both are a first, coarse check by Kubernetes itself; which card has room is the scheduler extender's
-//! to know. Nothing here talks to anybody.
+//! Both are a first, coarse check by Kubernetes itself; only the extender knows which card has room.
+//! No IO here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::plugin::devices::Division;
 #[derive(Clone, Debug)]
 pub struct Offer {
     pub dialects: Dialects,
-    /// What goes through the kubelet's device plugins.
+    /// The resources that are served as device plugins.
     pub divisions: Vec<Division>,
 }
 
@@ -40,7 +40,7 @@ impl Offer {
         }
     }
 
-    /// The amounts for the Node's status, of all cards together.
+    /// The totals of all cards together, for the Node's status.
     pub fn totals(&self, cards: &[Card]) -> BTreeMap<Arc<str>, u64> {
         let mut totals = BTreeMap::new();
         for dialect in &self.dialects.dialects {
@@ -114,7 +114,7 @@ mod tests {
             ("nvidia.com/gpucores", 200),
             ("nvidia.com/gpumem", 39_673),
             ("nvidia.com/gpumem-percentage", 200),
-            // 59 and 95: the 5 MiB and the 244 MiB that are left are no block together.
+            // 59 and 95: the 5 MiB and the 244 MiB that remain do not add up to a block.
             ("tencent.com/vcuda-memory", 154),
         ];
         assert_eq!(

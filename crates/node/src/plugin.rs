@@ -1,7 +1,7 @@
 //! The device plugin: serves a resource to the kubelet and keeps it registered.
 //!
-//! Decides nothing about cards. Allocate only makes up a name; the start of a container is prepared by
-//! [`crate::start`].
+//! It decides nothing about cards. Allocate only makes up a name; [`crate::start`] prepares the start of
+//! a container.
 
 pub mod devices;
 pub mod registration;
@@ -18,7 +18,7 @@ use crate::metrics::Metrics;
 use crate::start::Starter;
 use devices::Division;
 
-/// One resource and all it needs to be served.
+/// One resource and everything needed to serve it.
 #[derive(Clone, Debug)]
 pub struct Plugin {
     pub division: Division,

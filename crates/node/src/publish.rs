@@ -1,9 +1,9 @@
 //! Publishes the cards on the Node object: the inventory in an annotation for the scheduler extender,
 //! totals in the status for kube-scheduler and for tools, and in another annotation what containers
-//! still hold whose pods are over.
+//! still hold after their pods are gone or ended.
 //!
-//! Follows the own Node, so that a Node that was recreated, or values that somebody changed, are put
-//! right. Writes only what differs.
+//! Watches the agent's own Node, so that a recreated Node, or values that another client changed, are
+//! corrected. Writes only what differs.
 
 mod totals;
 
@@ -37,7 +37,7 @@ struct Changes {
 #[derive(Clone, Debug)]
 pub struct Sources {
     pub cards: watch::Receiver<Cards>,
-    /// Nothing while it is not known.
+    /// `None` until it is first known.
     pub held: watch::Receiver<Option<Vec<HeldPod>>>,
 }
 
@@ -76,7 +76,7 @@ pub async fn publish_for_ever(
             () = sleep(RETRY), if retry || seen.refused => {
                 seen.written = None;
                 if seen.refused {
-                    // A watch that goes on tells nothing before the Node changes; a new one begins with a list.
+                    // A watch that continues shows nothing until the Node changes; a new one begins with a list.
                     events.set(watch());
                 }
             }
@@ -111,7 +111,7 @@ pub async fn publish_for_ever(
     }
 }
 
-/// Brings a Node up to date once, for cards that nobody looks after: those of simulated nodes.
+/// Brings a Node up to date once, for cards without an agent: those of simulated nodes.
 pub async fn publish_once(
     nodes: &Api<Node>,
     node: &Node,
@@ -124,13 +124,13 @@ pub async fn publish_once(
         .map(drop)
 }
 
-/// What the API server said, with what to do where it does not know us any more.
+/// What the API server answered, with what to do if it no longer accepts our token.
 fn refusal(error: &kube::Error) -> String {
     let unknown = answer(error).and_then(unknown_token);
     unknown.unwrap_or_else(|| error.to_string())
 }
 
-/// The refusal of a token that is not valid any more, with what to do; nothing for any other refusal.
+/// The refusal of a token that is no longer valid, with what to do; `None` for any other refusal.
 fn unknown_token(status: &Status) -> Option<String> {
     (status.code == 401).then(|| {
         format!(
@@ -164,11 +164,11 @@ fn answered(error: &watcher::Error) -> Option<&Status> {
 #[derive(Default)]
 struct Seen {
     node: Option<Node>,
-    /// A new list has begun, and the Node was not in it so far.
+    /// A new list has begun, and the Node has not appeared in it so far.
     missing: bool,
-    /// The version of our own last write, until the watch has shown it: what it shows before is older.
+    /// The version of our own last write, until the watch has shown it: anything before is older.
     written: Option<String>,
-    /// The API server has not known us since the Node was last shown, so it may have changed or gone.
+    /// The API server has refused our token since the Node was last shown, so the Node may have changed or be gone.
     refused: bool,
 }
 
@@ -190,19 +190,19 @@ impl Seen {
                 }
             }
             Event::InitDone if !self.missing => {}
-            // It went while the watch was broken.
+            // The Node was deleted, maybe while the watch was broken.
             Event::InitDone | Event::Delete(_) => *self = Self::default(),
         }
     }
 
-    /// The Node, unless it is known to be out of date, or may be.
+    /// The Node, unless it is or may be out of date.
     fn current(&self) -> Option<&Node> {
         let current = self.written.is_none() && !self.refused;
         self.node.as_ref().filter(|_| current)
     }
 }
 
-/// The Node after the last write, or nothing if there was nothing to write.
+/// The Node after the last write; `None` if there was nothing to write.
 async fn write(
     nodes: &Api<Node>,
     name: &NodeName,
@@ -237,7 +237,7 @@ fn changes(node: &Node, cards: &Cards, offer: &Offer) -> Changes {
         },
         Cards::Known(cards) => Changes {
             annotation: annotate(node, &inventory::encode(classes, cards)),
-            // Sick cards too: the kubelet makes allocatable of capacity by itself.
+            // Sick cards are included: the kubelet itself derives allocatable from capacity.
             status: totals::patch(node, &offer.totals(cards)),
         },
     }
@@ -252,7 +252,7 @@ fn annotate(node: &Node, inventory: &str) -> Option<Value> {
     differs.then(|| json!({"metadata": {"annotations": {names::CARDS: inventory}}}))
 }
 
-/// What is still held without a pod; the annotation is there only while something is.
+/// The annotation for what is still held without a pod; it exists only while something is held.
 fn annotate_held(node: &Node, held: Option<&[HeldPod]>, offer: &Offer) -> Option<Value> {
     let class = offer.dialects.classes.get(gpu::CLASS)?;
     let held = held?;
@@ -263,7 +263,7 @@ fn annotate_held(node: &Node, held: Option<&[HeldPod]>, offer: &Offer) -> Option
     differs.then(|| json!({"metadata": {"annotations": {names::HELD: text}}}))
 }
 
-/// One patch of annotations that does what both do.
+/// One patch of annotations that combines both.
 fn merged(one: Option<Value>, other: Option<Value>) -> Option<Value> {
     let (Some(mut one), Some(other)) = (one.clone(), other.clone()) else {
         return one.or(other);
@@ -278,7 +278,7 @@ fn merged(one: Option<Value>, other: Option<Value>) -> Option<Value> {
     Some(one)
 }
 
-/// Cards that an earlier life of the agent published and this one cannot read take no new pods.
+/// Marks cards as sick that an earlier run of the agent published and this one cannot read: they take no new pods.
 fn close(node: &Node, classes: &Classes) -> Option<Value> {
     let published = inventory::decode(classes, annotation(node)?).ok()?;
     let closed: Vec<Card> = published.iter().map(sick).collect();

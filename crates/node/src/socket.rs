@@ -1,4 +1,4 @@
-//! gRPC over unix sockets, as the kubelet speaks it.
+//! gRPC over unix sockets, as the kubelet uses it.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ pub(crate) async fn connect(socket: &Path) -> Result<Channel, ConnectError> {
         socket: socket.to_owned(),
         reason,
     };
-    // Opened first because the transport hides why it could not connect.
+    // Connect here, because the transport hides why it could not connect.
     let stream = UnixStream::connect(socket)
         .await
         .map_err(|error| failed(error.to_string()))?;

@@ -1,6 +1,6 @@
 //! The start of a container: identity, record, guard, CDI files. Or a refusal that the user can read.
 //!
-//! Fail-closed: whatever is missing or in doubt here, the container does not start, and the kubelet
+//! Fail-closed: if anything is missing or in doubt, the container does not start, and the kubelet
 //! shows the reason in the container's state and tries again.
 
 mod refusal;
@@ -35,13 +35,13 @@ use crate::state::{NodeState, full_name};
 
 pub use refusal::Refusal;
 
-/// The kubelet gives up after 30 s; a refusal with its reason must come before.
+/// The kubelet gives up after 30 s; a refusal with its reason must arrive before.
 const BUDGET: Duration = Duration::from_secs(25);
 const LIST_PATIENCE: Duration = Duration::from_secs(8);
 const WATCH_PATIENCE: Duration = Duration::from_secs(10);
 const GET_PATIENCE: Duration = Duration::from_secs(4);
-/// For containers that hold the card although their pod is over: most end in this time, so that the kubelet's back-off
-/// is not waited for.
+/// How long to wait for containers that hold the card after their pod ended: most end in this time, which avoids the
+/// kubelet's back-off.
 const HELD_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Everything that the start of a container needs.
@@ -56,7 +56,7 @@ pub struct Starter {
     pub driver: DriverSpecs,
     pub dialects: Dialects,
     pub unit: AliyunUnit,
-    /// To look up a pod that the watch has not shown; nothing in tests that feed the state themselves.
+    /// To look up a pod that the watch has not shown; `None` in tests that feed the state themselves.
     pub pods: Option<PodLookup>,
 }
 
@@ -71,7 +71,7 @@ impl std::fmt::Debug for PodLookup {
 }
 
 impl Starter {
-    /// Prepares the start of whichever container holds these ids of this resource.
+    /// Prepares the start of the container that holds these ids of this resource.
     pub async fn prepare(&self, division: Division, ids: &[String]) -> Result<(), Refusal> {
         timeout(BUDGET, self.prepare_unhurried(division, ids))
             .await
@@ -146,8 +146,8 @@ impl Starter {
         self.write_slots(identity, pod, bound, cards).await
     }
 
-    /// The pod's sandbox runs before its first container starts. If its process is not seen now, nobody could tell
-    /// later when the containers have ended.
+    /// The pod's sandbox runs before its first container starts. If its process cannot be seen now, the agent could not
+    /// tell later when the containers have ended.
     async fn check_visible(&self, pod: &Arc<PodFacts>) -> Result<(), Refusal> {
         let (cgroups, uid) = (self.cgroups.clone(), pod.uid.clone());
         let wanted = BTreeSet::from([uid.clone()]);
@@ -157,7 +157,7 @@ impl Starter {
         visible.then_some(()).ok_or(Refusal::NoProcess)
     }
 
-    /// Lets the pod onto its cards, at once or when those who are leaving have left soon.
+    /// Admits the pod to its cards, at once or when pods that are leaving have soon left.
     async fn admit(&self, pod: &str, bound: &Bound, cards: &[Card]) -> Result<(), GuardRefusal> {
         let mut changed = self.state.subscribe();
         let deadline = Instant::now() + HELD_PATIENCE;
@@ -172,7 +172,7 @@ impl Starter {
         }
     }
 
-    /// One file for each container that may be meant, each with its own container's share.
+    /// Writes one file for each container that may be meant, each with that container's share.
     async fn write_slots(
         &self,
         identity: &Identity,

@@ -1,7 +1,7 @@
-//! The pods of this node and what was let onto its cards, in step with each other.
+//! The pods of this node and which of them were admitted to its cards, in sync with each other.
 //!
-//! A card is free when the processes of its pod have ended. The end of the pod's object, or of its phase, only
-//! gives reason to look for them ([`crate::ends`]).
+//! A card is free when the processes of its pod have ended. The deletion of the pod's object, or a final phase, is only
+//! a reason to look for them ([`crate::ends`]).
 //!
 //! Plain synchronous methods under one short lock: the watch calls `apply`, `delete` and `reset`, the
 //! start of a container calls `admit`. No IO.
@@ -26,26 +26,26 @@ use crate::guard::{GuardRefusal, LookedFor, Tally};
 pub struct NodeState {
     classes: Classes,
     inner: Mutex<Inner>,
-    /// Told after every change; waiting for a pod is waiting for this.
+    /// Notified after every change; waiting for a pod means waiting for this.
     changed: watch::Sender<()>,
-    /// What containers hold whose pods are over; nothing while that is not known.
+    /// What containers still hold after their pods are gone or ended; `None` until that is first known.
     held: watch::Sender<Option<Vec<HeldPod>>>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// A complete list has been seen: a pod that is not here is not on the node.
+    /// A complete list has been received: a pod that is not in `pods` is not on the node.
     listed: bool,
     pods: BTreeMap<PodUid, Arc<PodFacts>>,
     tally: Tally,
-    /// Records that an earlier life of this agent let on, of pods not seen since.
+    /// Records of pods that an earlier run of this agent admitted and that were not seen since.
     earlier: BTreeMap<PodUid, Earlier>,
-    /// Pods that were here and are not any more, until the next sweep.
+    /// Pods that are no longer here, until the next sweep.
     gone: BTreeSet<PodUid>,
 }
 
 impl NodeState {
-    /// `earlier` are the records found in the files of an earlier life of the agent.
+    /// `earlier` are the records found in the files of an earlier run of the agent.
     pub fn new(classes: Classes, earlier: BTreeMap<PodUid, Earlier>) -> Self {
         let inner = Inner {
             earlier,
@@ -75,7 +75,7 @@ impl NodeState {
         self.tell(&inner);
     }
 
-    /// Tells everybody who waits for a change, in the order of changes.
+    /// Notifies all who wait for a change; called under the lock, so in the order of changes.
     fn tell(&self, inner: &Inner) {
         let held = inner.tally.held().filter(|_| inner.listed);
         if held.is_some() {
@@ -116,7 +116,7 @@ impl NodeState {
         self.inner.lock().pods.get(pod).cloned()
     }
 
-    /// The pod as soon as the watch shows it, at most after this long.
+    /// The pod as soon as the watch shows it; `None` if that takes longer than `patience`.
     pub async fn wait_for(&self, pod: &PodUid, patience: Duration) -> Option<Arc<PodFacts>> {
         let mut changed = self.changed.subscribe();
         let seen = async {
@@ -134,10 +134,10 @@ impl NodeState {
 
     /// See [`Tally::admit`]. `name` is the pod's `namespace/name`.
     ///
-    /// The watch may not show the pod: it is behind and the pod was looked up, or the pod went while its start was held
-    /// back. No event of the watch would end such a pod, so its processes are looked for from now on. Its sandbox is one
-    /// of them until the container has started. A runtime starts no container in a sandbox that has ended, so a pod
-    /// without processes has no start under way either.
+    /// The watch may not show the pod: because the watch is behind and the pod was looked up, or because the pod was
+    /// deleted while its start was held back. No event of the watch would end such a pod, so its processes are looked
+    /// for from now on. Its sandbox is one of them until the container has started. A runtime starts no container in a
+    /// sandbox that has ended, so a pod without processes has no start under way either.
     pub fn admit(&self, name: &str, bound: &Bound, cards: &[Card]) -> Result<(), GuardRefusal> {
         let mut inner = self.inner.lock();
         inner.tally.admit(bound, &self.classes, cards)?;
@@ -158,24 +158,24 @@ impl NodeState {
         self.changed.subscribe()
     }
 
-    /// True when the watch does not show the pod and it holds nothing any more; not before the watch has shown
-    /// all others.
+    /// Whether the watch does not show the pod and it no longer holds anything; false until the watch has received a
+    /// complete list.
     pub fn is_missing(&self, pod: &PodUid) -> bool {
         let inner = self.inner.lock();
         inner.listed && !inner.pods.contains_key(pod) && !inner.tally.holds(pod)
     }
 
-    /// The pods that are over for the API server, and whose processes have not been seen to end.
+    /// The pods that are gone or ended according to the API server, and whose processes have not been seen to end.
     pub fn leaving(&self) -> LookedFor {
         self.inner.lock().tally.leaving()
     }
 
-    /// What is known of the processes of these pods: the alive ones have some, the others have none.
+    /// Records a check for the processes of these pods: those in `alive` have some, the others have none.
     pub fn note_processes(&self, looked_for: &LookedFor, alive: &BTreeSet<PodUid>) {
         let mut inner = self.inner.lock();
         let before = (inner.tally.leaving(), inner.tally.held());
         for (pod, last_start) in looked_for {
-            // The API server shows it again, or a start was let on after this look began.
+            // The API server shows it again, or a start was admitted after this check began.
             if before.0.get(pod) != Some(last_start) {
                 continue;
             }
@@ -192,17 +192,17 @@ impl NodeState {
         }
     }
 
-    /// What containers hold whose pods are over; nothing while that is not known.
+    /// What containers still hold after their pods are gone or ended; `None` until that is first known.
     pub fn held(&self) -> watch::Receiver<Option<Vec<HeldPod>>> {
         self.held.subscribe()
     }
 
-    /// The pods that were here and are not any more, since the last call.
+    /// The pods that have gone since the last call.
     pub fn take_gone(&self) -> BTreeSet<PodUid> {
         std::mem::take(&mut self.inner.lock().gone)
     }
 
-    /// Pods of [`Self::take_gone`] that must be dealt with later.
+    /// Puts back pods of [`Self::take_gone`] that must be dealt with later.
     pub fn put_back(&self, gone: BTreeSet<PodUid>) {
         self.inner.lock().gone.extend(gone);
     }
@@ -234,8 +234,8 @@ impl Inner {
         self.gone.insert(pod.clone());
     }
 
-    /// Counts what an earlier life of the agent let on for a pod that is gone; whether its containers run is to be
-    /// found out.
+    /// Counts what an earlier run of the agent admitted for a pod that is gone; it is not yet known whether its
+    /// containers run.
     fn remember_gone(&mut self, classes: &Classes, pod: &PodUid, earlier: &Earlier) {
         match charges(classes, &earlier.record) {
             Ok(charges) => self.tally.remember_gone(pod, &earlier.name, charges),
@@ -252,13 +252,13 @@ pub(crate) fn full_name(pod: &PodFacts) -> String {
     format!("{}/{}", pod.namespace, pod.name)
 }
 
-/// What a record holds at most on the cards that this agent serves. Without the pod nobody knows which containers run one
-/// after the other.
+/// The most that a record can hold on the cards that this agent serves. Without the pod it is unknown which containers
+/// run one after the other.
 fn charges(classes: &Classes, record: &str) -> Result<Charges, RecordError> {
     Ok(Record::decode(record)?.most(classes, gpu::CLASS))
 }
 
-/// What the pod was let on with. The record now in its annotation may be another one.
+/// What the pod was admitted with. The record that is now in its annotation may differ.
 fn first_admitted(classes: &Classes, pod: &PodFacts, record: &str) -> Option<Bound> {
     let ask = pod.ask.as_ref().ok()?.as_ref()?;
     let node = pod.node.as_ref()?;

@@ -1,5 +1,5 @@
-//! Removes what pods leave behind: the spec files of those that are gone from the node with all their processes, and no
-//! others.
+//! Removes what pods leave behind: the spec files of pods that are gone from the node with all their processes, and no
+//! other files.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::cdi::SlotFiles;
 use crate::metrics::Metrics;
 use crate::state::NodeState;
 
-/// A file of a pod that the watch has never shown may be newer than the watch; it stays this long.
+/// A file of a pod that the watch has never shown stays this long: the watch may be behind.
 const GRACE: Duration = Duration::from_mins(1);
 
-/// Sweeps after every change of the node's pods, and now and then. Runs for ever.
+/// Sweeps after every change of the node's pods, and at least every minute. Runs for ever.
 pub async fn sweep_for_ever(state: Arc<NodeState>, files: Arc<SlotFiles>, metrics: Metrics) {
     let mut changed = state.subscribe();
     loop {
@@ -37,7 +37,7 @@ fn sweep(state: &NodeState, files: &SlotFiles) -> usize {
     for (pod, age) in files.pods() {
         let expired = || age.is_none_or(|age| age > GRACE);
         if !state.is_missing(&pod) || !(gone.contains(&pod) || expired()) {
-            // Its containers may still run.
+            // Its containers may still run, or it may be new.
             later.extend(gone.contains(&pod).then(|| pod.clone()));
             left += 1;
             continue;

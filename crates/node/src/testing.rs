@@ -41,7 +41,7 @@ pub(crate) fn offer(hami: bool) -> Offer {
     Offer::new(reading(hami), slots)
 }
 
-/// A pod called like its uid; its init container is called `init`, its app container `app`.
+/// A pod whose name is its uid; its init container is named `init`, its app container `app`.
 #[derive(Clone, Debug)]
 pub(crate) struct PodMaker {
     uid: String,
@@ -136,7 +136,7 @@ impl PodMaker {
     }
 }
 
-/// What the container holds on a card, by its own request.
+/// What the container holds on a card according to its own request.
 fn share(ask: &ContainerAsk, card: &Card) -> Share {
     Share {
         card: card.id.clone(),

@@ -1,4 +1,4 @@
-//! Follows the pods of this node into [`NodeState`].
+//! Watches the pods of this node and passes them to [`NodeState`].
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Index<slim::Pod> for Pods {
     }
 }
 
-/// Runs for ever; a broken watch is taken up again with backoff.
+/// Runs for ever; a broken watch is resumed with backoff.
 pub async fn follow_pods(
     client: Client,
     node: NodeName,

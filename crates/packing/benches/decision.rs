@@ -1,6 +1,6 @@
-//! How long the pure decision takes: `cargo bench -p gpushare-core --bench decision`.
+//! How long the pure decision takes: `cargo bench -p gpushare-packing --bench decision`.
 //!
-//! On a busy machine look at the `instructions` beside it, which do not depend on the neighbours.
+//! On a busy machine use the `instructions` benchmark instead, which does not depend on other processes.
 
 #![expect(
     clippy::expect_used,

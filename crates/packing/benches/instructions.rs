@@ -1,9 +1,9 @@
-//! How many instructions the pure decision takes: `cargo bench -p gpushare-core --bench instructions [NAME]`.
+//! How many instructions the pure decision takes: `cargo bench -p gpushare-packing --bench instructions [NAME]`.
 //!
-//! Prints a name and a count on each line. The counts come from valgrind's callgrind and are the same on
-//! a busy machine; times are not. This program starts itself again under valgrind once for each name and
-//! counts only what happens inside [`measured`]. That is all we need of a benchmark harness here, and it
-//! needs no second program of a matching version.
+//! Prints a name and a count on each line. The counts come from valgrind's callgrind and, unlike times, are the same on
+//! a busy machine. This program starts itself again under valgrind once for each name and counts only what happens
+//! inside [`measured`]. That is all the benchmark harness we need, and it needs no second program of a matching
+//! version.
 
 #![expect(
     clippy::expect_used,
@@ -20,7 +20,7 @@ use std::process::Command;
 use cluster::{NODES, fleet, share, taught, whole, without_cards};
 use gpushare_packing::{Fleet, Shape};
 
-/// Set for the program under valgrind: what to measure.
+/// Environment variable for the program under valgrind: the name of the case to measure.
 const CASE: &str = "GPUSHARE_BENCH_CASE";
 
 /// What is measured: a name, the fleet, and what is done with it.
@@ -66,7 +66,7 @@ fn main() {
         measured(*case, &mut start());
         return;
     }
-    // Cargo adds flags; the rest is a part of the names.
+    // Cargo adds flags; the first other argument filters the names.
     let filter = std::env::args().skip(1).find(|word| !word.starts_with('-'));
     let filter = filter.unwrap_or_default();
     for (name, ..) in CASES.iter().filter(|(name, ..)| name.contains(&filter)) {

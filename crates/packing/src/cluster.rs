@@ -1,7 +1,7 @@
-//! Packing: which of the nodes that can take a pod should, and on which cards.
+//! Packing: which of the nodes that can take a pod should take it, and on which cards.
 //!
-//! A picture of the cluster for the [policies](crate::policy), redrawn node by node as the ledger
-//! and the pods of a node change. It only advises: whether a pod fits is the ledger's to say.
+//! A model of the cluster for the [policies](crate::policy), updated node by node as the ledger and the
+//! pods of a node change. It only advises: the ledger decides whether a pod fits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::{CardRoom, Fleet, Policy, PoolSet, Rankings, Shape, Space, policy};
 
 #[derive(Debug)]
 pub struct Packing {
-    /// The class whose cards decide; of others it is enough that they fit.
+    /// The class whose cards packing compares; cards of other classes only have to fit.
     class: Option<Arc<str>>,
     fleet: Fleet,
     hosts: BTreeMap<NodeName, Node>,
-    /// What every pod with a node takes of it, ours or not.
+    /// What every pod takes of its node, whether or not it uses gpushare.
     pods: BTreeMap<PodUid, (NodeName, Host)>,
 }
 
@@ -49,7 +49,7 @@ impl Packing {
         self.fleet.remove(node);
     }
 
-    /// What a pod takes of which node, or that it takes nothing any more. Returns the nodes to redraw.
+    /// Sets what a pod takes of which node; `None` if it takes nothing any more. Returns the nodes to redraw.
     pub fn set_pod(&mut self, pod: &PodUid, takes: Option<(&NodeName, Host)>) -> Vec<NodeName> {
         let before = match &takes {
             Some((node, host)) => self.pods.insert(pod.clone(), ((*node).clone(), *host)),
@@ -76,7 +76,7 @@ impl Packing {
         changed
     }
 
-    /// Forgets what all pods take: a complete list follows.
+    /// Forgets what all pods take, before a complete list is applied.
     pub fn clear_pods(&mut self) {
         self.pods.clear();
         for node in self.hosts.values_mut() {
@@ -84,12 +84,12 @@ impl Packing {
         }
     }
 
-    /// Draws a node again, as the ledger has it now.
+    /// Updates a node to the present state of the ledger.
     pub fn redraw(&mut self, ledger: &Ledger, name: &NodeName) {
         let cards = self.cards(ledger, name.as_str());
         let host = self.hosts.get(name);
         let free = host.map_or_else(Host::default, |host| host.allocatable.minus(host.used));
-        // More cards than packing can tell apart: the node is still served, only not preferred.
+        // A node with more cards than packing can represent still takes pods, but is never preferred.
         match cards.and_then(|cards| Space::new(free.cpu, free.memory, cards).ok()) {
             Some(space) => self.fleet.set(name, space),
             None => self.fleet.remove(name.as_str()),
@@ -136,7 +136,7 @@ impl Packing {
         }
     }
 
-    /// The best of these nodes; nothing when packing has no opinion.
+    /// The best of these nodes; `None` if packing has no preference.
     pub fn best<'n>(
         &self,
         ask: Option<&PodAsk>,
@@ -149,7 +149,7 @@ impl Packing {
         self.fleet.name(pick.node).map(NodeName::as_str)
     }
 
-    /// As [`Self::best`], from rankings kept between requests: for many nodes and many equal pods.
+    /// Like [`Self::best`], but with rankings kept between requests: for many nodes and many equal pods.
     pub fn best_ranked(
         &self,
         rankings: &mut Rankings,
@@ -194,7 +194,7 @@ impl Packing {
         self.fleet.find(node).is_some()
     }
 
-    /// The placement on this node that the policy prefers, if it holds for all containers.
+    /// The placement on this node that the policy prefers, if it fits for all containers.
     pub fn place(
         &self,
         ask: &PodAsk,
@@ -206,7 +206,7 @@ impl Packing {
         let class = self.class.as_deref()?;
         let at = self.fleet.find(node.as_str())?;
         let policy = self.policy(Some(ask));
-        // Whether CPU and memory suffice is the scheduler's to say, and was said.
+        // The scheduler has already decided that CPU and memory suffice, so try again without them.
         let pick = [host, Host::default()].into_iter().find_map(|host| {
             let shape = self.shape(Some(ask), host)?;
             self.fleet.choose_by(&policy, &shape, [at])

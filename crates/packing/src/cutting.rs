@@ -1,21 +1,20 @@
 //! The cutting-stock problem: what a piece of a card is worth when cards are cut well.
 //!
-//! The duals of the linear program "fewest cards for this demand", by column generation: a simplex
-//! basis of cutting patterns and a knapsack that finds a better pattern. Numbers are integers scaled
-//! by 2^40. Rounding can only make the prices slightly worse, never a decision wrong: whoever uses
-//! them works out what a gap is worth by an exact knapsack over the prices as they are, and the number
-//! of steps is bounded.
+//! Computes the duals of the linear program "fewest cards for this demand" by column generation: a
+//! simplex basis of cutting patterns and a knapsack that finds a better pattern. Numbers are integers
+//! scaled by 2^40. Rounding can only make the prices slightly worse, never a decision wrong: the caller
+//! computes what a gap is worth by an exact knapsack over these prices. The number of steps is bounded.
 
-/// 1.0: the value of a whole card.
+/// 1.0, the value of a whole card.
 pub(super) const UNIT: i128 = 1 << 40;
 /// A pattern must beat a card by this much to enter the basis.
 const WORTHWHILE: i128 = UNIT >> 16;
 /// A pivot smaller than this would only amplify rounding.
 const SMALLEST_PIVOT: i128 = UNIT >> 14;
-/// Steps; a mix of 50 sizes needs fewer than 150.
+/// The most simplex steps; a mix of 50 sizes needs fewer than 150.
 const MAX_STEPS: usize = 400;
 
-/// A size that is asked for, and how often.
+/// A requested size, and how often it is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     /// In the card's units; at least one.
@@ -77,9 +76,9 @@ fn duals(basis: &[Row], pieces: usize) -> Vec<i128> {
     duals
 }
 
-/// The pattern worth most at these prices, if it is worth more than a card.
+/// The most valuable pattern at these prices, if it is worth more than a card.
 fn better_pattern(pieces: &[Piece], prices: &[i128], capacity: usize) -> Option<Vec<i128>> {
-    // The hot loop of learning. No price is worth more than a few cards: 64 bits are enough.
+    // This is the hot loop of learning. No price exceeds a few cards, so 64 bits are enough.
     let offers: Vec<(usize, i64)> = pieces
         .iter()
         .zip(prices)
@@ -87,7 +86,7 @@ fn better_pattern(pieces: &[Piece], prices: &[i128], capacity: usize) -> Option<
         .collect();
     let mut best: Vec<(i64, Option<usize>)> = Vec::with_capacity(capacity + 1);
     for room in 0..=capacity {
-        // One unit less is never better; its value is carried over with no piece chosen.
+        // Less room is never better, so start with its value and no piece chosen.
         let less = room.checked_sub(1).and_then(|less| best.get(less));
         let mut value = less.map_or(0, |(value, _)| *value);
         let mut chosen = None;
@@ -192,9 +191,9 @@ mod tests {
     #[test]
     fn prices_are_those_of_the_linear_program() {
         check(100, &[(50, 10)], &[500]);
-        // Two of 60 never share a card, so each costs all of it and the 40 beside it is free ...
+        // Two pieces of 60 never share a card, so each costs a whole card and the 40 beside it is free ...
         check(100, &[(40, 1), (60, 10)], &[0, 1000]);
-        // ... unless there are more of 40 than gaps beside 60.
+        // ... unless there are more pieces of 40 than gaps beside pieces of 60.
         check(100, &[(40, 100), (60, 10)], &[500, 500]);
         check(100, &[(30, 50), (35, 50)], &[333, 333]);
         check(3, &[(1, 9), (2, 1)], &[333, 667]);

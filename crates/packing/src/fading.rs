@@ -1,10 +1,10 @@
-//! Fading: how much of what was learnt is forgotten.
+//! Fading: how quickly earlier requests are forgotten.
 //!
-//! When as much has been asked for as the cluster has cards, what came before counts half, but not
-//! before [`LEAST_REQUESTS`] requests: fewer say little about a mix. The clock is demand, not time, so a
+//! Once the new requests add up to all cards of the cluster, earlier ones count half, but not before
+//! [`LEAST_REQUESTS`] new requests: fewer say little about a mix. Fading follows demand, not time, so a
 //! busy cluster learns as much as a quiet one before it forgets, and the core needs no clock.
 
-/// Requests after which earlier ones may count half.
+/// Requests after which earlier requests may count half.
 const LEAST_REQUESTS: i64 = 1_024;
 /// ln 2 in 65,536ths: `1 - x ln 2` is `2^-x` for small x.
 const LN_2: i128 = 45_426;
@@ -18,7 +18,7 @@ impl Fading {
     #[cfg(test)]
     pub(super) const HALF: Self = Self(WHOLE / 2);
 
-    /// What `requests` for `grains` together make fade in a cluster of `capacity` grains.
+    /// The fading caused by `requests` that ask for `grains` in total, in a cluster of `capacity` grains.
     pub(super) fn after(requests: u64, grains: i64, capacity: i64) -> Self {
         let by_demand = i128::from(grains.max(0)) * LN_2 / i128::from(capacity.max(1));
         let by_requests = i128::from(requests) * LN_2 / i128::from(LEAST_REQUESTS);
@@ -26,7 +26,7 @@ impl Fading {
         Self(part.min(WHOLE / 2))
     }
 
-    /// What is left of a number.
+    /// What is left of a number after fading.
     pub(super) fn of(self, number: i64) -> i64 {
         let lost = (i128::from(number) * i128::from(self.0)) >> 16;
         i64::try_from(i128::from(number) - lost).unwrap_or(number)

@@ -1,11 +1,11 @@
 //! Fragmentation gradient descent, as published: Weng et al., "Beware of Fragmentation: Scheduling
 //! GPU-Sharing Workloads with Fragmentation Gradient Descent", USENIX ATC 2023.
 //!
-//! A node's fragment is its free room less what is usable for the typical pods: the most frequent
-//! shapes that make up 95 % of all, pods without cards included (to them all free cards are fragment).
-//! A placement scores `floor(100 * sigmoid(change / 1000))`, the change in thousandths of a card. The
-//! steps of that score matter: within one, nodes are taken in order, which packs. They are a table
-//! here, so that no two machines round differently.
+//! A node's fragment is its free room minus what is usable for the typical pods. These are the most
+//! frequent shapes that make up 95 % of all pods, including pods without cards (to them all free cards
+//! are fragment). A placement scores `floor(100 * sigmoid(change / 1000))`, with the change in
+//! thousandths of a card. The steps of that score matter: among nodes of equal score the first in order
+//! is taken, which packs. The steps are a table here, so that no two machines round differently.
 
 mod published;
 
@@ -16,14 +16,14 @@ use super::usable::{Usable, Weighed};
 
 pub(super) use published::Published;
 
-/// Typical pods: this part of all, in percent.
+/// The part of all pods that the typical pods make up, in percent.
 const TYPICAL: i64 = 95;
 
-/// The score of a placement that changes no fragment.
+/// The score of a placement that does not change the fragment.
 pub(super) const UNCHANGED: i64 = 50;
 
-/// Least change for a score of 51, 52, … 99, in thousandths of a thousandth of a thousandth of a card:
-/// `10^9 ln(score / (100 - score))`. Scores below 50 mirror them.
+/// The least change for a score of 51, 52, … 99, in billionths of a card: `10^9 ln(score / (100 -
+/// score))`. Scores below 50 mirror them.
 const STEPS: [i64; 49] = [
     40_005_335,
     80_042_708,
@@ -103,7 +103,7 @@ pub(super) fn typical(mix: &Mix) -> Usable {
 
 /// The score of a placement that takes `taken` grains and `usable_lost` usable grains times `weight`.
 pub(super) fn score(taken: i64, usable_lost: i64, weight: i64) -> i64 {
-    // Fragment before less after: the room taken less the usable room lost.
+    // The fragment before minus that after: the room taken minus the usable room lost.
     let change = i128::from(taken) * i128::from(weight) - i128::from(usable_lost);
     let scaled = change.abs() * 1_000_000_000;
     let steps = |reached: &dyn Fn(i128) -> bool| {

@@ -1,4 +1,4 @@
-//! The fleet: all spaces of a cluster, what was learnt of its requests, and the one loop that chooses.
+//! The fleet: all spaces of a cluster, what was learnt from its requests, and the loop that chooses.
 
 mod judge;
 
@@ -19,14 +19,14 @@ use judge::Judge;
 
 pub use judge::Key;
 
-/// Requests after which the mix is looked at for the first time; then at each doubling.
+/// Requests before the first lesson; until [`LESSON_EVERY`], the next lessons follow at each doubling.
 const FIRST_LESSON: u64 = 32;
-/// Requests between two lessons, at most.
+/// The most requests between two lessons.
 const LESSON_EVERY: u64 = 512;
-/// Requests between two looks at the scarcity of pools.
+/// Requests between two updates of the scarcity of pools.
 const SCARCITY_EVERY: u64 = 8;
 
-/// A node and what the lessons say of it, kept up to date so that choosing only reads.
+/// A node with values derived from the lessons, kept up to date so that choosing only reads them.
 #[derive(Clone, Debug)]
 struct Node {
     name: NodeName,
@@ -38,8 +38,7 @@ struct Node {
     fingerprint: u64,
 }
 
-/// A placement: a node by its place in the order, and its cards. The place holds until a node comes
-/// or goes.
+/// A placement: a node by its place in the order, and its cards. The place is valid until a node is added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pick {
     pub node: usize,
@@ -58,19 +57,19 @@ pub struct Term {
 pub struct Fleet {
     policy: Policy,
     pools: Pools,
-    /// In the order of names, which is the order of ties.
+    /// Sorted by name; ties go to the first node in this order.
     nodes: Vec<Node>,
     stock: Stock,
     mix: Mix,
     turnover: Turnover,
     lessons: Lessons,
-    /// Typical pods that were given instead of learnt.
+    /// Typical pods that were given, not learnt.
     published: Option<Published>,
     requests: u64,
     requests_at_lesson: u64,
     /// Grains asked for since the last lesson.
     asked: i64,
-    /// By place. A node that comes or goes and a lesson begin an edition.
+    /// By place. Adding or removing a node, a lesson, and a change of scarcity each begin a new edition.
     journal: Journal<usize>,
 }
 
@@ -133,7 +132,7 @@ impl Fleet {
             .ok()
     }
 
-    /// Takes over what is free on a node, known or new.
+    /// Sets what is free on a node, known or new.
     pub fn set(&mut self, name: &NodeName, space: Space) {
         let known = self.find(name.as_str());
         if known.and_then(|index| self.space(index)) == Some(&space) {
@@ -171,11 +170,11 @@ impl Fleet {
         }
     }
 
-    /// Learns from one request. Show each pod once, whether it can be placed or not; at a start, also
-    /// those that run already.
+    /// Learns from one request. Call it once per pod, whether or not the pod can be placed; after a start, also for
+    /// pods that already run.
     ///
-    /// Pods without cards teach nothing: whether anybody shows them depends on what a scheduler is told to send, and
-    /// with them lessons would only come at other moments.
+    /// Pods without cards are ignored: whether they arrive here depends on the scheduler's configuration, and counting
+    /// them would only shift the moments of lessons.
     pub fn observe(&mut self, shape: &Shape) {
         if self.published.is_some() || shape.cards == 0 {
             return;
@@ -197,7 +196,7 @@ impl Fleet {
         }
     }
 
-    /// Learns from many requests at once, such as those that run at a start: one lesson for all.
+    /// Learns from many requests at once, such as the pods that run at a start, with one lesson for all.
     pub fn observe_all(&mut self, shapes: impl IntoIterator<Item = Shape>) {
         if self.published.is_some() {
             return;
@@ -224,8 +223,8 @@ impl Fleet {
         self.turnover.gone(self.stock.demand(&self.pools, shape));
     }
 
-    /// Takes these shapes as typical, with how often each occurs among `all` pods, and learns no others
-    /// after that: how fragmentation gradient descent was published.
+    /// Sets these shapes as typical, with how often each occurs among `all` pods, and stops learning: that is how
+    /// fragmentation gradient descent was published.
     pub fn know_typical(&mut self, typical: &[(Shape, i64)], all: i64) {
         let weighed = typical.iter().map(|(shape, count)| Weighed {
             shape: *shape,
@@ -261,7 +260,7 @@ impl Fleet {
         self.journal.begin_edition();
     }
 
-    /// Where whoever has looked at every node now has got to.
+    /// The bookmark of a caller that has just judged every node.
     pub(super) fn bookmark(&self) -> Bookmark {
         Bookmark {
             journal: self.journal.end(),
@@ -269,7 +268,7 @@ impl Fleet {
         }
     }
 
-    /// The nodes to be judged again; nothing when it is all of them.
+    /// The nodes to judge again; `None` if all of them must be judged again.
     pub(super) fn changed_since(&self, read: Bookmark) -> Option<impl Iterator<Item = usize>> {
         let same = read.staying == self.turnover.staying();
         let changed = self.journal.since(read.journal).filter(|_| same)?;
@@ -281,7 +280,7 @@ impl Fleet {
         self.choose_among(shape, 0..self.nodes.len())
     }
 
-    /// The best placement on these nodes, the same in whatever order they come.
+    /// The best placement on these nodes, whatever their order.
     pub fn choose_among(
         &self,
         shape: &Shape,
@@ -290,7 +289,7 @@ impl Fleet {
         self.choose_by(&self.policy, shape, nodes)
     }
 
-    /// [`Self::choose_among`] by another policy, one that needs no lessons of its own.
+    /// [`Self::choose_among`] with another policy, which must not need lessons of its own.
     pub fn choose_by(
         &self,
         policy: &Policy,
@@ -339,7 +338,7 @@ impl Fleet {
         })
     }
 
-    /// The values behind a placement, term by term: grains, unless the name says otherwise.
+    /// The values behind a placement, term by term; in grains unless the name says otherwise.
     pub fn explain(&self, pick: Pick, shape: &Shape) -> Vec<Term> {
         match self.nodes.get(pick.node) {
             Some(node) => Judge::new(self, &self.policy, shape).explain(node, pick),
@@ -347,7 +346,7 @@ impl Fleet {
         }
     }
 
-    /// Books a placement; false, and nothing changed, when it does not fit (any more).
+    /// Books a placement; returns false and changes nothing if it does not fit (any more).
     pub fn take(&mut self, pick: Pick, shape: &Shape) -> bool {
         self.change(pick.node, |space| space.take(shape, pick.cards))
             .unwrap_or(false)

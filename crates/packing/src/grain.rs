@@ -1,9 +1,8 @@
 //! Grains: one scale for all cards and dimensions.
 //!
-//! A card of any size is 4,200 grains: divisible by 1 to 8 and by 100, so that halves, thirds,
-//! sevenths and percents come out even. What is free is rounded down and what is asked is rounded up,
-//! so a sum that fits in grains fits in fact. Whether a pod fits is never decided in grains, only how
-//! well.
+//! A card of any size is 4,200 grains: divisible by 1 to 8 and by 100, so that halves, thirds, sevenths
+//! and percents are whole numbers. Free room is rounded down and requests are rounded up, so a sum that
+//! fits in grains fits in fact. Grains never decide whether a pod fits, only how well.
 
 use gpushare_core::amounts::{Amounts, MAX_DIMENSIONS};
 
@@ -11,7 +10,7 @@ use gpushare_core::amounts::{Amounts, MAX_DIMENSIONS};
 pub const GRAINS: i64 = 4_200;
 const SCALE: u64 = 4_200;
 
-/// The free part of a card: that of its scarcest dimension.
+/// The free part of a card, in its scarcest dimension.
 pub fn room(free: &Amounts, capacity: &Amounts) -> i64 {
     let scarcest = dimensions(free, capacity)
         .filter_map(|(free, capacity)| free.saturating_mul(SCALE).checked_div(capacity))
@@ -21,7 +20,7 @@ pub fn room(free: &Amounts, capacity: &Amounts) -> i64 {
     })
 }
 
-/// The part of a card that `amounts` take: that of its largest dimension; nothing if it cannot fit.
+/// The part of a card that `amounts` take, in their largest dimension; `None` if they cannot fit.
 pub fn size(amounts: &Amounts, capacity: &Amounts) -> Option<i64> {
     if !amounts.fits_in(capacity) {
         return None;

@@ -1,4 +1,4 @@
-//! Lessons: the tables that a policy derives from the mix, drawn again from time to time.
+//! Lessons: the tables that a policy derives from the mix, recomputed from time to time.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ use super::strand::Strand;
 use super::usable::{Usable, Weighed};
 use gpushare_core::amounts::Amounts;
 
-/// Shapes whose usable room is followed; the rest have too little weight to matter.
+/// How many shapes have their usable room tracked; the rest have too little weight to matter.
 const MAX_SHAPES: usize = 64;
-/// The weight of all shapes: costs are in grains times this.
+/// The total weight of all shapes; costs are in grains times this.
 pub(super) const WEIGHT: i64 = 1 << 16;
 
-/// What the mix taught.
+/// What was learnt from the mix.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lessons {
     pub(super) usable: Usable,
@@ -31,11 +31,11 @@ pub(super) struct Lessons {
     pub(super) dependence: Dependence,
     /// By pool index; pools of one size share their prices.
     pub(super) prices: Vec<Prices>,
-    /// By pool index, for the stock at the last look.
+    /// By pool index, for the stock at the last update.
     pub(super) scarcity: Vec<i64>,
 }
 
-/// What lessons are drawn from.
+/// The input of a lesson.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Material<'a> {
     pub(super) mix: &'a Mix,
@@ -71,9 +71,9 @@ impl Lessons {
     }
 }
 
-/// The heaviest shapes. Weight is count times demand to the power of 3/4: by count alone the rare pods
-/// that need whole nodes would not be seen, by demand alone nothing else would. Models are left to the
-/// scarcity of pools.
+/// The heaviest shapes. The weight is the count times the demand to the power of 3/4: by count alone
+/// the rare pods that need whole nodes would not matter, by demand alone nothing else would. Models are
+/// handled by the scarcity of pools.
 fn heaviest<'a>(
     Material { mix, pools, stock }: Material<'_>,
     spaces: &(impl Iterator<Item = &'a Space> + Clone),
@@ -146,7 +146,7 @@ fn prices(mix: &Mix, pools: &Pools) -> Vec<Prices> {
         .collect()
 }
 
-/// Sizes that cards of this pool are asked to be cut into, and how often.
+/// The sizes of the shares requested of cards of this pool, and how often each is requested.
 fn pieces(mix: &Mix, pool: &Pool) -> Vec<(i64, i64)> {
     let mut pieces: BTreeMap<i64, i64> = BTreeMap::new();
     for (shape, seen) in mix.iter() {

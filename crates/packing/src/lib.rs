@@ -1,9 +1,9 @@
 //! Packing: which node and which cards take a pod, so that the cluster holds the most.
 //!
-//! A [`Shape`] is what a pod asks for, a [`Space`] what a node has free, a [`Policy`] a list of criteria,
-//! and a [`Fleet`] chooses. Everything is integers: the same requests give the same placements on every
-//! machine. Nothing here books anything for good; that is the [ledger](gpushare_core::ledger)'s. [`Packing`] draws the picture of a real
-//! cluster for a policy.
+//! A [`Shape`] is what a pod asks for, a [`Space`] what a node has free, a [`Policy`] a list of criteria, and a
+//! [`Fleet`] chooses. All arithmetic uses integers, so the same requests give the same placements on every machine. The
+//! durable bookings are in the [ledger](gpushare_core::ledger), not here. [`Packing`] models a real cluster for a
+//! policy.
 
 mod cluster;
 mod cutting;

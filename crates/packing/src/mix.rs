@@ -1,15 +1,15 @@
-//! The mix: which shapes the cluster is asked for, learnt from the requests themselves.
+//! The mix: which shapes pods ask for, learnt from their requests.
 
 use std::collections::BTreeMap;
 
 use super::fading::Fading;
 use super::shape::Shape;
 
-/// One request, so that fractions of it survive forgetting.
+/// One request, scaled so that faded requests can count as fractions.
 pub(super) const ONE: i64 = 1 << 20;
-/// A request that counts less than this is gone.
+/// A shape that counts less than this is dropped.
 const FORGOTTEN: i64 = ONE / 256;
-/// Distinct shapes kept; the rarest go first.
+/// Distinct shapes kept; the rarest are dropped first.
 const MAX_SHAPES: usize = 4_096;
 
 /// How often a shape was asked for, in [`ONE`]ths of a request.
@@ -27,7 +27,7 @@ pub(super) struct Mix {
 }
 
 impl Mix {
-    /// Counts one request. Host memory is averaged: it would split shapes that pack alike.
+    /// Counts one request. Host memory is averaged, because otherwise it would split shapes that pack alike.
     pub(super) fn observe(&mut self, shape: &Shape) {
         let key = Shape {
             memory: 0,

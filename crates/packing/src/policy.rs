@@ -1,8 +1,8 @@
-//! Policies as data: an ordered list of criteria, and nothing else.
+//! Policies as data: a policy is only an ordered list of criteria.
 //!
-//! One loop serves all of them. It takes the placement whose criteria are least, the first criterion
-//! counting most; where all are equal, the first node in order and there the lowest cards. A criterion
-//! may be rounded down to steps, so that small differences leave the choice to the next.
+//! One loop serves all policies. It takes the placement with the smallest criteria, compared in order;
+//! if all are equal, the first node in order and its lowest cards. A criterion may be rounded down to
+//! steps, so that small differences leave the choice to the next criterion.
 
 use super::grain::GRAINS;
 
@@ -15,9 +15,10 @@ pub enum Measure {
     NodeRoom,
     /// What stays free on the chosen cards.
     CardRoom,
-    /// Worth of the chosen cards that the cut wastes, in millionths of a card.
+    /// The value of the chosen cards that the cut wastes, in millionths of a card.
     Waste,
-    /// Usable room lost beyond what is taken, room stranded, and scarcity of the pool, together.
+    /// The sum of usable room lost beyond what is taken, stranded room, scarcity of the pool, and use
+    /// of an emptier node.
     Cost,
     /// The fragmentation score of the paper, 0 to 100; more is better.
     Fragmentation,
@@ -67,14 +68,14 @@ impl Criterion {
         Self { step, ..self }
     }
 
-    /// The criterion's part of the key: less is better.
+    /// The criterion's part of the key; less is better.
     pub fn key(&self, value: i64) -> i64 {
         let stepped = value.div_euclid(self.step.max(1));
         if self.most { -stepped } else { stepped }
     }
 }
 
-/// Most criteria of a policy: keys are arrays, not allocations.
+/// The most criteria a policy may have; a fixed number lets keys be arrays without allocations.
 pub const MAX_CRITERIA: usize = 4;
 
 /// How to choose among the placements that fit.
@@ -155,7 +156,7 @@ impl Policy {
 }
 
 impl Policy {
-    /// An earlier node is always better.
+    /// Whether an earlier node is always better.
     pub fn goes_by_order(&self) -> bool {
         self.criteria
             .first()

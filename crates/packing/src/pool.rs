@@ -1,4 +1,4 @@
-//! Pools: kinds of cards. Two cards of one model and one size are the same to every policy.
+//! Pools: kinds of cards. Every policy treats cards of the same model and size alike.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use thiserror::Error;
 use gpushare_core::amounts::Amounts;
 
 const WORDS: usize = 4;
-/// Distinct (model, size) pairs in one cluster; far more than any fleet has, MIG profiles included.
+/// The most distinct (model, size) pairs in one cluster; far more than any fleet has, MIG profiles included.
 pub const MAX_POOLS: usize = WORDS * 64;
 
 /// The place of a pool in [`Pools`].
@@ -82,7 +82,7 @@ pub struct TooManyPools {
 pub struct Pools(Vec<Pool>);
 
 impl Pools {
-    /// The pool's id, given out at its first use.
+    /// The pool's id, assigned at its first use.
     pub fn intern(&mut self, model: &str, capacity: Amounts) -> Result<PoolId, TooManyPools> {
         let known = self
             .0

@@ -1,26 +1,26 @@
 //! Card prices: what a gap on a card is worth, and what a cut loses.
 //!
-//! A gap is worth the most that pieces in demand can pay for it. Cutting a gap loses the difference
-//! between its worth before and after; the cut that loses least keeps cards on patterns that waste
-//! nothing.
+//! A gap is worth the highest total price of requested pieces that fit into it. Cutting a gap loses the
+//! difference between its worth before and after; the cut that loses least keeps cards on patterns that
+//! waste nothing.
 
 use super::cutting::{self, Piece, UNIT};
 use super::grain::GRAINS;
 
 /// A whole card.
 pub(super) const CARD: i64 = 1_000_000;
-/// Sizes told apart; the least demanded are left to the rest.
+/// Sizes considered; those with the least demand are ignored.
 const MAX_SIZES: usize = 32;
-/// More sizes than this, if they have no larger unit in common, are rounded up to [`COARSE`] grains, so
-/// that learning from many odd sizes takes milliseconds.
+/// If there are more sizes than this, and their common unit is smaller than [`COARSE`] grains, they are
+/// rounded up to it, so that learning from many odd sizes takes only milliseconds.
 const EXACT_SIZES: usize = 16;
-/// Halves to eighths stay exact.
+/// In grains; halves to eighths of a card stay exact.
 const COARSE: i64 = 5;
 
 /// The worth of every gap on cards of one size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Prices {
-    /// Grains of one entry of `worth`: the greatest common divisor of all sizes.
+    /// The step between two entries of `worth` in grains: the greatest common divisor of all sizes.
     unit: i64,
     /// In [`CARD`]ths; one entry for each number of units.
     worth: Vec<i64>,
@@ -66,7 +66,7 @@ impl Prices {
         Self { unit, worth, whole }
     }
 
-    /// The most that pieces in demand can pay for a gap.
+    /// The highest total price of requested pieces that fit into a gap.
     pub(super) fn worth(&self, room: i64) -> i64 {
         if room >= GRAINS {
             return self.whole;
@@ -75,12 +75,12 @@ impl Prices {
         self.worth.get(units).copied().unwrap_or(0)
     }
 
-    /// What is lost by cutting a gap from `before` to `after`.
+    /// The worth lost by cutting a gap from `before` to `after`.
     pub(super) fn loss(&self, before: i64, after: i64) -> i64 {
         self.worth(before) - self.worth(after)
     }
 
-    /// The least that cutting a piece of this size loses on any gap.
+    /// The least worth that cutting a piece of this size loses, over all gaps.
     pub(super) fn least_loss(&self, size: i64) -> i64 {
         let steps = (GRAINS - size).max(0) / self.unit;
         (0..=steps)

@@ -1,7 +1,7 @@
 //! Rankings: in which order the nodes of a fleet suit a shape, kept from one request to the next.
 //!
-//! Pods come in crowds of equals, and between two of them few nodes change. So the order is kept and only
-//! the nodes that changed are judged again. The choice is the same as [`Fleet::choose_by`] makes.
+//! Many pods are equal, and few nodes change between two of them. So the order is kept and only the
+//! nodes that changed are judged again. The choice is the same as that of [`Fleet::choose_by`].
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::space::CardSet;
 /// Rankings kept, about half a megabyte each in a cluster of 5,000 nodes.
 const KEPT: usize = 8;
 
-/// Rankings of one fleet, for the shapes asked for last.
+/// Rankings of one fleet, for the most recently requested shapes.
 #[derive(Debug, Default)]
 pub struct Rankings {
     /// The one used last is at the end.
@@ -31,8 +31,8 @@ struct Ranking {
 }
 
 impl Rankings {
-    /// The best placement on a node that is `wanted`. Nodes are tried best first, so the question is
-    /// asked about few of them.
+    /// The best placement on a node that is `wanted`. Nodes are tried best first, so `wanted` is called
+    /// for few of them.
     pub fn best(
         &mut self,
         fleet: &Fleet,

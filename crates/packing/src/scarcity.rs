@@ -1,8 +1,8 @@
-//! Scarcity: how much of what is free in a pool the pods that can go nowhere else will need.
+//! Scarcity: how much of a pool's free room will be needed by pods that can go nowhere else.
 //!
-//! The demand of each set of pools is taken from the mix and scaled to what is free. Sets with the
-//! least free room are served first, each by raising the least loaded of its pools, as water would.
-//! Pods that could go elsewhere pay for using a pool that others depend on.
+//! The demand for each set of pools is taken from the mix and scaled to what is free. Sets with the
+//! least free room are served first, each by filling its least loaded pools first, like water. Pods
+//! that could go elsewhere pay for using a pool that others depend on.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use super::stock::Stock;
 
 /// A pool whose free room is exactly what its dependants will need.
 pub(super) const FULL: i64 = 1 << 20;
-/// Beyond one and a half, worse is not worse.
+/// Scarcity is capped at one and a half.
 const MOST: i64 = FULL * 3 / 2;
-/// Each pool is imagined to have dependants for this part of the cluster before any was seen, so that
-/// the first pods go to the largest pools.
+/// Before any request was seen, each pool is assumed to have a dependent demand of one in this many of
+/// the cluster's grains, so that the first pods go to the largest pools.
 const IMAGINED: i64 = 2_048;
 
 /// Demand by the set of pools that can serve it.
@@ -23,7 +23,7 @@ const IMAGINED: i64 = 2_048;
 pub(super) struct Dependence {
     by_set: BTreeMap<PoolSet, i128>,
     total: i128,
-    /// The set that depends on nothing in particular.
+    /// The set of all pools; its demand depends on no particular pool.
     everything: Option<PoolSet>,
 }
 
@@ -101,7 +101,7 @@ fn pour(wanted: i64, set: &PoolSet, pools: &Pools, stock: &Stock, load: &mut [i6
         .collect();
     members.sort_unstable();
     let (mut free, mut filled, mut surface) = (0_i128, 0_i128, 0_i128);
-    // The surface when the first k members are under water; it must reach the k-th but not the next.
+    // Find the surface at which the first k pools are under water: it must reach the k-th but not the next.
     for (member, (_, id)) in members.iter().enumerate() {
         free += i128::from(stock.level(*id).free);
         filled += i128::from(load.get(id.index()).copied().unwrap_or(0));

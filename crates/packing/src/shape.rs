@@ -12,7 +12,7 @@ pub struct Shape {
     pub cpu: i64,
     /// Host memory in MiB.
     pub memory: i64,
-    /// How many cards; each gives the same.
+    /// How many cards; each gives the same amounts.
     pub cards: u32,
     pub want: Want,
     /// The pools that may serve it.
@@ -20,7 +20,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// A pod that needs no card but competes for the CPU and memory beside them.
+    /// A pod that needs no card but competes for the CPU and memory of nodes with cards.
     pub fn without_cards(cpu: i64, memory: i64) -> Self {
         Self {
             cpu,
@@ -31,7 +31,8 @@ impl Shape {
         }
     }
 
-    /// How much of a card of this pool each of its cards takes, in grains; nothing when even an empty one is too small.
+    /// How much the shape takes of each card if the cards are of this pool, in grains; `None` if even an empty card is
+    /// too small.
     pub fn size_on(&self, pool: &Pool) -> Option<i64> {
         match &self.want {
             Want::Whole => Some(GRAINS),

@@ -7,7 +7,7 @@ use super::pool::PoolId;
 use super::shape::{Shape, Want};
 use gpushare_core::amounts::{Amounts, MAX_DIMENSIONS};
 
-/// Cards on one node: a set of them is one machine word.
+/// The most cards on one node, so that a set of them fits into one machine word.
 pub const MAX_CARDS: usize = 64;
 
 /// Cards of one node, by index.
@@ -54,7 +54,7 @@ impl FromIterator<usize> for CardSet {
     }
 }
 
-/// A card's size and what is free of it. A card that must take nobody has nothing free.
+/// A card's size and free room. A card that must not take pods has nothing free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CardRoom {
     pub pool: PoolId,
@@ -82,7 +82,7 @@ impl CardRoom {
         self.room
     }
 
-    /// Nobody holds a part of it.
+    /// Whether no pod holds a part of it.
     pub fn is_untouched(&self) -> bool {
         self.free == self.capacity
     }
@@ -94,7 +94,7 @@ impl CardRoom {
         }
     }
 
-    /// What is left when the pod comes.
+    /// What is left after the pod arrives.
     pub(super) fn left(&self, want: &Want) -> Left {
         let free = match want {
             Want::Whole => Amounts::ZERO,
@@ -106,7 +106,7 @@ impl CardRoom {
         }
     }
 
-    /// Whether the card would admit a want if only this were left of it.
+    /// Whether the card would admit a request if only this were left of it.
     pub(super) fn would_admit(&self, want: &Want, left: &Left) -> bool {
         match want {
             Want::Whole => left.free == self.capacity,
@@ -114,7 +114,7 @@ impl CardRoom {
         }
     }
 
-    /// The card after the pod came.
+    /// The card after the pod arrives.
     #[must_use]
     fn less(&self, want: &Want) -> Self {
         let Left { free, room } = self.left(want);
@@ -125,7 +125,7 @@ impl CardRoom {
         }
     }
 
-    /// The card after the pod went.
+    /// The card after the pod leaves.
     #[must_use]
     fn plus(&self, want: &Want) -> Self {
         let free = match want {
@@ -157,9 +157,9 @@ pub struct Space {
     pub cpu: i64,
     pub memory: i64,
     cards: Vec<CardRoom>,
-    /// Card indexes by (pool, room, index): neighbours are alike.
+    /// Card indexes sorted by (pool, room, free amounts, index), so that similar cards are neighbours.
     order: Vec<u8>,
-    /// The most that any card has free, in each dimension: refuses most shapes at a glance.
+    /// The most that any card has free in each dimension; enough to refuse most shapes at once.
     most: Amounts,
 }
 
@@ -221,7 +221,7 @@ impl Space {
             }
     }
 
-    /// The cards that admit the shape, by (pool, room, index).
+    /// The cards that admit the shape, in the same order as `order`.
     fn fitting<'a>(&'a self, shape: &'a Shape) -> impl Iterator<Item = (u8, &'a CardRoom)> {
         self.order.iter().filter_map(move |index| {
             let card = self.cards.get(usize::from(*index))?;
@@ -230,9 +230,9 @@ impl Space {
         })
     }
 
-    /// Calls `visit` with every choice of cards worth telling apart: neighbours in the order of
-    /// (pool, room, index), the lowest indexes among equals. For one card that is each distinct kind
-    /// of card that admits the pod.
+    /// Calls `visit` with every choice of cards worth comparing: cards that are neighbours in `order`,
+    /// with the lowest indexes among equal cards. For a pod with one card, these are the distinct kinds
+    /// of cards that admit it.
     pub fn choices(&self, shape: &Shape, mut visit: impl FnMut(CardSet)) {
         if !self.host_fits(shape) {
             return;
@@ -252,7 +252,7 @@ impl Space {
         let mut before: Option<&CardRoom> = None;
         for window in fitting.windows(needed) {
             let enters = window.last().and_then(|index| self.card((*index).into()));
-            // Sliding on by one changes nothing when the card that enters equals the one that leaves.
+            // Moving the window by one changes nothing if the card that enters equals the one that leaves.
             if before.is_none() || before != enters {
                 visit(window.iter().copied().map(usize::from).collect());
             }
@@ -260,7 +260,7 @@ impl Space {
         }
     }
 
-    /// Books the pod on these cards; false, and nothing changed, when they do not admit it.
+    /// Books the pod on these cards; returns false and changes nothing if they do not admit it.
     pub fn take(&mut self, shape: &Shape, cards: CardSet) -> bool {
         let admitted = shape.cpu <= self.cpu
             && shape.memory <= self.memory

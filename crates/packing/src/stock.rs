@@ -11,7 +11,7 @@ pub(super) struct Level {
     pub(super) free: i64,
 }
 
-/// Levels by pool, kept as nodes change.
+/// Levels by pool, updated as nodes change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stock(Vec<Level>);
 
@@ -69,7 +69,7 @@ impl Stock {
             .collect()
     }
 
-    /// Grains that the shape takes of all its cards, on average over the pools that can serve it.
+    /// The grains that the shape takes on all its cards together, averaged over the pools that can serve it.
     pub(super) fn demand(&self, pools: &Pools, shape: &Shape) -> i64 {
         if shape.cards == 0 {
             return 0;

@@ -1,20 +1,21 @@
-//! Stranded room: free cards that no CPU or host memory is left for.
+//! Stranded room: free cards on nodes without enough CPU or host memory to use them.
 //!
-//! The mix needs so much CPU and memory for each grain. A node whose CPU suffices for fewer grains than
-//! it has free will strand the rest. The needed CPU is taken at three levels around the average,
-//! because a node that is exactly in proportion today is out of it after one unusual pod.
+//! On average, the mix needs a certain amount of CPU and memory for each grain. A node whose CPU
+//! suffices for fewer grains than it has free will strand the rest. The needed CPU is taken at three
+//! levels around the average, because one unusual pod is enough to unbalance a node that is exactly in
+//! proportion.
 //!
-//! This matters where pods stay. Where they come and go a node gets back into proportion by itself,
-//! while keeping all nodes in proportion opens every one of them, and pods that need a whole node find
-//! none: hence the weight by [turnover](super::turnover).
+//! This matters where pods stay. Where they come and go, a node returns to proportion by itself, and
+//! keeping all nodes in proportion would put pods on every node, so that pods that need a whole node
+//! find none. Hence the weight by [turnover](super::turnover).
 
 use super::mix::Mix;
 use super::pool::Pools;
 use super::stock::Stock;
 
-/// Fractions of a grain for each unit of CPU or memory.
+/// Fixed-point scale for grains per unit of CPU or memory.
 const SCALE: i64 = 1 << 20;
-/// CPU needed for a grain, in tenths of the average.
+/// The three levels of CPU needed for a grain, in tenths of the average.
 const LEVELS: [i64; 3] = [6, 10, 14];
 const LEVEL_COUNT: i64 = 3;
 
@@ -26,7 +27,7 @@ pub(super) struct Strand {
 }
 
 impl Default for Strand {
-    /// Nothing is known: CPU and memory serve any number of cards.
+    /// As long as nothing is known, CPU and memory serve any number of cards.
     fn default() -> Self {
         Self {
             per_cpu: [i64::MAX; 3],
@@ -49,7 +50,7 @@ impl Strand {
         }
     }
 
-    /// Stranded grains: the average over the levels for want of CPU, and those for want of memory.
+    /// Stranded grains: those that lack CPU, averaged over the levels, plus those that lack memory.
     pub(super) fn grains(&self, room: i64, cpu: i64, memory: i64) -> i64 {
         let short = |served: i64| (room - served).max(0);
         let by_cpu: i64 = self

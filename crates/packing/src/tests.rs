@@ -14,11 +14,11 @@ fn amounts(memory: u64, core: u64) -> Amounts {
     Amounts::of(0, memory).with(1, core)
 }
 
-/// A card of a model with its size and what is free of it: (memory, core) each.
+/// A card: its model, size and free room, the latter two as (memory, core).
 #[derive(Clone, Copy)]
 struct Card(&'static str, (u64, u64), (u64, u64));
 
-/// 16 GiB with this much free, in both dimensions alike: percent of it.
+/// A card of 16,000 MiB with this percentage free in both dimensions.
 fn card(percent: u64) -> Card {
     Card("T4", (16_000, 100), (160 * percent, percent))
 }
@@ -48,7 +48,7 @@ fn share(cards: u32, memory: u64, core: u64) -> Shape {
     }
 }
 
-/// A share of one card of 16 GiB, in both dimensions alike.
+/// A share of this percentage of one such card in both dimensions.
 fn percent(percent: u64) -> Shape {
     share(1, 160 * percent, percent)
 }

@@ -5,7 +5,7 @@ use super::fading::Fading;
 /// The full weight of what is learnt from pods that stay.
 pub(super) const STAYING: i64 = 1 << 8;
 
-/// Grains that came and went, fading.
+/// Grains of the pods that came and of those that left; earlier ones fade.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Turnover {
     came: i64,
@@ -26,8 +26,8 @@ impl Turnover {
         self.gone = fading.of(self.gone);
     }
 
-    /// How much pods stay, in [`STAYING`]ths: all while none leave, nothing once half of what comes
-    /// goes again.
+    /// To what degree pods stay, in [`STAYING`]ths: full if none leave, zero once half of what comes
+    /// leaves again.
     pub(super) fn staying(&self) -> i64 {
         let came = i128::from(self.came.max(1));
         let stays = came - 2 * i128::from(self.gone);

@@ -1,18 +1,18 @@
-//! Usable room: how much of a node's free cards the pods to come could use.
+//! Usable room: how much of a node's free cards future pods could use.
 //!
-//! For each shape of the mix the node counts with all its cards that admit the shape, if they are as
-//! many as the shape needs and the CPU suffices; else with nothing. The average over the mix is the
-//! node's usable room. Shapes that differ only in CPU share a group, so that a change of one card is
-//! worked out once for all of them.
+//! For each shape of the mix, the node counts with the free room of all its cards that admit the shape,
+//! if they are as many as the shape needs and the CPU suffices; otherwise with zero. The average over
+//! the mix is the node's usable room. Shapes that differ only in CPU share a group, so that a change of
+//! one card is computed once for all of them.
 
 use super::pool::PoolSet;
 use super::shape::{Shape, Want};
 use super::space::{CardRoom, Left, Space};
 
-/// A card, and what is left of it after a pod came.
+/// A card, and what is left of it after a pod arrives.
 pub(super) type Cut<'a> = (&'a CardRoom, Left);
 
-/// A shape, how much it counts, and how much of the demand it is; both in units of the caller.
+/// A shape, its weight, and its part of the demand; both in units of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Weighed {
     pub(super) shape: Shape,
@@ -20,14 +20,14 @@ pub(super) struct Weighed {
     pub(super) demand: i64,
 }
 
-/// Shapes alike in what they want of cards, with the CPU they need.
+/// Shapes that want the same of cards, with the CPU they need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Group {
     cards: u32,
     want: Want,
     pools: PoolSet,
     demand: i64,
-    /// By CPU: how much weight needs at most that much.
+    /// For each amount of CPU, the weight of the shapes that need at most that much.
     weight_up_to: Vec<(i64, i64)>,
 }
 
@@ -52,7 +52,7 @@ impl Group {
         tally
     }
 
-    /// Room that at least the least demanding shape of the group could use.
+    /// The room that the least demanding shape of the group could use.
     fn supply(&self, space: &Space) -> i64 {
         let tally = self.tally(space);
         let suffices = self.weight_at(space.cpu) > 0 && tally.cards >= self.cards;
@@ -124,9 +124,9 @@ impl Usable {
         }
     }
 
-    /// Lets shapes that need several cards count by how short their supply is: by half where it is
-    /// ample, up to fourfold where there is a quarter of what their part of the demand would fill.
-    /// `demand` is that of all shapes, `free` the grains that they will fill.
+    /// Scales the weight of shapes that need several cards by how scarce their supply is: by half if it
+    /// is ample, up to fourfold if it is a quarter of what their part of the demand will fill. `demand`
+    /// is that of all shapes, `free` the grains that they will fill.
     pub(super) fn favour_scarce<'a>(
         &mut self,
         spaces: &(impl Iterator<Item = &'a Space> + Clone),
@@ -148,12 +148,12 @@ impl Usable {
         self.groups.iter().map(|group| group.tally(space)).collect()
     }
 
-    /// Grains times [`Self::weight`].
+    /// The usable room now, in grains times [`Self::weight`].
     pub(super) fn now(&self, tallies: &[Tally], cpu: i64) -> i64 {
         self.after(tallies, cpu, &[])
     }
 
-    /// What stays usable when cards become smaller, given as they are and what is left of them.
+    /// What stays usable after these cuts.
     pub(super) fn after(&self, tallies: &[Tally], cpu: i64, cuts: &[Cut<'_>]) -> i64 {
         let mut usable = 0;
         for (group, tally) in self.groups.iter().zip(tallies) {

@@ -1,4 +1,4 @@
-//! The API server of the sandbox, with the kinds of gpushare, and the kubeconfig that leads to it.
+//! The sandbox's API server with gpushare's kinds, and the kubeconfig for it.
 
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use crate::install;
 
 const DEFINITION: &str = include_str!("../../../deploy/crd.yaml");
 
-/// Every version that is kept costs memory, most of all those of thousands of nodes; who falls behind lists anew.
+/// Every version kept costs memory, above all with thousands of nodes. A client that falls behind lists again.
 const HISTORY: usize = 2_000;
 
 const fn column(name: &'static str, cell: Cell, wide: bool) -> Column {
     Column { name, cell, wide }
 }
 
-/// As the columns of `deploy/crd.yaml`.
+/// The same columns as in `deploy/crd.yaml`.
 const BUDGET_COLUMNS: &[Column] = &[
     column("Amount", Cell::Field("spec.amount"), false),
     column("Period", Cell::Field("spec.period.kind"), false),
@@ -56,7 +56,7 @@ const BUDGETS: Resource = Resource {
     columns: BUDGET_COLUMNS,
 };
 
-/// Starts an empty cluster on a free loopback port; only who can read the kubeconfig gets in.
+/// Starts an empty cluster on a free loopback port; only users who can read the kubeconfig have access.
 pub(crate) async fn start(logs: Arc<dyn Logs>) -> Result<Server, SandboxError> {
     let token = uuid::Uuid::new_v4().simple().to_string();
     let server = Server::builder()
@@ -74,7 +74,7 @@ pub(crate) async fn start(logs: Arc<dyn Logs>) -> Result<Server, SandboxError> {
     Ok(server.start().await?)
 }
 
-/// There are no rights here, so nobody lacks one.
+/// Answers every access review with yes: the sandbox has no access control.
 fn everything(_question: &Value) -> Value {
     json!({"allowed": true, "reason": "the sandbox knows no users and no rights"})
 }
@@ -97,7 +97,7 @@ fn budget_schema() -> Result<Value, SandboxError> {
     Ok(schema.clone())
 }
 
-/// Writes the kubeconfig, for its owner's eyes only.
+/// Writes the kubeconfig so that only its owner can read it.
 pub(crate) fn write_kubeconfig(server: &Server, home: &Path) -> Result<PathBuf, SandboxError> {
     use std::io::Write as _;
     let path = home.join("kubeconfig");

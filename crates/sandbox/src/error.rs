@@ -1,4 +1,4 @@
-//! What can keep the sandbox from starting or its story from going on.
+//! Errors that keep the sandbox from starting or its story from continuing.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Events as components of Kubernetes write them: one object for each thing that is said, counted when it is repeated.
+//! Events as components of Kubernetes write them: one object for each message, with a count of its repetitions.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use parking_lot::Mutex;
 use serde_json::json;
 
-/// What was said before is forgotten after so many; it then begins with 1 again.
+/// After this many messages the recorder forgets them all, and counts start at 1 again.
 const REMEMBERED: usize = 10_000;
 
 pub(crate) struct Recorder {

@@ -1,4 +1,4 @@
-//! The simulated machines: their names, cards and Node objects. Pure; who runs on them is decided elsewhere.
+//! The simulated machines: their names, cards and Node objects. Pure; what runs on them is decided elsewhere.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use gpushare_node::config::SlotsPerCard;
 use gpushare_node::offer::Offer;
 use serde_json::{Value, json};
 
-/// On so many nodes, the first ones, a whole agent runs.
+/// On the first nodes, up to this many, a complete agent runs.
 pub const AGENTS: usize = 8;
 
 /// How requests are read in the sandbox: every dialect is on.
@@ -18,7 +18,7 @@ pub(crate) const READING: Reading = Reading {
     hami: true,
 };
 
-/// As many containers can share a card as the agents allow by default.
+/// How many containers can share a card: the agents' defaults.
 pub(crate) const SLOTS: SlotsPerCard = SlotsPerCard {
     gpushare: 100,
     hami: 10,
@@ -77,7 +77,7 @@ pub struct Machine {
     memory_gib: u32,
 }
 
-/// The machines of a sandbox: the small fleet, or so many in turn of every shape.
+/// The machines of a sandbox: the small fleet, or this many, cycling through all shapes.
 pub fn machines(nodes: Option<usize>) -> Vec<Machine> {
     let shapes: Vec<usize> = match nodes {
         None => SMALL.to_vec(),
@@ -129,8 +129,8 @@ impl Machine {
         )
     }
 
-    /// The Node as its kubelet registers it. Where no agent runs, what the kubelet would learn from the agent's device
-    /// plugins is in it from the beginning.
+    /// The Node as its kubelet registers it. If no agent runs there, it contains from the start what the kubelet would
+    /// learn from the agent's device plugins.
     pub(crate) fn node(&self, offer: &Offer) -> Value {
         let mut capacity = json!({
             "cpu": self.cpus.to_string(),

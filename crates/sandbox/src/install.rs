@@ -1,6 +1,5 @@
-//! Puts gpushare's own manifests into the cluster, the very files that an operator applies, as far as they mean something
-//! here: accounts and rights are left out because the embedded API server knows none, and the webhook's own Deployment
-//! because it runs in this process.
+//! Applies gpushare's own manifests, the same files that an operator applies. Accounts and rights are left out because
+//! the embedded API server has none, and the webhook's Deployment because the webhook runs in this process.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use serde_json::{Value, json};
 use crate::error::SandboxError;
 use crate::wait;
 
-/// Where the components live in a cluster.
+/// The namespace of the components.
 pub(crate) const NAMESPACE: &str = "gpushare-system";
 const WEBHOOK: &str = include_str!("../../../deploy/webhook.yaml");
 const KINDS: [&str; 3] = [
@@ -24,7 +23,7 @@ const KINDS: [&str; 3] = [
 ];
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Who writes what the sandbox itself applies.
+/// The field manager of objects that the sandbox itself applies.
 const MANAGER: &str = "gpushare-sandbox";
 
 /// The documents of a YAML text as objects.
@@ -80,14 +79,14 @@ fn text<'v>(object: &'v Value, path: &str) -> &'v str {
         .unwrap_or_default()
 }
 
-/// Applies what comes before any component starts.
+/// Creates the namespace, before any component starts.
 pub(crate) async fn namespace(client: &Client) -> Result<(), SandboxError> {
     let namespace =
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     apply(client, &namespace).await.map(drop)
 }
 
-/// Applies the priority classes and the webhook's configurations, pointed at where it serves.
+/// Applies the priority classes and the webhook's configurations, with the address at which it serves.
 pub(crate) async fn webhook(client: &Client, address: SocketAddr) -> Result<(), SandboxError> {
     let broken = |reason| SandboxError::Scenario {
         path: "deploy/webhook.yaml".to_owned(),
@@ -110,7 +109,7 @@ pub(crate) async fn webhook(client: &Client, address: SocketAddr) -> Result<(), 
     Ok(())
 }
 
-/// Waits until the API server and the webhook believe each other.
+/// Waits until the API server reaches the webhook and trusts it.
 pub(crate) async fn webhook_answers(client: &Client) -> Result<(), SandboxError> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
     let limits = json!({"gpushare.io/gpu": "1", "gpushare.io/gpu-mem": "1"});

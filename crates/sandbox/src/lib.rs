@@ -8,15 +8,16 @@
 //!     └──HTTP──►                              (one for each simulated node)
 //! ```
 //!
-//! Extender, webhook, timekeeper, dashboard and agents are the production code, started as their programs start them. What is marked with a
-//! star is a stand-in that lives here and nowhere else, and so are the API server (`gpushare-apiserver`) and the cards.
+//! Extender, webhook, timekeeper, dashboard and agents are the production code, started as their programs start them.
+//! Components with a star are stand-ins that exist only here; the API server (`gpushare-apiserver`) and the cards are
+//! stand-ins too.
 //!
 //! # Current limitations
-//! - Containers are not run: they are "running" for as long as their manifest lets one guess, and their log is the
+//! - Containers are not run: they are "running" for a time guessed from their manifest, and their log is the
 //!   environment that they would have.
 //! - The scheduler knows priorities, resources, taints, selectors and node affinity; not pod affinity, topology spread,
 //!   ports or volumes.
-//! - Deployments are rolled out at once; DaemonSets, CronJobs and claims of volumes are kept and nothing is made of them.
+//! - Deployments are rolled out at once; DaemonSets, CronJobs and volume claims are stored but have no effect.
 //! - Agents run on the first nodes only ([`fleet::AGENTS`]); the others' cards are published by the same code, once.
 
 mod api;

@@ -1,4 +1,4 @@
-//! All objects of one kind as a watch shows them, shared by every stand-in, with news for whoever asks for them.
+//! All objects of one kind as a watch shows them, shared by all stand-ins, which can subscribe to changes.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -15,10 +15,10 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
-/// No write of ours takes longer to come back.
+/// How long to wait until the watch shows a write of ours.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where an object is.
+/// Namespace and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) namespace: String,
@@ -58,7 +58,7 @@ impl<K> Mirror<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    /// Follows all objects of the kind as a service of the process.
+    /// Starts to watch all objects of the kind, as a service of the process.
     pub(crate) fn start(client: &Client, tasks: &Tasks, name: &'static str) -> Arc<Self> {
         let mirror = Arc::new(Self {
             state: Mutex::new(State {
@@ -78,12 +78,12 @@ where
         mirror
     }
 
-    /// Everything that is there now, and then every change.
+    /// Sends all present objects, and then every change.
     pub(crate) fn subscribe(&self) -> UnboundedReceiver<Change<K>> {
         let (send, receive) = unbounded_channel();
         let mut state = self.state.lock();
         for object in state.objects.values() {
-            // The receiver is in our hands, so it cannot be gone.
+            // We still hold the receiver, so this cannot fail.
             let _sent = send.send(Change::Applied(Arc::clone(object)));
         }
         state.listeners.push(send);
@@ -109,7 +109,7 @@ where
         inside.map(|(_, object)| Arc::clone(object)).collect()
     }
 
-    /// Waits until what we have just written ourselves is seen here.
+    /// Waits until the mirror contains what we have just written.
     pub(crate) async fn catch_up(&self, written: &K) {
         let wanted = version(written);
         let mut seen = self.version.subscribe();

@@ -1,4 +1,4 @@
-//! How fast simulated time goes. Everything that only pretends to take time asks here.
+//! How fast simulated time passes. Everything that only simulates taking time uses this.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ impl Pace {
         self.0
     }
 
-    /// How long to wait for so much simulated time to pass.
+    /// The real time in which this much simulated time passes.
     pub(crate) fn of(self, simulated: Duration) -> Duration {
         simulated / self.0
     }

@@ -1,4 +1,4 @@
-//! Waiting for something to become true, with an end.
+//! Waits for something to become true, with a timeout.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::error::SandboxError;
 
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Asks until there is an answer; what stands in the way in the meantime is told if time runs out.
+/// Asks until it succeeds; after the timeout the last failure is returned.
 pub(crate) async fn until<T>(
     what: &str,
     patience: Duration,

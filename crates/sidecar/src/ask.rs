@@ -1,4 +1,4 @@
-//! One question to the timekeeper: the standing of our own pod, with our own token.
+//! One request to the timekeeper: the standing of our own pod, with our own token.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use super::config::Config;
 use super::told::Answer;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Far more than any answer has.
+/// Far larger than any answer.
 const LARGEST_ANSWER: usize = 64 * 1024;
-/// As much of a refusal as a line of the log can take.
+/// How much of a refusal is logged.
 const SAID: usize = 300;
 
 #[derive(Debug, Error)]
@@ -64,7 +64,7 @@ impl Timekeeper {
         let mut client = kube::Config::new(url);
         let authorities = tls::authorities(config.authorities.as_bytes());
         client.root_cert = Some(authorities.map_err(SetupError::Authorities)?);
-        // The next question comes soon enough.
+        // The next regular request comes soon enough.
         client.default_retry = false;
         Ok(Self {
             client: Client::try_from(client)?,
@@ -81,7 +81,7 @@ impl Timekeeper {
     }
 
     async fn ask_patiently(&self) -> Result<Answer, Silence> {
-        // The kubelet renews it.
+        // Read each time, because the kubelet renews it.
         let token = tokio::fs::read_to_string(&self.token_file).await;
         let token = token.map_err(|source| Silence::Token {
             path: self.token_file.clone(),

@@ -30,7 +30,7 @@ pub const DIRECTORY: &str = "/var/run/gpushare/budget";
 pub const TOKEN_DIRECTORY: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 pub const TOKEN_FILE: &str = "token";
 
-/// The environment by which the webhook tells the sidecar its place.
+/// The environment variables with which the webhook configures the sidecar.
 pub mod environment {
     pub const TIMEKEEPER: &str = "GPUSHARE_TIMEKEEPER";
     pub const AUTHORITIES: &str = "GPUSHARE_TIMEKEEPER_CA";
@@ -38,13 +38,13 @@ pub mod environment {
     pub const POD: &str = "POD_NAME";
 }
 
-/// What an application would be told of this answer of the timekeeper's, as JSON.
+/// What an application would be told for this answer of the timekeeper, as JSON.
 pub fn told(answer: &[u8]) -> serde_json::Result<Vec<u8>> {
     let answer = serde_json::from_slice(answer)?;
     serde_json::to_vec(&Told::learned(answer, jiff::Timestamp::UNIX_EPOCH))
 }
 
-/// Starts to ask and to tell, as services of the process that end at once when it is to end.
+/// Starts polling and publishing as services of the process, which stop at once when it shuts down.
 pub fn start(config: &Config, tasks: &Tasks) -> Result<(), SetupError> {
     let timekeeper = Timekeeper::new(config)?;
     tracing::info!(

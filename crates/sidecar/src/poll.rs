@@ -1,5 +1,4 @@
-//! When the timekeeper is asked: at an interval that is not the same for all pods, and less and less often while it
-//! does not answer.
+//! When the timekeeper is asked: at an interval that differs between pods, and ever less often while it is silent.
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use super::told::Told;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// Asks and tells for ever.
+/// Polls and publishes for ever.
 pub(super) async fn run(timekeeper: Timekeeper, board: Board, interval: Duration) {
     let mut told = board.last().unwrap_or_else(Told::nothing).grown_stale();
     board.show(&told);
@@ -38,8 +37,8 @@ pub(super) async fn run(timekeeper: Timekeeper, board: Board, interval: Duration
     }
 }
 
-/// Between 80 and 120 percent of what is due: after many pods have started together, or the timekeeper has come back,
-/// they do not ask together for ever.
+/// Between 80 and 120 percent of the pause that is due. Otherwise pods that started together, or that saw the
+/// timekeeper come back, would ask at the same moment for ever.
 fn pause(interval: Duration, failures: u32, random: u8) -> Duration {
     let due = match failures.checked_sub(1) {
         None => interval,

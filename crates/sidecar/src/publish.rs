@@ -1,4 +1,4 @@
-//! Where applications read: a file that is always whole, and the same on the pod's loopback.
+//! What applications read: a file that is always complete, and the same on the pod's loopback.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,13 +19,13 @@ use parking_lot::RwLock;
 use super::told::Told;
 
 const FILE: &str = "budget.json";
-/// Written first, and then renamed: a reader sees the old file or the new one.
+/// Written first and then renamed, so that a reader sees the old file or the new one.
 const DRAFT: &str = ".budget.json.new";
-/// Many times what a budget takes. The application can write the directory too.
+/// Many times the size of the file. The application may be able to write the directory too.
 const LARGEST_FILE: u64 = 64 * 1024;
-/// The application may have taken the port; it can still read the file.
+/// Pause before the next try: the application may have taken the port. It can still read the file.
 const BETWEEN_TRIES: Duration = Duration::from_secs(30);
-/// Nobody but the containers of one pod asks.
+/// Only the containers of one pod send requests.
 const FOR_ONE_POD: Limits = Limits {
     connections: 64,
     per_client: 64,
@@ -47,7 +47,7 @@ impl Board {
         }
     }
 
-    /// What a predecessor in this pod was told last.
+    /// What an earlier instance in this pod was told last.
     pub(super) fn last(&self) -> Option<Told> {
         let file = self.directory.join(FILE);
         let text = files::read(&file, Links::Refuse, LARGEST_FILE).ok()?;
@@ -88,7 +88,7 @@ async fn budget(State(board): State<Board>) -> Response {
     (json, board.shown.read().clone()).into_response()
 }
 
-/// Serves for ever, as soon as the port is free.
+/// Serves for ever, starting as soon as the port is free.
 pub(super) async fn serve(listen: SocketAddr, board: Board) {
     loop {
         match serve::listen(listen) {
@@ -132,7 +132,7 @@ mod tests {
         let mut held = fs::File::open(directory.path().join(FILE)).unwrap();
         board.show(&Told::nothing().grown_stale());
         board.show(&Told::nothing());
-        // Whoever has opened the old file reads it to its end.
+        // A reader that has opened the old file can read it to its end.
         let old = io::read_to_string(&mut held).unwrap();
         assert!(
             serde_json::from_str::<serde_json::Value>(&old).is_ok(),

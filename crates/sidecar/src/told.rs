@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What we read of the timekeeper's answer. Whatever else it says is for others.
+/// The fields that we read from the timekeeper's answer; others are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer {
-    /// Nothing where no budget pays for the namespace.
+    /// `None` if no budget pays for the namespace.
     #[serde(default)]
     budget: Option<Standing>,
     #[serde(default)]
@@ -30,13 +30,13 @@ struct Standing {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Told {
-    /// GPU-seconds. Nothing where no budget pays.
+    /// GPU-seconds. `None` if no budget pays.
     remaining: Option<i64>,
     exhausted: bool,
     exhausts_at: Option<String>,
     over_budget: bool,
     evict_at: Option<String>,
-    /// Nothing before the first answer.
+    /// `None` before the first answer.
     observed_at: Option<String>,
     stale: bool,
 }
@@ -71,7 +71,7 @@ impl Told {
         }
     }
 
-    /// The timekeeper could not be asked: what was known holds, as far as anybody knows.
+    /// The timekeeper could not be reached: the last known values stay, marked as stale.
     pub(super) fn grown_stale(self) -> Self {
         Self {
             stale: true,

@@ -1,7 +1,7 @@
-//! The audit: an independent witness of every decision.
+//! The audit: an independent check of every decision.
 //!
-//! It keeps nothing but who is where, and works out sums anew each time, in the trace's own numbers. It
-//! shares no code with the packing it checks, so that a mistake there cannot hide here.
+//! It stores only which pod is where and computes all sums again each time, in the trace's own numbers.
+//! It shares no code with the packing it checks, so that a mistake there cannot hide here.
 
 use thiserror::Error;
 
@@ -69,7 +69,7 @@ impl House {
             .sum()
     }
 
-    /// Why the pod cannot stand on these cards.
+    /// Why the pod must not be on these cards.
     fn objection(&self, pod: &Pod, cards: &[usize]) -> Option<String> {
         if let Some(objection) = self.host_objection(pod) {
             return Some(objection);
@@ -161,7 +161,7 @@ impl Audit {
         Ok(())
     }
 
-    /// A pod was refused: it must truly fit nowhere.
+    /// A pod was refused: checks that it really fits nowhere.
     pub fn drop(&self, pod: &Pod) -> Result<(), Violation> {
         match self.houses.iter().find(|house| house.has_room(pod)) {
             Some(house) => Err(Violation::Dropped {
@@ -189,7 +189,7 @@ impl Audit {
         }
     }
 
-    /// Checks what another bookkeeping believes to be free on a node.
+    /// Compares with what other books show as free on a node.
     pub fn compare(
         &self,
         node: usize,

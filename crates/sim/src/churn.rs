@@ -1,9 +1,9 @@
-//! Churn: pods also leave, as in a cluster. Lifetimes are exponential and independent of the pod.
+//! Churn: pods also leave, as in a real cluster. Lifetimes are exponential and independent of the pod.
 //!
-//! One pod arrives at each tick. The mean lifetime is chosen so that, were nothing refused, the pods
-//! present would ask for `load` times the cluster. After four mean lifetimes the start is forgotten to
-//! 2 %; the next four are measured, or in a small cluster as many as make the average a steady one.
-//! When the demand changes, the pods of the old one leave first.
+//! One pod arrives at each tick. The mean lifetime is chosen so that, if no pod were refused, the pods
+//! present would ask for `load` times the cluster. After four mean lifetimes, only 2 % of the start
+//! remains; the next four are measured, or in a small cluster as many as give a steady average. After a
+//! change of demand, the warm-up is long enough for the earlier pods to leave.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,9 +18,9 @@ use crate::trace::{Pod, Trace};
 
 /// Mean lifetimes before measuring.
 const WARM_UP: i64 = 4;
-/// Mean lifetimes measured, at least.
+/// The least number of mean lifetimes measured.
 const MEASURED: i64 = 4;
-/// Arrivals measured, at least.
+/// The least number of arrivals measured.
 const MEASURED_ARRIVALS: i64 = 5_000;
 
 /// An offered load, in thousandths of the cluster.
@@ -42,7 +42,7 @@ impl std::str::FromStr for Load {
     }
 }
 
-/// Pods that arrive over and over in this order.
+/// Pods that arrive repeatedly in this order.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand<'a> {
     pub pods: &'a [Pod],
@@ -73,7 +73,7 @@ impl<'a> Demand<'a> {
     }
 }
 
-/// One demand, and for how long.
+/// One demand, and how long it lasts.
 #[derive(Clone, Copy, Debug)]
 struct Phase<'a> {
     demand: Demand<'a>,

@@ -151,7 +151,7 @@ pub fn simulate(args: &Args) -> Result<Report, SimulateError> {
     Ok(churn::run(&trace, &demands, args.policy, load, &progress)?)
 }
 
-/// A trace in which something can happen.
+/// Reads a trace; refuses one that leaves nothing to simulate.
 fn open(
     args: &Args,
     nodes: &Path,

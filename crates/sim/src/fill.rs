@@ -1,4 +1,4 @@
-//! Filling a cluster: pods arrive and never leave, the run of the published benchmark.
+//! Filling a cluster: pods arrive and never leave, as in the published benchmark.
 
 use gpushare_packing::Policy;
 
@@ -51,7 +51,7 @@ pub fn run(trace: &Trace, policy: Policy, progress: &Progress) -> Result<Report,
     })
 }
 
-/// The average at a percentage, or around it where one pod leapt over it.
+/// The average at a percentage, or around it if one pod skipped it.
 fn at(curve: &BTreeMap<i64, Average>, percent: i64) -> Option<f64> {
     let around = || {
         let near = curve.range(percent - 1..=percent + 1);

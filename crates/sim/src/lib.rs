@@ -1,6 +1,6 @@
-//! The simulator: pods of a trace arrive one by one (and leave again, if asked to) and are placed by
-//! the same code that serves a cluster. Every decision is checked by an [audit] that shares no code with
-//! what it checks. Traces come from files; nothing here talks to a cluster.
+//! The simulator: pods of a trace arrive one by one (and leave again, if requested) and are placed by
+//! the same code that serves a cluster. Every decision is checked by an [audit] that shares no code
+//! with what it checks. Traces come from files; nothing here talks to a cluster.
 
 pub mod audit;
 pub mod churn;

@@ -1,5 +1,5 @@
-//! How many more pods of one shape a cluster takes as it is now, and where: the code that serves it, one
-//! pod at a time, on a copy of its books.
+//! How many more pods of one shape the present cluster takes, and where: runs the code that serves the
+//! cluster on a copy of its books, one pod at a time.
 
 use std::collections::BTreeMap;
 
@@ -12,28 +12,28 @@ use gpushare_packing::Packing;
 use gpushare_packing::{Policy, Rankings};
 use serde::Serialize;
 
-/// A cluster as it is.
+/// The present state of a cluster.
 #[derive(Debug)]
 pub struct Now {
     ledger: Ledger,
     packing: Packing,
-    /// One pod changes one node: the others keep their places.
+    /// Kept, because one pod changes only one node and the ranks of the others stay valid.
     rankings: Rankings,
     nodes: Vec<NodeName>,
     steps: Steps,
 }
 
-/// What may be tried for all pods together: seconds at most.
+/// The steps for all pods together: a few seconds at most.
 const STEPS: u32 = 50_000_000;
 
-/// What was found.
+/// The result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct More {
     pub fit: u64,
     /// Pods by node, most first.
     pub nodes: Vec<(String, u64)>,
-    /// Why not one more: how many nodes say so, the most frequent reason first. Empty when the search
-    /// ended because it had found enough.
+    /// Why no more pods fit: reasons with the number of nodes, the most frequent first. Empty if the
+    /// search ended because it had found enough.
     pub then: Vec<(u64, String)>,
 }
 
@@ -55,12 +55,12 @@ impl Now {
         self.nodes.push(name);
     }
 
-    /// What containers on the node hold whose pods are gone.
+    /// Adds what containers whose pods are gone hold on the node.
     pub fn add_held(&mut self, node: &NodeName, held: Vec<HeldPod>) {
         self.ledger.set_held(node, held);
     }
 
-    /// A pod that runs on a node, with its booking if it holds cards.
+    /// Adds a pod that runs on a node, with its booking if it holds cards.
     pub fn add_pod(&mut self, pod: &PodUid, node: &NodeName, host: Host, booking: Option<Bound>) {
         self.packing.set_pod(pod, Some((node, host)));
         if let Some(bound) = booking {
@@ -106,7 +106,7 @@ impl Now {
         let fits = |name: &&str| {
             self.packing.has_host_room(name, host) && self.ledger.fit(name, pod, &search).is_ok()
         };
-        // Packing judges a pod of several containers as one; the ledger knows better.
+        // Packing treats a pod of several containers as one, so the ledger has to confirm that it fits.
         let chosen = best.filter(|best| fits(best)).or_else(|| {
             let mut names = self.nodes.iter().map(NodeName::as_str);
             names.find(fits)

@@ -1,4 +1,4 @@
-//! A progress bar on standard error, where somebody is watching.
+//! A progress bar on standard error, if it is a terminal.
 
 use std::io::IsTerminal;
 

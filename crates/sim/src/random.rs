@@ -1,6 +1,6 @@
-//! Seeded random numbers, the same on every machine: SplitMix64, and integers throughout.
+//! Seeded random numbers, the same on every machine: SplitMix64, with integers only.
 
-/// Values of [`Random::exponential`] are in units of the mean over this.
+/// The mean of [`Random::exponential`].
 pub const MEAN: u64 = 1 << 32;
 
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// From 0 to `bound` - 1, evenly to within 2^-64.
+    /// From 0 to `bound` - 1, uniform to within 2^-64.
     pub fn below(&mut self, bound: usize) -> usize {
         let wide = (u128::from(self.draw()) * bound as u128) >> 64;
         usize::try_from(wide).unwrap_or(0)
@@ -40,10 +40,10 @@ impl Random {
     }
 }
 
-/// The binary logarithm in 2^-32nds, digit by digit: squaring doubles it.
+/// The binary logarithm in units of 2^-32, computed bit by bit: squaring the number doubles its logarithm.
 fn log2(number: u64) -> u64 {
     let whole = u64::from(number.ilog2());
-    // The mantissa, from 1 to 2, in 2^-63rds.
+    // The mantissa, from 1 to 2, in units of 2^-63.
     let mut mantissa = u128::from(number) << (63 - number.ilog2());
     let mut log = whole << 32;
     for digit in (0..32).rev() {

@@ -17,12 +17,12 @@ pub struct Report {
     pub capacity_milli: i64,
     pub pods: u64,
     pub dropped: u64,
-    /// Percent of the cluster allocated, on average while what had arrived rounded to 100 % of it.
+    /// Percent of the cluster allocated, on average while the arrived demand rounded to 100 % of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at100: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at130: Option<f64>,
-    /// Percent arrived, and percent allocated on average while it was.
+    /// Percent of the cluster that had been requested, and percent allocated on average at that point.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub curve: Vec<(i64, f64)>,
     /// With churn: one entry for each phase.
@@ -36,22 +36,22 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Steady {
     pub load: f64,
-    /// Of the cluster.
+    /// Percent of the cluster allocated.
     pub allocated: f64,
-    /// Of what was asked for.
+    /// Percent of the demand accepted.
     pub accepted: f64,
 }
 
-/// What was free in the end, and why it was.
+/// What was free in the end, and why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Fragments {
     /// Percent of the cluster that is free.
     pub free: f64,
-    /// Of that: on cards nobody uses, on nodes that could still serve a pod of the trace.
+    /// The part of it on unused cards, on nodes that could still serve a pod of the trace.
     pub untouched: f64,
-    /// On cards that somebody shares, on such nodes.
+    /// The part of it on cards in use, on such nodes.
     pub shared: f64,
-    /// On nodes without CPU or memory for any pod of the trace with cards.
+    /// The part of it on nodes without CPU or memory for any pod of the trace with cards.
     pub stranded: f64,
     pub untouched_cards: usize,
     pub shared_cards: usize,

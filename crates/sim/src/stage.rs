@@ -56,7 +56,7 @@ impl Stage {
             fleet.set(&NodeName::new(format!("{place:08}")), space);
         }
         if policy.uses(Measure::Fragmentation) {
-            // As published: the typical pods are known beforehand.
+            // As published, the typical pods are known in advance.
             let typical: Vec<(Shape, i64)> = typical::pods(&trace.pods)
                 .into_iter()
                 .map(|(pod, times)| (shape(&fleet, pod), times))
@@ -73,7 +73,7 @@ impl Stage {
         })
     }
 
-    /// Decides for one pod; nothing when it fits nowhere.
+    /// Places one pod; `None` if it fits nowhere.
     pub fn arrive(&mut self, pod: &Pod) -> Result<Option<Placed>, StageError> {
         let shape = shape(&self.fleet, pod);
         let id = self.decisions;
@@ -113,7 +113,7 @@ impl Stage {
         Ok(self.audit.leave(placed.id, row)?)
     }
 
-    /// Compares what the fleet believes free with what the audit counts.
+    /// Compares what the fleet shows as free with what the audit counts.
     pub fn compare(&self) -> Result<(), StageError> {
         for (place, row) in self.rows.iter().enumerate() {
             let free: Vec<i64> = self.fleet.space(place).map_or_else(Vec::new, |space| {
@@ -133,7 +133,7 @@ impl Stage {
     }
 }
 
-/// The trace knows one dimension; memory and core follow it alike.
+/// The trace has one dimension; memory and core both get its amount.
 fn amounts(milli: i64) -> Amounts {
     let milli = u64::try_from(milli).unwrap_or(0);
     Amounts::of(0, milli).with(1, milli)

@@ -1,19 +1,19 @@
-//! Synthetic traces: small clusters with the traits of real ones, from a seed. For tests, so that they
-//! need no outside data.
+//! Synthetic traces from a seed: small clusters with the traits of real ones, so that tests need no
+//! external data.
 
 use std::fmt::Write;
 
 use crate::random::Random;
 use crate::trace::{Arrivals, CARD, Node, Pod, Trace};
 
-/// Kinds of nodes: model, cards, cores, GiB, and how many of a hundred.
+/// Kinds of nodes: model, cards, cores, GiB, and share in percent.
 const NODES: [(&str, usize, i64, i64, usize); 4] = [
     ("large", 8, 96, 768, 45),
     ("large", 4, 64, 384, 10),
     ("small", 2, 32, 128, 35),
     ("old", 2, 64, 256, 10),
 ];
-/// Kinds of pods: cards, thousandths of each, cores from, to, and how many of a hundred.
+/// Kinds of pods: cards, thousandths of each, fewest cores, most cores, and share in percent.
 const PODS: [(u32, i64, i64, i64, usize); 9] = [
     (0, 0, 4, 32, 14),
     (1, 250, 2, 5, 9),
@@ -25,7 +25,7 @@ const PODS: [(u32, i64, i64, i64, usize); 9] = [
     (4, CARD, 32, 48, 2),
     (8, CARD, 64, 96, 2),
 ];
-/// One pod of so many names the models it can use.
+/// One pod in this many names the models it can use.
 const PICKY: usize = 8;
 
 /// A trace of `nodes` nodes and `pods` pods, with arrivals for the seed.
@@ -45,7 +45,7 @@ pub fn trace(nodes: usize, pods: usize, seed: u64) -> Trace {
     trace
 }
 
-/// One of the kinds, by their parts of a hundred.
+/// Draws one of the kinds, weighted by `part`.
 fn draw<'a, T>(random: &mut Random, kinds: &'a [T], part: impl Fn(&T) -> usize) -> Option<&'a T> {
     let mut rest = random.below(kinds.iter().map(&part).sum());
     kinds.iter().find(|kind| {

@@ -1,7 +1,7 @@
 //! Traces: nodes, pods, and the order in which pods arrive.
 //!
-//! The format is that of the published "openb" traces: cards are counted in thousandths, a pod asks for
-//! `num_gpu` cards with `gpu_milli` of each, several cards always whole.
+//! The format is that of the published "openb" traces: cards are counted in thousandths, and a pod asks
+//! for `num_gpu` cards with `gpu_milli` of each; several cards are always whole cards.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::table::{Source, Table, TableError};
 
 /// Thousandths of a card.
 pub const CARD: i64 = 1_000;
-/// More than any machine has, small enough that sums never overflow.
+/// More than any machine has, and small enough that sums never overflow.
 const MOST: i64 = 1 << 40;
 const MOST_CARDS: i64 = 64;
 
@@ -72,8 +72,8 @@ impl Trace {
             .sum()
     }
 
-    /// Without a file of arrivals, pods are shuffled by the seed, again and again, until they ask for
-    /// 1.3 times the cluster.
+    /// Without a file of arrivals, the seed shuffles the pods repeatedly until they ask for 1.3 times
+    /// the cluster.
     pub fn open(
         nodes: &Path,
         pods: &Path,
@@ -176,7 +176,7 @@ pub fn read_pods(source: &Source) -> Result<Vec<Pod>, TableError> {
         .collect()
 }
 
-/// The line of this seed: seed, pod rows, node rows, separated by tabs; rows counted from 0.
+/// Reads the line of this seed: seed, pod rows and node rows, separated by tabs; rows are counted from 0.
 pub fn read_arrivals(
     source: &Source,
     seed: u64,

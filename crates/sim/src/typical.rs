@@ -1,14 +1,15 @@
 //! The typical pods of a trace, as the published simulator counts them.
 //!
-//! Fragmentation gradient descent was published with its typical pods known beforehand: the most
-//! frequent requests of the whole trace that make up 95 %. Requests that spell the same models
-//! differently count apart there, and ties go to the larger request; both decide which make the cut.
+//! Fragmentation gradient descent was published with its typical pods known in advance: the most
+//! frequent requests that make up 95 % of the whole trace. Requests that spell the same models
+//! differently count separately there, and ties go to the larger request; both affect which requests
+//! are typical.
 
 use std::collections::BTreeMap;
 
 use crate::trace::Pod;
 
-/// Typical pods: this part of all, in percent.
+/// The part of all pods that the typical pods make up, in percent.
 const TYPICAL: usize = 95;
 
 /// Typical pods and how often each occurs.

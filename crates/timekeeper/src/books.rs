@@ -1,5 +1,5 @@
-//! What the leader knows in a term beside the view: how far pods are charged, what was issued, what stands in the
-//! ledger. All of it can be read from the ledger again, and is, when something does not fit.
+//! What the leader knows in a term beside the view: how far pods are charged, what was issued, and the ledger's
+//! balances. All of it can be read from the ledger again, which is done when something does not fit.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,13 +18,13 @@ use super::view::SeenPod;
 
 #[derive(Debug)]
 pub(super) struct Books {
-    /// Nothing for pods of which the ledger knows nothing.
+    /// `None` for pods that the ledger does not know.
     pods: BTreeMap<PodUid, Option<Metered>>,
     pub(super) cards: Memory,
     pub(super) payers: Arc<Payers>,
-    /// Which version of the view's terms the payers are of.
+    /// The version of the view's terms from which the payers were computed.
     pub(super) terms: Option<u64>,
-    /// Pods whose object is gone and whose end is not charged yet, with when that was noticed.
+    /// Pods whose object is gone and whose end is not charged yet, and when that was noticed.
     pub(super) gone: Vec<(Arc<SeenPod>, Seconds)>,
     /// For each budget the period that got its amount, and how much that was.
     pub(super) issued: BTreeMap<String, (Seconds, Amount)>,
@@ -59,7 +59,7 @@ impl Books {
         })
     }
 
-    /// Asks the ledger about pods of which nothing is known here.
+    /// Asks the ledger about pods that are not known here.
     pub(super) async fn look_up(
         &mut self,
         ledger: &Ledger,
@@ -98,7 +98,7 @@ impl Books {
         self.written();
     }
 
-    /// The ledger has to be asked again.
+    /// Forgets a pod, so that the ledger is asked again.
     pub(super) fn doubt(&mut self, pod: &PodUid) {
         self.pods.remove(pod);
     }
@@ -108,14 +108,14 @@ impl Books {
         self.balances.clear();
     }
 
-    /// Pods that the ledger expects an end of and that are not among these.
+    /// Pods whose end the ledger still expects and that are not among these.
     pub(super) fn lost(&self, shown: &BTreeMap<PodUid, Arc<SeenPod>>) -> Vec<Metered> {
         let unsettled = self.pods.values().flatten().filter(|pod| !pod.settled);
         let lost = unsettled.filter(|pod| !shown.contains_key(&pod.pod));
         lost.cloned().collect()
     }
 
-    /// Pods whose object is gone and whose end is charged need no memory.
+    /// Forgets pods whose object is gone and whose end is charged.
     pub(super) fn forget_all_but(&mut self, shown: &BTreeMap<PodUid, Arc<SeenPod>>) {
         let gone: BTreeSet<&PodUid> = self.gone.iter().map(|(pod, _)| &pod.facts.uid).collect();
         self.pods.retain(|pod, known| {

@@ -1,7 +1,7 @@
-//! What is known of the cards that pods hold, also of nodes that are gone.
+//! What is known of the cards that pods hold, including the cards of nodes that are gone.
 //!
-//! What nodes show now comes first. What pods that are not settled may still need is remembered in the ledger, so that
-//! a node that goes takes no price with it, whoever leads then.
+//! What nodes show now takes precedence. Cards that unsettled pods may still need are stored in the ledger, so that
+//! their prices stay known after their node is gone, also to the next leader.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +48,7 @@ impl Memory {
         let nodes = needed.iter().map(|node| {
             let mut cards = self.of(node, shown);
             for card in &mut cards {
-                // It changes, and no price depends on it.
+                // Health changes, and no price depends on it.
                 card.healthy = true;
             }
             ((*node).to_owned(), cards)
@@ -58,7 +58,7 @@ impl Memory {
         }
     }
 
-    /// What is to be written to get from here to there.
+    /// The changes to write to get from here to `to`.
     pub(super) fn changes(&self, to: &Self, classes: &Classes) -> Vec<Change> {
         let new = to.nodes.iter();
         let learned = new

@@ -1,4 +1,4 @@
-//! What is due for one pod now. Pure: what is due follows from the pod, the terms and how far it is charged.
+//! What is due for one pod now. Pure: the result follows from the pod, the terms and how far it is charged.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::kubelets::Outlook;
 use super::payers::{Link, Pays};
 use super::view::SeenPod;
 
-/// How time is charged whose cards nobody knows any more; it stands with the charge.
+/// The formula that is recorded with charges for cards that are no longer known.
 const UNKNOWN_CARDS: &str = "unknown-cards/1";
 
 /// How far a pod is charged.
@@ -24,7 +24,7 @@ pub(super) struct Progress {
     pub(super) settled: bool,
 }
 
-/// Everything that what is due depends on, beside the pod.
+/// Everything beside the pod on which the result depends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Circumstances<'a> {
     pub(super) classes: &'a Classes,
@@ -52,13 +52,13 @@ pub(super) enum Due {
 #[derive(Debug)]
 pub(super) struct Charged {
     pub(super) booking: Booking,
-    /// Who pays now, and who counts it too.
+    /// The budget that pays now, then those that count it too.
     pub(super) budgets: Vec<String>,
     pub(super) plan: Plan,
 }
 
 impl Charged {
-    /// What is to be written, in its order.
+    /// The changes to write, in order.
     pub(super) fn changes(&self) -> Vec<Change> {
         let Booking {
             pod,
@@ -78,7 +78,7 @@ impl Charged {
         charges.chain(settle).collect()
     }
 
-    /// How far it is charged when that is written.
+    /// How far the pod is charged once the changes are written.
     pub(super) fn progress(&self) -> Option<Progress> {
         let settled = self.plan.settle.map(|end| Progress {
             through: end,
@@ -91,7 +91,7 @@ impl Charged {
         settled.or(charged)
     }
 
-    /// What is accrued with each second from now on.
+    /// What accrues with each second from now on.
     pub(super) fn rate(&self) -> Rate {
         match self.plan.settle {
             Some(_) => Rate::ZERO,
@@ -106,7 +106,7 @@ impl Charged {
 
 pub(super) fn due(seen: &SeenPod, about: Circumstances<'_>) -> Due {
     let payer = match about.pays {
-        // A pod that is gone cannot wait for its namespace.
+        // A pod that is gone cannot wait until its namespace is listed.
         Pays::Unknown if about.vanished.is_none() => return Due::Later(None),
         Pays::Unknown | Pays::Nobody => None,
         Pays::Budget(payer) => Some(payer),
@@ -129,7 +129,7 @@ pub(super) fn due(seen: &SeenPod, about: Circumstances<'_>) -> Due {
                 Due::Later(None)
             };
         }
-        // A record that cannot be believed holds nothing: the agent starts no container with it.
+        // A record that cannot be trusted holds nothing: the agent starts no container with it.
         Err(error @ MeterError::Record { .. }) => {
             return if over(seen, &times) {
                 Due::Nothing
@@ -160,7 +160,7 @@ pub(super) fn due(seen: &SeenPod, about: Circumstances<'_>) -> Due {
     }
 }
 
-/// The times of the pod that count now. A pod whose object is gone has ended, whatever it said last.
+/// The times of the pod that count now. A pod whose object is gone has ended, whatever its last status said.
 fn times(seen: &SeenPod, about: &Circumstances<'_>) -> Times {
     let through = about.progress.map(|progress| progress.through);
     let times = Times {
@@ -171,7 +171,7 @@ fn times(seen: &SeenPod, about: &Circumstances<'_>) -> Times {
     let Outlook::Lost(reported_until) = about.kubelet else {
         return times.of_living_node();
     };
-    // A pod held its card until its node was lost, even if somebody had deleted it before. What is already charged stays.
+    // A pod held its card until its node was lost, even if it had been deleted before. What is already charged stays.
     let held_until = reported_until.max(through);
     Times {
         released: times.released.max(times.released.and(held_until)),
@@ -185,7 +185,7 @@ fn over(seen: &SeenPod, times: &Times) -> bool {
     unbound || meter::end(times).is_some()
 }
 
-/// What a pod held whose node went before anybody had seen its cards: its time without a price.
+/// For a pod whose node was gone before its cards were seen: its time without a price.
 fn unpriced(seen: &SeenPod, times: &Times) -> Booking {
     Booking {
         pod: seen.facts.uid.clone(),
@@ -199,7 +199,7 @@ fn unpriced(seen: &SeenPod, times: &Times) -> Booking {
     }
 }
 
-/// As [`meter::plan`], with every budget of the chain paying from its creation on. Also who pays at the end of it.
+/// Like [`meter::plan`], but each budget of the chain pays only from its creation on. Also returns who pays at the end.
 fn plan(
     booking: &Booking,
     links: &[Link],

@@ -13,7 +13,7 @@ const REMEMBERED: Seconds = 3_600;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kubelets {
-    /// When the nodes were listed first.
+    /// When the nodes were first listed.
     listed: Option<Seconds>,
     nodes: BTreeMap<String, Last>,
 }
@@ -22,16 +22,16 @@ pub(super) struct Kubelets {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Last {
     Kubelet(Kubelet),
-    /// When its object was seen to go.
+    /// When the deletion of its object was seen.
     Deleted(Seconds),
 }
 
 /// What can be expected of a node's kubelet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outlook {
-    /// It will tell when containers have ended.
+    /// It will report when containers have ended.
     Reports,
-    /// Nobody will tell, and it is known to have reported until then.
+    /// It will not report any more. The time is until when it is known to have reported.
     Lost(Option<Seconds>),
 }
 
@@ -44,7 +44,7 @@ impl Kubelets {
         let last = self.nodes.entry(node.to_owned());
         let last = last.or_insert(Last::Kubelet(kubelet));
         let unheard = kubelet == Kubelet::Silent { since: None };
-        // A recreated Node has no condition `Ready` before its kubelet reports. Until then it is waited for as before.
+        // A recreated Node has no condition `Ready` before its kubelet reports. Until then it still counts as deleted.
         if !(unheard && matches!(last, Last::Deleted(_))) {
             *last = Last::Kubelet(kubelet);
         }
@@ -54,7 +54,7 @@ impl Kubelets {
         let last = self.nodes.entry(node.to_owned());
         let last = last.or_insert(Last::Deleted(now));
         *last = match *last {
-            // It was lost before, and nobody has heard of it since.
+            // The node was lost before and has not been heard of since.
             Last::Kubelet(Kubelet::Silent { since: Some(since) }) => Last::Deleted(since),
             Last::Kubelet(_) => Last::Deleted(now),
             before @ Last::Deleted(_) => before,
@@ -63,7 +63,7 @@ impl Kubelets {
             .retain(|_, last| !matches!(last, Last::Deleted(at) if now - *at > REMEMBERED));
     }
 
-    /// All nodes that there are now.
+    /// Takes over a complete list of nodes.
     pub(super) fn replace(
         &mut self,
         all: impl IntoIterator<Item = (String, Kubelet)>,
@@ -83,7 +83,7 @@ impl Kubelets {
     pub(super) fn outlook(&self, node: &str, now: Seconds) -> Outlook {
         let (missing, reported_until) = match self.nodes.get(node) {
             Some(Last::Kubelet(Kubelet::Reports)) => return Outlook::Reports,
-            // The node controller has waited before it wrote that.
+            // The node controller had already waited before it wrote that.
             Some(Last::Kubelet(Kubelet::Silent { since })) => return Outlook::Lost(*since),
             Some(Last::Deleted(at)) => (Some(*at), Some(*at)),
             None => (self.listed, None),
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(kubelets.outlook("n", 9_100), Outlook::Reports);
         let lost = Outlook::Lost(Some(9_100));
         assert_eq!(kubelets.outlook("n", 9_100 + MAY_RETURN), lost);
-        // Seen to go once more, by a list that came late.
+        // A late list shows the deletion once more.
         kubelets.delete("n", 9_150);
         assert_eq!(kubelets.outlook("n", 9_100 + MAY_RETURN), lost);
     }

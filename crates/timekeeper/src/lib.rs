@@ -1,4 +1,4 @@
-//! The timekeeper: what pods hold is charged to budgets, to the second, and budgets say how they stand.
+//! The timekeeper charges what pods hold to budgets, to the second, and publishes how budgets stand.
 //!
 //! ```text
 //! watches ── pods, nodes, budgets, namespaces ──► View (in memory, in every replica)
@@ -8,9 +8,9 @@
 //!             └── status and Events of budgets ──► enforce: marks, gates, evictions of their pods
 //! ```
 //!
-//! Everything that is charged comes from what stands on the API server, so a round can be lost, late or done twice:
-//! the next one charges what is missing. Only the leader writes, and a leader that was replaced is refused by the
-//! ledger in the same transaction.
+//! Everything that is charged comes from what is recorded on the API server, so a round can be lost, late or
+//! repeated: the next one charges what is missing. Only the leader writes. If a leader was replaced, the ledger
+//! refuses its writes in the same transaction.
 
 pub mod api;
 mod books;
@@ -72,10 +72,10 @@ struct Shared {
     view: RwLock<View>,
     /// Counts changes of the view.
     changes: watched::Sender<u64>,
-    /// The term in which this replica may write, with the number that the ledger knows it by.
+    /// The term in which this replica may write, and its number in the ledger.
     term: RwLock<Option<(u64, Epoch)>>,
     health: Health,
-    /// Rung when something was written outside of the rounds.
+    /// Notified when something was written outside of the rounds.
     written: Notify,
     metrics: Metrics,
 }
@@ -132,7 +132,7 @@ impl Timekeeper {
         &self.0.parts.leadership
     }
 
-    /// What the watches have shown. To be held only briefly, and never over a wait.
+    /// What the watches have shown. Hold it only briefly, and never across an await.
     pub fn view(&self) -> RwLockReadGuard<'_, View> {
         self.0.view.read()
     }
@@ -142,7 +142,7 @@ impl Timekeeper {
         self.0.changes.subscribe()
     }
 
-    /// Writes to the ledger in the present term, as the API does for grants. The budgets' status follows at once.
+    /// Writes to the ledger in the current term, as the API does for grants. The budgets' status follows at once.
     pub async fn record(&self, changes: Vec<Change>) -> Result<Vec<Outcome>, RecordError> {
         if let Some(problem) = self.0.health.problem() {
             return Err(RecordError::Unusable(problem.message));
@@ -152,8 +152,8 @@ impl Timekeeper {
         Ok(outcomes)
     }
 
-    /// Whether requests should come here: only to the one that writes, so that a grant finds it behind the Service and
-    /// everybody is told the newest figures.
+    /// Whether requests should come here. Only the replica that writes is ready, so that a grant reaches it through
+    /// the Service and every caller gets the newest figures.
     fn ready(&self) -> Result<(), String> {
         self.view().ready()?;
         let leads = self.leadership().required();
@@ -165,7 +165,7 @@ impl Timekeeper {
         writes.map(drop).map_err(|error| error.to_string())
     }
 
-    /// The number of the present term in the ledger.
+    /// The number of the current term in the ledger.
     fn epoch(&self) -> Result<Epoch, RecordError> {
         let leads = self.leadership().required();
         let leads = leads.map_err(RecordError::NotLeading)?;

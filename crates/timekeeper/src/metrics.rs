@@ -24,7 +24,7 @@ use super::due::Charged;
 use super::status::Figures;
 use gpushare_kube::leader::Leadership;
 
-/// A pod whose end is charged later than this was not seen in time.
+/// If a pod's end is charged later than this, it was not noticed in time.
 const LATE: Seconds = 600;
 
 /// Every metric of this role, for the reference.
@@ -61,7 +61,7 @@ labels!(Enforced {
     outcome: &'static str,
 });
 
-/// As of the last round; nothing while another replica leads.
+/// As of the last round; empty while another replica leads.
 #[derive(Debug, Default)]
 struct Standing {
     budgets: BTreeMap<String, Figures>,
@@ -148,7 +148,7 @@ impl Metrics {
         self.standing.read().budgets.get(budget).cloned()
     }
 
-    /// Another replica says it from now on.
+    /// Another replica publishes the figures from now on.
     pub(super) fn stands_no_more(&self) {
         *self.standing.write() = Standing::default();
     }

@@ -1,4 +1,4 @@
-//! Who pays for which namespace, and by which terms. Pure: the same budgets and namespaces give the same answer.
+//! Which budget pays for which namespace, and by which terms. Pure: the same objects give the same answer.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use kube::ResourceExt;
 #[derive(Debug, Default)]
 pub(super) struct Payers {
     budgets: BTreeMap<String, Payer>,
-    /// The budget that each namespace pays from; nothing for those without one.
+    /// The budget that each namespace pays from; `None` for those without one.
     namespaces: BTreeMap<String, Option<String>>,
 }
 
 /// A budget as it is charged.
 #[derive(Debug)]
 pub(super) struct Payer {
-    /// Nothing where its terms make no sense: it is charged nothing then.
+    /// `None` if its terms are invalid: then nothing is charged to it.
     pub(super) policy: Option<Policy>,
     /// From itself up to the root.
     pub(super) chain: Vec<Link>,
@@ -31,11 +31,11 @@ pub(super) struct Payer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) tier: Tier,
-    /// It pays for nothing that was before it.
+    /// The budget pays for no time before this.
     pub(super) created: Seconds,
 }
 
-/// Why a budget is not what its author meant, as its condition says it.
+/// Why a budget does not work as its author meant, as its condition says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) reason: &'static str,
@@ -104,7 +104,7 @@ impl Payers {
         self.budgets.get(name)
     }
 
-    /// Budgets that are understood.
+    /// Budgets with valid terms.
     pub(super) fn understood(&self) -> Vec<(&str, &Policy, &Payer)> {
         let payers = self.budgets.iter();
         payers
@@ -114,7 +114,7 @@ impl Payers {
 }
 
 impl Payer {
-    /// Without those that it is a part of.
+    /// Without its ancestors.
     fn alone(budget: &GpuBudget) -> Self {
         let (policy, problem) = match Policy::try_from(&budget.spec) {
             Ok(policy) => (Some(policy), None),
@@ -132,7 +132,8 @@ impl Payer {
     }
 }
 
-/// The chain as far as it can be followed, and what is wrong with the rest.
+/// The chain up to the first budget with invalid terms. If a parent is missing or the chain has no end, the budget
+/// alone, and the problem.
 fn links(
     objects: &BTreeMap<String, &GpuBudget>,
     budget: &GpuBudget,

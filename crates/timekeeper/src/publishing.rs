@@ -1,4 +1,4 @@
-//! Telling the cluster how budgets stand: their status and Events, when there is something to tell and not more often.
+//! Publishes how budgets stand: their status and Events, when there is news and not more often.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,15 +15,15 @@ use super::Timekeeper;
 use super::payers::{Payers, Problem};
 use super::status::{Figures, exhaustion, is_news, status, without_ledger};
 
-/// Requests at the same time.
+/// Concurrent requests.
 const AT_ONCE: usize = 16;
 /// How long a watch may take to show what was written.
 const SHOWN_WITHIN: Duration = Duration::from_secs(10);
 
-/// What was told in this term.
+/// What was published in this term.
 #[derive(Debug)]
 pub(super) struct Publisher {
-    /// Between two statuses that only time made different.
+    /// The pause between two statuses that differ only because time has passed.
     pause: Duration,
     written: BTreeMap<String, Written>,
     /// How often each Event was posted.
@@ -41,7 +41,7 @@ struct Written {
 #[derive(Debug)]
 struct Telling {
     budget: GpuBudget,
-    /// Nothing where it may stay as it is.
+    /// `None` if it may stay as it is.
     status: Option<GpuBudgetStatus>,
     news: Vec<(News, u32)>,
 }
@@ -55,7 +55,7 @@ impl Publisher {
         }
     }
 
-    /// The status that stands there now, as far as is known.
+    /// The current status of the budget, as far as is known.
     fn standing<'a>(&'a self, budget: &'a GpuBudget) -> Option<&'a GpuBudgetStatus> {
         let written = self.written.get(&budget.name_any());
         let fresh = written
@@ -127,7 +127,7 @@ impl Timekeeper {
         self.tell_all(publisher, tellings).await;
     }
 
-    /// Tells every budget that the ledger cannot be used. Its numbers stay as they were.
+    /// Reports in the status of every budget that the ledger cannot be used. The numbers stay as they were.
     pub(super) async fn publish_problem(&self, publisher: &mut Publisher, problem: &Problem) {
         let budgets = self.view().budgets.clone().unwrap_or_default();
         let now = self.clock().now();
@@ -152,9 +152,9 @@ impl Timekeeper {
         publisher.written.extend(told.into_iter().flatten());
     }
 
-    /// Answers what was written.
+    /// Returns what was written.
     async fn tell(&self, telling: Telling) -> Option<(String, Written)> {
-        // A leader that was replaced must not say what it last knew.
+        // A leader that was replaced must not publish what it last knew.
         self.leadership().term()?;
         let Telling {
             budget,
@@ -188,7 +188,7 @@ impl Timekeeper {
     }
 }
 
-/// A budget was used up, or has something again.
+/// A budget became exhausted, or has something left again.
 fn turned(
     before: Option<&GpuBudgetStatus>,
     now: &GpuBudgetStatus,

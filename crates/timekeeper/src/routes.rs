@@ -1,4 +1,4 @@
-//! The HTTP face: the API of budgets, and what operators and probes ask.
+//! The HTTP endpoints: the API of budgets, and those for operators and probes.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::Timekeeper;
 use super::api::Api;
 
 impl Timekeeper {
-    /// Everything: the API of budgets, and what operators and probes ask.
+    /// All endpoints: the API of budgets, and those for operators and probes.
     pub fn router(&self) -> Router {
         let (ledger, client) = (self.ledger().clone(), self.client().clone());
         let api = Api::new(self.clone(), ledger, client, self.0.metrics.api.clone());

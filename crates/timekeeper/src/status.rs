@@ -16,23 +16,23 @@ pub(super) struct Figures {
     pub(super) sums: Sums,
     /// By its own numbers alone.
     pub(super) own: Standing,
-    /// With those that it is a part of.
+    /// With its ancestors.
     pub(super) standing: Standing,
-    /// The first of those that is exhausted.
+    /// The first ancestor that is exhausted.
     pub(super) exhausted_ancestor: Option<String>,
-    /// What is counted; a rolling window has no end.
+    /// The span that counts; a rolling window has no end.
     pub(super) start: Seconds,
     pub(super) end: Option<Seconds>,
 }
 
 impl Figures {
-    /// The period that `counted` is, if it is one.
+    /// Start and end of `counted`; only a calendar period has an end.
     pub(super) fn period(counted: Span, calendar: bool) -> (Seconds, Option<Seconds>) {
         (counted.start, calendar.then_some(counted.end))
     }
 }
 
-/// The status as it should be now. `before` is the one that stands there: what has not changed keeps its time.
+/// The status as it should be now. `before` is the current one: conditions that have not changed keep their time.
 pub(super) fn status(
     budget: &GpuBudget,
     before: Option<&GpuBudgetStatus>,
@@ -79,7 +79,7 @@ pub(super) fn status(
     }
 }
 
-/// The status while the ledger cannot be used: what was known last still stands, and is not kept up to date.
+/// The status while the ledger cannot be used: the last known numbers stay and are not updated.
 pub(super) fn without_ledger(
     budget: &GpuBudget,
     before: Option<&GpuBudgetStatus>,
@@ -136,7 +136,7 @@ pub(super) fn exhaustion(figures: &Figures) -> (&'static str, String) {
     }
 }
 
-/// Whether more has changed than time alone changes.
+/// Whether anything has changed that the passing of time alone does not change.
 pub(super) fn is_news(before: Option<&GpuBudgetStatus>, now: &GpuBudgetStatus) -> bool {
     before.is_none_or(|before| timeless(before) != timeless(now))
 }
@@ -148,7 +148,7 @@ fn timeless(status: &GpuBudgetStatus) -> GpuBudgetStatus {
         held_seconds: None,
         remaining_seconds: None,
         exhausts_at: None,
-        // A rolling window begins later all the time.
+        // The start of a rolling window moves all the time.
         period_start: status
             .period_start
             .clone()

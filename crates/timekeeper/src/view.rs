@@ -16,7 +16,7 @@ use gpushare_ledger::Seconds;
 use super::cards::Cards;
 use super::kubelets::Kubelets;
 
-/// Pods that went while nobody led are not kept without end: the ledger knows those that matter.
+/// Limits how many pods are kept that were deleted while no replica led: the ledger knows those that matter.
 const MOST_GONE: usize = 4096;
 
 #[derive(Debug, Default)]
@@ -29,13 +29,13 @@ pub struct View {
     pub(super) kubelets: Arc<Kubelets>,
     /// Pods that ask for devices of ours, or whose object waits for its last charge.
     pub pods: Option<BTreeMap<PodUid, Arc<SeenPod>>>,
-    /// Pods whose object is gone, as they were last seen, with when that was noticed.
+    /// Pods whose object is gone, as they were last seen, and when that was noticed.
     pub(super) gone: VecDeque<(Arc<SeenPod>, Seconds)>,
     /// Grows when a budget's terms or a namespace's labels change, and not when a status does.
     pub(super) terms: u64,
 }
 
-/// A pod as it stands on the API server, and what it means.
+/// A pod as the API server shows it, and what that means.
 #[derive(Debug)]
 pub struct SeenPod {
     pub pod: metering::Pod,
@@ -43,7 +43,7 @@ pub struct SeenPod {
 }
 
 impl View {
-    /// Whether everything was listed once; what is missing otherwise.
+    /// Whether everything was listed once; otherwise what is missing.
     pub fn ready(&self) -> Result<(), String> {
         let missing = match self {
             Self { budgets: None, .. } => "budgets",
@@ -67,7 +67,7 @@ impl View {
         let pods = self.pods.get_or_insert_default();
         match pod {
             Some(pod) => pods.insert(uid, pod),
-            // It had a finalizer of ours once and nothing else.
+            // It only concerned us because of our finalizer, which is gone now.
             None => pods.remove(&uid),
         };
     }

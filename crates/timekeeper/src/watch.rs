@@ -19,7 +19,7 @@ use super::Timekeeper;
 use super::view::{SeenPod, View};
 
 impl Timekeeper {
-    /// Follows what the view holds, as services of the process.
+    /// Watches everything that the view holds, as services of the process.
     pub fn follow(&self, tasks: &Tasks) {
         self.follow_kind::<GpuBudget>(tasks, "the watch of budgets");
         self.follow_kind::<Namespace>(tasks, "the watch of namespaces");
@@ -61,7 +61,7 @@ impl Index<GpuBudget> for Timekeeper {
         self.change(|view| {
             let budgets = view.budgets.get_or_insert_default();
             let before = budgets.insert(budget.name_any(), budget.clone());
-            // A status of our own changes no terms.
+            // A status that we wrote ourselves changes no terms.
             let same = before
                 .is_some_and(|before| before.spec == budget.spec && before.uid() == budget.uid());
             view.terms += u64::from(!same);
@@ -91,7 +91,7 @@ impl Index<GpuBudget> for Timekeeper {
     fn interrupted(&self, error: &watcher::Error) {
         self.watch_interrupted("gpubudgets", error);
         if not_served(error) {
-            // Without the definition of budgets there are none.
+            // If the CRD of budgets is missing, there are no budgets.
             self.change(|view| {
                 view.budgets = Some(BTreeMap::new());
                 view.terms += 1;
@@ -134,11 +134,11 @@ impl Index<Namespace> for Timekeeper {
     }
 }
 
-/// What a Node tells the timekeeper.
+/// What the timekeeper reads from a Node.
 #[derive(Debug)]
 pub struct SeenNode {
     name: String,
-    /// Nothing where the cards cannot be read: what was known of them stays.
+    /// `None` if the cards cannot be read. An update then keeps the known cards; a new list shows none.
     cards: Option<Vec<Card>>,
     kubelet: Kubelet,
 }
@@ -173,7 +173,7 @@ impl Index<slim::Node> for Timekeeper {
             let known = nodes.and_then(|nodes| nodes.get(&name));
             (cards.is_none() || known == cards.as_ref()) && view.kubelets.is(&name, kubelet)
         };
-        // Nodes report every few seconds that they live.
+        // Nodes send heartbeats every few seconds, which change nothing here.
         if same(&self.0.view.read()) {
             return;
         }
@@ -216,7 +216,7 @@ impl Index<slim::Node> for Timekeeper {
 }
 
 impl Index<metering::Pod> for Timekeeper {
-    /// Nothing for pods that do not concern us.
+    /// The second part is `None` for pods that do not concern us.
     type Value = (PodUid, Option<Arc<SeenPod>>);
 
     fn reduce(&self, pod: &metering::Pod) -> Self::Value {

@@ -1,6 +1,6 @@
 //! The decisions: a pod is refused with everything that is wrong with it, or gets one patch; a template gets
-//! warnings. Pure: the same pod and the same knowledge give the same answer, and the answer to a pod that
-//! carries its patch already is no patch.
+//! warnings. Pure: the same pod and the same knowledge give the same answer, and a pod that already carries its
+//! patch gets no other.
 
 use std::ops::RangeInclusive;
 
@@ -17,20 +17,20 @@ use super::sidecar::{Sidecar, Wish};
 
 /// A hostile pod must not fill logs and terminals.
 const LONGEST_MESSAGE: usize = 8 * 1024;
-/// The API server cuts what goes beyond.
+/// The API server drops warnings beyond its limit.
 const MOST_WARNINGS: usize = 16;
 
-/// What an administrator has settled.
+/// What the administrator has configured.
 #[derive(Clone, Debug)]
 pub struct Rules {
     pub dialects: Dialects,
     /// Priorities that pods may choose where a budget pays.
     pub band: RangeInclusive<i32>,
-    /// Nothing where pods can have no budget sidecar.
+    /// `None` if pods cannot have a budget sidecar.
     pub sidecar: Option<Sidecar>,
 }
 
-/// What is known of the cluster when a pod comes.
+/// What is known of the cluster when a pod is reviewed.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
     pub namespace: &'a str,
@@ -47,7 +47,7 @@ pub enum Verdict {
 /// Why a pod is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Its request makes no sense.
+    /// Its request is invalid.
     Request,
     /// It names a priority class that it may not have.
     Priority,
@@ -139,7 +139,7 @@ pub fn pod(rules: &Rules, known: Known<'_>, pod: &Manifest) -> Verdict {
     }
 }
 
-/// What whoever writes a template should know at once. Its pods are judged when they are created.
+/// What the author of a template should know at once. Its pods are judged when they are created.
 pub fn template(rules: &Rules, known: Known<'_>, template: &Manifest) -> Vec<String> {
     let asks = validate(&rules.dialects, &fill::view(&rules.dialects, template));
     let mut warnings = match &asks {
@@ -175,8 +175,8 @@ fn notice(known: Known<'_>) -> Option<String> {
     ))
 }
 
-/// The API server fills in number and policy of the class again when they are not there, and refuses the pod
-/// when they are another class's.
+/// Priority and preemption policy are removed: the API server fills them in again from the class, and would
+/// refuse the pod if they belonged to another class.
 fn give_class(pod: &Manifest, class: &str, patch: &mut Patch) {
     patch.add(["spec", "priorityClassName"], json!(class));
     if pod.spec.priority.is_some() {
@@ -187,7 +187,7 @@ fn give_class(pod: &Manifest, class: &str, patch: &mut Patch) {
     }
 }
 
-/// The pod's object stays until its last second is charged.
+/// Adds the finalizer, which keeps the pod's object until its last second is charged.
 fn meter(pod: &Manifest, patch: &mut Patch) {
     let finalizers = pod.metadata.finalizers.as_ref();
     let mut present = finalizers.into_iter().flatten();
@@ -197,7 +197,7 @@ fn meter(pod: &Manifest, patch: &mut Patch) {
     }
 }
 
-/// The scheduler does not look at the pod until the gate is taken away.
+/// Adds the gate: the scheduler does not look at the pod until the gate is removed.
 fn hold(pod: &Manifest, patch: &mut Patch) {
     let gates = pod.spec.scheduling_gates.as_ref();
     let mut present = gates.into_iter().flatten();

@@ -1,6 +1,6 @@
 //! What users may leave out: the request as it will be once it is filled in, and the patch that does so.
 //!
-//! The validator judges the filled request, so nobody is refused for what we would have written for them.
+//! The validator judges the filled request, so nobody is refused for something that we would have filled in.
 
 use std::collections::BTreeMap;
 
@@ -43,14 +43,14 @@ pub(super) fn view<'a>(dialects: &'a Dialects, pod: &'a Manifest) -> PodView<'a>
 /// Writes what is left out into the patch.
 pub(super) fn fill(dialects: &Dialects, pod: &Manifest, patch: &mut Patch) {
     for placed in pod.containers() {
-        // The API server takes no resources there, and the validator has already refused devices.
+        // The API server accepts no resources in ephemeral containers, and the validator has already refused devices.
         if placed.role != Role::Ephemeral {
             write(placed, &additions(dialects, placed), patch);
         }
     }
 }
 
-/// A container's limits. What it only requests counts as a limit too: of a device they are always equal.
+/// A container's limits. What it only requests counts as a limit too: for a device both are always equal.
 fn written<'a>(dialects: &'a Dialects, placed: Placed<'a>) -> ContainerView<'a> {
     let limits = of(placed.container, |resources| resources.limits.as_ref());
     ContainerView {

@@ -1,5 +1,5 @@
-//! The admission webhook: what is wrong with a request is said before the pod exists, what is left out is filled
-//! in, and the budget decides the priority.
+//! The admission webhook reports what is wrong with a request before the pod exists, fills in what is left out,
+//! and lets the budget decide the priority.
 //!
 //! ```text
 //! API server ── POST /mutate ──► review ── decide (pure) ──► one patch, or everything that is wrong
@@ -7,9 +7,9 @@
 //! pki ── Secret, shared by replicas ──► certificate, and the caBundle by which the API server believes it
 //! ```
 //!
-//! An answer takes memory only: no call, and nothing written, so dry runs are like any other. It waits for
-//! nothing but the webhook's own watches, and for them only a moment. Safety does not need the webhook: what it
-//! refuses, the extender refuses too.
+//! Reviews are answered from memory, without calls and without writes, so dry runs are like any other. A review
+//! waits only for the webhook's own watches, and only for a moment. Safety does not depend on the webhook: what
+//! it refuses, the extender refuses too.
 
 pub mod config;
 pub mod decide;
@@ -48,9 +48,9 @@ pub struct Webhook(Arc<Shared>);
 struct Shared {
     rules: Rules,
     view: RwLock<View>,
-    /// Rung when the view changes.
+    /// Notified when the view changes.
     changed: Notify,
-    /// Nothing where certificates come from files.
+    /// Not set if certificates come from files.
     keeper: OnceLock<Keeper>,
     metrics: Metrics,
     body_room: BodyRoom,

@@ -75,7 +75,7 @@ impl Metrics {
         }
     }
 
-    /// A body that was no AdmissionReview.
+    /// A body that was not an AdmissionReview.
     pub(super) fn unreadable(&self) {
         self.count("unreadable");
     }

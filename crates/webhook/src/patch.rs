@@ -25,7 +25,7 @@ impl Patch {
         self.0.0.push(operation);
     }
 
-    /// Puts a value at the end of a list, which is made if it is not there.
+    /// Appends a value to a list, which is created if it does not exist.
     pub(super) fn append<const N: usize>(&mut self, path: [&str; N], exists: bool, value: Value) {
         if exists {
             self.add(path.into_iter().chain(["-"]), value);

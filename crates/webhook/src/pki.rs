@@ -1,8 +1,8 @@
-//! The webhook's own certificates: an authority, what it signed, and when each makes way for the next.
+//! The webhook's own certificates: an authority (CA), what it signed, and when each is replaced.
 //!
-//! Everything stands in one Secret that all replicas share; whoever writes it first wins, the others read it
-//! again. What the API server must believe (the authorities) is published before anything relies on it, and
-//! stays until nothing does, so a change of certificates is seen by nobody.
+//! Everything is stored in one Secret that all replicas share. The first writer wins; the others read it again.
+//! The authorities that the API server must trust are published before anything relies on them, and stay until
+//! nothing does, so nobody notices a rotation.
 //!
 //! [`plan`] decides, `issue` signs, `keep` reads and writes. Private keys leave memory for the Secret only.
 
@@ -26,7 +26,7 @@ pub(super) struct Pki {
     serving: Option<Serving>,
 }
 
-/// A certificate that the API server believes. Times are in seconds since 1970.
+/// A CA certificate that the API server trusts. Times are in seconds since 1970.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Authority {
     /// Its name in certificates, never used twice.
@@ -37,7 +37,7 @@ struct Authority {
     expires: i64,
 }
 
-/// The certificate that replicas show.
+/// The certificate that replicas present.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Serving {
     authority: String,
@@ -53,13 +53,13 @@ struct Serving {
 pub struct Lifetimes {
     pub authority: Duration,
     pub certificate: Duration,
-    /// How long before and after a change old and new are both believed: more than the API servers and the
-    /// replicas take to learn of a change.
+    /// How long old and new are both trusted before and after a rotation: longer than the API servers and the
+    /// replicas take to learn of it.
     pub overlap: Duration,
 }
 
 impl Pki {
-    /// What the API server is to believe.
+    /// The certificates that the API server must trust.
     fn bundle(&self) -> String {
         let certificates = self.authorities.iter();
         certificates

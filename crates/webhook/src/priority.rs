@@ -1,4 +1,4 @@
-//! Which priority class a pod gets: that of its budget's state, unless it has chosen one that it may have.
+//! Which priority class a pod gets: the class for its budget's state, unless it has chosen one that it may have.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,7 +30,7 @@ pub enum AtTheEnd {
 pub struct Class {
     pub value: i32,
     pub preempts: bool,
-    /// Given by the API server to pods that name none.
+    /// The API server gives it to pods that name no class.
     pub is_default: bool,
 }
 
@@ -40,7 +40,7 @@ pub type Classes = BTreeMap<String, Class>;
 /// Why a pod may not have the class that it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Forbidden {
-    /// It is ours to give, and no budget does.
+    /// Only we assign this class, and no budget pays for the pod.
     Ours(String),
     OutOfBand {
         class: String,
@@ -68,7 +68,7 @@ impl fmt::Display for Forbidden {
     }
 }
 
-/// The class to put in place of the pod's own; nothing when that stays.
+/// The class that replaces the pod's own; `None` if that stays.
 pub(super) fn replacement(
     spec: &Spec,
     standing: Standing,
@@ -81,7 +81,7 @@ pub(super) fn replacement(
     let chosen = !named.is_empty() && known.is_none_or(|class| !class.is_default);
     let wanted = match standing {
         Standing::Free | Standing::Unknown if chosen && named.starts_with(OUR_CLASSES) => {
-            // Before budgets are known, it may well be ours to give.
+            // Before budgets are known, the pod may well be entitled to the class.
             let free = standing == Standing::Free;
             return if free {
                 Err(Forbidden::Ours(named.to_owned()))
@@ -90,7 +90,7 @@ pub(super) fn replacement(
             };
         }
         Standing::Free | Standing::Unknown => return Ok(None),
-        // What waits runs only when there is budget again.
+        // A pod that waits runs only when there is budget again.
         Standing::Within | Standing::Over(AtTheEnd::Wait) => IN_BUDGET,
         Standing::Over(AtTheEnd::Demote) => OVER_BUDGET,
     };
@@ -100,7 +100,7 @@ pub(super) fn replacement(
     if named == wanted {
         return Ok(None);
     }
-    // The API server has computed it for a pod; a template only has the name.
+    // For a pod, the API server has computed the value; a template only has the name.
     let Some(value) = spec.priority.or(known.map(|class| class.value)) else {
         return Ok(None);
     };

@@ -1,4 +1,4 @@
-//! From an admission request to its answer: which decision it needs, and what is written down about it.
+//! From an admission request to its answer: which decision it needs, and what is logged about it.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -41,7 +41,7 @@ impl Outcome {
 }
 
 impl Webhook {
-    /// Answers a body by what is known now, without waiting for more.
+    /// Answers a body from what is known now, without waiting for more.
     pub fn answer(&self, body: &[u8]) -> Result<Review, ReviewError> {
         Ok(self.review(Request::parse(body)?).0.into())
     }
@@ -50,7 +50,7 @@ impl Webhook {
     pub(super) fn review(&self, request: Request) -> (Answer, Outcome) {
         let kind = (request.kind.group.as_str(), request.kind.kind.as_str());
         let verdict = match kind {
-            // An existing pod has its priority, its containers and its finalizers: nothing of that may be touched.
+            // The priority, containers and finalizers of an existing pod must not be touched.
             ("", "Pod") if request.operation == "CREATE" && request.sub_resource.is_empty() => {
                 self.review_pod(&request)
             }
@@ -77,7 +77,7 @@ impl Webhook {
     fn review_template(&self, request: &Request) -> Verdict {
         let workload: Workload = match read(request) {
             Ok(workload) => workload,
-            // Whatever is wrong with it is for Kubernetes to say: this webhook only warns.
+            // Kubernetes itself reports what is wrong with it: this webhook only warns.
             Err(_) => return allowed(Vec::new()),
         };
         let Some(template) = workload.template().filter(|own| !own.is_controlled()) else {
@@ -169,7 +169,7 @@ fn refused(answer: Answer, reason: Reason, message: String) -> Answer {
     }
 }
 
-/// One line for every refusal, of its own target so that it can be kept apart.
+/// Logs one line for every refusal, with a target of its own so that these lines can be kept apart.
 fn audit(request: &Request, pod: &Manifest, reason: Reason, message: &str) {
     tracing::info!(
         target: gpushare_daemon::logging::AUDIT,

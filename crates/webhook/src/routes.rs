@@ -1,7 +1,7 @@
-//! The HTTP face: an AdmissionReview in, an AdmissionReview out.
+//! The HTTP endpoints: an AdmissionReview in, an AdmissionReview out.
 //!
-//! Whatever has a uid is answered with 200, as the API server wants it, also when the answer is no. Other codes
-//! are for bodies that are no AdmissionReview at all.
+//! Every review with a uid is answered with 200, as the API server requires, even if the pod is refused. Other
+//! codes mean that the body could not be read as an AdmissionReview, or an internal error.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use super::Webhook;
 use super::pki::Keeper;
 use super::priority::Standing;
 
-/// Half of what the API server gives us.
+/// Half of the time that the API server gives us.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Webhook {
@@ -47,7 +47,7 @@ impl Webhook {
         self.0.keeper.get().map_or(Ok(()), Keeper::ready)
     }
 
-    /// Waits for the watch to show a namespace that has only just been made.
+    /// Waits for the watch to show a namespace that was only just created.
     async fn wait_until_known(&self, request: &Request) {
         let known = async {
             loop {

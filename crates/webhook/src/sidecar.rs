@@ -1,7 +1,7 @@
-//! The budget sidecar of pods that ask for it: what is in its way, and the patch that adds it.
+//! The budget sidecar of pods that ask for it: what prevents it, and the patch that adds it.
 //!
-//! Pure. Whatever stands in a pod under our names is ours or is refused, so nobody gets something else in its place
-//! without noticing. A container that was ours under other settings, as in a copy of an old pod, is replaced.
+//! Pure. Whatever a pod has under our names is ours or is refused, so no pod silently gets something else
+//! instead. A container that we wrote with other settings, as in a copy of an old pod, is replaced.
 
 use gpushare_core::names;
 use gpushare_core::request::Role;
@@ -12,46 +12,46 @@ use serde_json::{Value, json};
 use super::patch::Patch;
 use gpushare_sidecar::{DIRECTORY, TOKEN_DIRECTORY, TOKEN_FILE, environment};
 
-/// The container.
+/// The name of the container.
 const CONTAINER: &str = "gpushare-budget";
 /// The volume through which the application reads.
 const BUDGET: &str = "gpushare-budget";
 /// The volume with the sidecar's token.
 const ACCESS: &str = "gpushare-budget-access";
-/// The shortest life that the API server gives; the kubelet renews it.
+/// The shortest lifetime that the API server allows; the kubelet renews the token.
 const TOKEN_SECONDS: i64 = 600;
-/// Nobody in particular.
+/// An unprivileged user.
 const USER: i64 = 65_532;
 
-/// What an administrator has settled about it.
+/// What the administrator has configured for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sidecar {
     pub image: String,
     /// The timekeeper's URL.
     pub timekeeper: String,
-    /// The certificates (PEM) by which the timekeeper is believed.
+    /// The CA certificates (PEM) by which sidecars trust the timekeeper.
     pub authorities: String,
-    /// Both requests and limits: the pod's quality of service stays, and quotas can count it.
+    /// Both requests and limits: the pod's QoS class stays, and quotas can count it.
     pub cpu: String,
     pub memory: String,
 }
 
-/// What a pod's wish for a sidecar comes to.
+/// The result of a pod's wish for a sidecar.
 #[derive(Debug)]
 pub(super) enum Wish<'a> {
     None,
-    /// There is no image for it.
+    /// No image is configured for it.
     Unserved,
     Granted(&'a Sidecar),
     Refused(Vec<String>),
 }
 
-/// What stands under the container's name.
+/// What the pod has under the container's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Present {
     Nothing,
     Ours,
-    /// Ours by its looks, but not as we would write it now.
+    /// It looks like ours, but is not what we would write now.
     Outdated {
         index: u32,
     },
@@ -86,7 +86,7 @@ impl<'a> Wish<'a> {
         }
     }
 
-    /// What its owner should know although it is no reason to refuse the pod.
+    /// What the pod's owner should know although it is no reason to refuse the pod.
     pub(super) fn warnings(&self, pod: &Manifest) -> Vec<String> {
         match self {
             Self::None | Self::Refused(_) => Vec::new(),
@@ -108,7 +108,7 @@ impl<'a> Wish<'a> {
         }
     }
 
-    /// Comes last in a patch: it moves the init containers.
+    /// Must come last in a patch, because it moves the init containers.
     pub(super) fn write(&self, pod: &Manifest, patch: &mut Patch) {
         if let Self::Granted(sidecar) = self {
             sidecar.write(pod, patch);
@@ -175,7 +175,7 @@ impl Sidecar {
         }
         let list = ["spec", "initContainers"];
         match self.present(pod) {
-            // First of all, so that init containers can read their budget too.
+            // The sidecar comes first, so that init containers can read their budget too.
             Present::Nothing if pod.spec.init_containers.is_empty() => {
                 patch.add(list, json!([self.container()]));
             }
@@ -207,8 +207,8 @@ impl Sidecar {
         }
     }
 
-    /// Image and resources are not looked at: others may lead images to another registry after us, or add to the
-    /// resources, and must not be undone when we are called again.
+    /// Image and resources are not compared: other webhooks may redirect the image to another registry or add
+    /// to the resources after us, and we must not undo that when we are called again.
     fn is_as_written(&self, container: &Container) -> bool {
         let mounts = container.volume_mounts.as_deref().unwrap_or_default();
         is(container.env.as_deref(), &self.env())
@@ -216,7 +216,7 @@ impl Sidecar {
             && mounts_of_ours().iter().all(|mount| mounts.contains(mount))
     }
 
-    /// With everything written out that the API server would fill in, so that it is the same when it is seen again.
+    /// Writes out everything that the API server would fill in, so that the container is the same when we see it again.
     fn container(&self) -> Value {
         let resources = json!({"cpu": self.cpu, "memory": self.memory});
         let mounts: Vec<Value> = mounts_of_ours().iter().map(mount).collect();
@@ -246,7 +246,7 @@ impl Sidecar {
     }
 }
 
-/// Containers that get to see the budget. Ephemeral ones come when the pod exists.
+/// Containers that can read the budget. Ephemeral ones are added when the pod already exists.
 fn others(pod: &Manifest) -> impl Iterator<Item = Placed<'_>> {
     pod.containers()
         .filter(|placed| placed.container.name != CONTAINER && placed.role != Role::Ephemeral)
@@ -287,7 +287,7 @@ fn mounts_of_ours() -> [Mount; 2] {
     };
     [
         mount(BUDGET, DIRECTORY, false),
-        // Where service accounts have their token, so that it gets no token for the API server there.
+        // The usual place of a service account's token, so that the container gets no token for the API server there.
         mount(ACCESS, TOKEN_DIRECTORY, true),
     ]
 }
@@ -302,7 +302,7 @@ fn mount(mount: &Mount) -> Value {
     value
 }
 
-/// What the restricted Pod Security Standard asks for, and a root that cannot be written.
+/// What the restricted Pod Security Standard requires, and a read-only root file system.
 fn security_context() -> Value {
     json!({
         "allowPrivilegeEscalation": false,

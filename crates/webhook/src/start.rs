@@ -14,7 +14,7 @@ use super::pki::Keeper;
 use gpushare_kube::client;
 use gpushare_kube::start::StartError;
 
-/// Starts everything as services of the process. The answer is where it serves.
+/// Starts everything as services of the process. Returns the address on which it serves.
 pub async fn start(config: Config, tasks: &Tasks) -> Result<SocketAddr, StartError> {
     let client = client::connect(config.kubeconfig.as_deref()).await?;
     let rules = Rules {

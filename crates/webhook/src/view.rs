@@ -1,7 +1,7 @@
 //! What the webhook knows of the cluster, as the watches last showed it.
 //!
-//! A broken watch changes nothing: the last state holds until there is a new one. Before the first lists, and for
-//! a namespace that has only just been made, the answer is that it is unknown, never a guess.
+//! A broken watch changes nothing: the last state holds until there is a new one. Before the first lists, and
+//! for a namespace that was only just created, the standing is unknown, never a guess.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ impl View {
     }
 }
 
-/// A budget that the timekeeper has not looked at yet is a new one, of which nothing is used.
+/// A budget that the timekeeper has not looked at yet is new, so nothing of it is used.
 fn of(budget: &GpuBudget) -> Standing {
     let exhausted = budget
         .status

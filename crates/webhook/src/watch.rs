@@ -15,14 +15,14 @@ use super::priority::Class;
 use super::view::View;
 
 impl Webhook {
-    /// Follows what the view holds, as services of the process.
+    /// Watches everything that the view holds, as services of the process.
     pub fn follow(&self, client: &Client, tasks: &Tasks) {
         self.follow_kind::<GpuBudget>(client, tasks, "the watch of budgets");
         self.follow_kind::<Namespace>(client, tasks, "the watch of namespaces");
         self.follow_kind::<PriorityClass>(client, tasks, "the watch of priority classes");
     }
 
-    /// Takes over a complete picture of the cluster, as the first lists of the watches would.
+    /// Loads a complete picture of the cluster, as the first lists of the watches would.
     pub fn load(&self, budgets: &[GpuBudget], namespaces: &[Namespace], classes: &[PriorityClass]) {
         self.load_kind(budgets);
         self.load_kind(namespaces);
@@ -132,7 +132,7 @@ impl<K: Followed> Index<K> for Following<'_> {
     fn interrupted(&self, error: &watcher::Error) {
         self.0.0.metrics.watch_interrupted(K::PLURAL);
         if not_served(error) {
-            // Without the definition of budgets there are none.
+            // If the CRD of budgets is missing, there are no budgets.
             tracing::debug!(kind = K::PLURAL, "not known to the API server");
             self.0
                 .change(|view| *K::place(view) = Some(BTreeMap::new()));

@@ -1,4 +1,4 @@
-//! The least HTTP client: blocking, one connection, so that what is measured is the server.
+//! A minimal HTTP client: blocking, one connection, so that the server is what is measured.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-/// Far longer than any answer takes; a server that hangs must not hang the run.
+/// Far longer than any answer takes, so that a hanging server does not hang the run.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Plain or with TLS.
@@ -58,7 +58,7 @@ impl Connection {
         Ok(Self::over(Box::new(connect(address)?)))
     }
 
-    /// With TLS, to a server whose certificate is this one (PEM).
+    /// Opens a connection with TLS to a server with this certificate (PEM).
     pub(crate) fn open_tls(address: SocketAddr, certificate: &str) -> Result<Self> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(certificate.as_bytes())?)?;
@@ -80,7 +80,7 @@ impl Connection {
         }
     }
 
-    /// Sends a request and reads the whole answer, which must be a good one.
+    /// Sends a request and reads the whole answer, which must be a success.
     pub(crate) fn send(&mut self, request: &Request) -> Result<&[u8]> {
         self.stream.get_mut().write_all(&request.0)?;
         self.stream.get_mut().flush()?;

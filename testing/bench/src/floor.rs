@@ -1,4 +1,4 @@
-//! The least that filter and prioritize can cost: decode the body, encode an answer of the same size,
+//! The minimum that filter and prioritize can cost: decode the body, encode an answer of the same size,
 //! decide nothing. Served by the same stack as the extender's routes.
 
 pub(crate) mod admission;

@@ -1,5 +1,5 @@
-//! The helpers that this program starts itself as: what is measured must not share a process with what
-//! measures it.
+//! The helpers, for which this program starts itself again: the measured code must not share a process with the code
+//! that measures it.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{floor, stub, tenants};
 
-/// As many objects as kube's watcher asks for at once.
+/// The page size that kube's watcher uses.
 const PAGE: u32 = 500;
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -86,7 +86,7 @@ impl Helper {
     }
 }
 
-/// As the extender's own.
+/// A runtime like the extender's own.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -123,7 +123,7 @@ async fn list_all(url: &str) -> Result<()> {
     Ok(())
 }
 
-/// Lists page after page and keeps nothing but the number.
+/// Lists page after page and keeps only the count.
 async fn list<K>(client: Client) -> Result<usize>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,

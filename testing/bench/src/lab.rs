@@ -1,4 +1,4 @@
-//! What several figures share: the measured cluster, the extender that knows it, and the floor.
+//! What several figures share: the measured cluster, an extender that has it in memory, and the floor.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,10 +10,10 @@ use crate::process::{Extender, Server};
 
 /// How long the API server works on one bind.
 pub(crate) const BIND_MILLIS: u64 = 5;
-/// Pods that wait to be bound, enough for all figures that bind.
+/// The number of pods that wait to be bound, enough for all figures that bind.
 const PENDING: usize = 40_000;
 
-/// Opened once for a run; its parts start when first used.
+/// Created once for a run; its parts start when first used.
 #[derive(Debug, Default)]
 pub(crate) struct Lab {
     cluster: Option<Cluster>,
@@ -33,7 +33,7 @@ pub(crate) struct Cluster {
 }
 
 impl Lab {
-    /// An API server with the measured cluster, and so many pods that wait.
+    /// An API server with the measured cluster and this many waiting pods.
     pub(crate) fn api(pending: usize) -> Result<Server> {
         let (pods, pending, bind) = (
             objects::PODS.to_string(),
@@ -85,7 +85,7 @@ impl Cluster {
         })
     }
 
-    /// The number of a pod that nobody has bound yet.
+    /// The number of a pod that is not bound yet.
     pub(crate) fn next_pending(&self) -> Result<usize> {
         let number = self.next_pending.fetch_add(1, Ordering::Relaxed);
         anyhow::ensure!(number < PENDING, "no more pods wait to be bound");

@@ -1,8 +1,8 @@
-//! `cargo xtask bench`: how fast gpushare is, each figure beside the least that the same work costs.
+//! `cargo xtask bench`: how fast gpushare is, each figure beside the minimum that the same work costs.
 //!
-//! Every figure and its floor are taken in one run, in turns, so that a busy machine slows both alike.
-//! The programs measured are the real ones, as processes of their own. [`rows`] has one file for each
-//! kind of figure; to add a figure, write a function there and name it in [`rows::ALL`].
+//! Every figure and its floor are measured in one run, in turns, so that a busy machine slows both alike. The measured
+//! programs are the real ones, in their own processes. [`rows`] has one file for each kind of figure; to add a figure,
+//! write a function there and name it in [`rows::ALL`].
 
 #![expect(
     clippy::indexing_slicing,

@@ -1,4 +1,4 @@
-//! Taking two times in turns, so that whatever else the machine does falls on both.
+//! Measures two kinds of work in turns, so that other load on the machine affects both.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 /// How long one pair of figures may take.
 const BUDGET: Duration = Duration::from_secs(8);
 const WARM_UP: usize = 30;
-/// Enough for seconds: what an idle machine does besides may take half of one.
+/// Enough for seconds of measurement: other work on an idle machine may take half a second.
 const MOST: usize = 20_000;
 
 /// The medians of two kinds of work, done in turns until the budget is used up.
@@ -31,7 +31,7 @@ pub(crate) fn times_in_turns(
     let (mut firsts, mut seconds) = (Vec::new(), Vec::new());
     let began = Instant::now();
     for round in 0..MOST {
-        // Neither always comes right after the other.
+        // Swapped in every round, so that neither always runs right after the other.
         if round % 2 == 0 {
             firsts.push(time(&mut first)?);
             seconds.push(time(&mut second)?);
@@ -58,7 +58,7 @@ pub(crate) fn median<T: PartialOrd + Copy>(mut values: Vec<T>) -> Result<T> {
     middle.copied().context("nothing was measured")
 }
 
-/// The time that 99 of 100 keep.
+/// The time within which 99 of 100 are done.
 pub(crate) fn p99(mut times: Vec<Duration>) -> Result<Duration> {
     times.sort();
     let kept = (times.len() * 99).div_ceil(100).saturating_sub(1);

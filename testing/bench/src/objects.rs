@@ -1,7 +1,7 @@
 //! The cluster that is measured: 5,000 nodes with 8 cards each and 40,000 pods on them, as the API server
-//! shows such objects, with all that the extender does not read (about 10 KB a node, 4 KB a pod).
+//! shows such objects, with everything that the extender does not read (about 10 KB a node, 4 KB a pod).
 //!
-//! Three nodes of ten are crowded: no card of theirs has room for [`ASKED_GIB`]. No two of the others
+//! Three of ten nodes are crowded: none of their cards has room for [`ASKED_GIB`]. No two of the others
 //! are alike.
 
 use anyhow::{Context, Result};
@@ -17,7 +17,7 @@ pub(crate) const CARDS: usize = 8;
 pub(crate) const PODS: usize = NODES * CARDS;
 /// The namespace of all pods.
 pub(crate) const NAMESPACE: &str = "team";
-/// What the pods ask for that the measured filter is about: the crowded nodes have no room for any.
+/// What the pods of the measured filter ask for: the crowded nodes have no room for any of these amounts.
 pub(crate) const ASKED_GIB: [u64; 4] = [7, 8, 9, 10];
 /// More than any card has.
 pub(crate) const TOO_MUCH_GIB: u64 = 90;
@@ -32,7 +32,7 @@ pub(crate) fn node_name(node: usize) -> String {
     format!("gpu-{node:05}.pool-a.example")
 }
 
-/// So many nodes, with their share of crowded ones.
+/// This many node names, with their proportion of crowded nodes.
 pub(crate) fn node_names(count: usize) -> Vec<String> {
     let step = NODES / count.clamp(1, NODES);
     (0..count)
@@ -73,7 +73,7 @@ pub(crate) fn uid(kind: &str, number: usize) -> String {
     format!("{number:08x}-{kind:04x}-4f0d-9a8b-97594d13740c")
 }
 
-/// The body of filter and prioritize, with the captured pod asking for so much.
+/// The body of filter and prioritize, with the captured pod asking for this much.
 pub(crate) fn scheduler_body(gib: u64, names: &[String]) -> Result<Vec<u8>> {
     let mut body: Value = serde_json::from_str(CAPTURED).context("the captured body")?;
     body["Pod"] = captured_pod(gib)?;
@@ -90,7 +90,7 @@ pub(crate) fn share_body(mib: u64, names: &[String]) -> Result<Vec<u8>> {
 }
 
 /// As [`scheduler_body`], for as many containers as a pod may ask in, with 2 to 4 cards each and shares of different
-/// size. All of them together are about what the cards of a node have free.
+/// sizes. Together they ask for about what the cards of a node have free.
 pub(crate) fn hostile_body(seed: u64, names: &[String]) -> Result<Vec<u8>> {
     let limits = (0..32_u64).map(|container| {
         let number = container + seed * 32;
@@ -122,7 +122,7 @@ fn captured_pod(gib: u64) -> Result<Value> {
     Ok(body["Pod"].clone())
 }
 
-/// A node as a kubelet and our agent keep it.
+/// A node as a kubelet and our agent write it.
 pub(crate) fn node(number: usize) -> Value {
     let name = node_name(number);
     let cards = (0..CARDS).zip(0..).map(|(card, index)| Card {
@@ -199,7 +199,7 @@ pub(crate) fn node(number: usize) -> Value {
     })
 }
 
-/// A pod that runs on a card; as many as there are cards, one on each.
+/// A running pod on a card. There are as many as cards, one on each.
 pub(crate) fn running_pod(number: usize) -> Result<Value> {
     let (node, card) = (number % NODES, number / NODES % CARDS);
     let gib = if crowded(node) {
@@ -287,7 +287,7 @@ pub(crate) fn binding(number: usize) -> Result<Value> {
     }))
 }
 
-/// The lease of an extender that was stopped as at every update: the next one need not wait for it.
+/// The lease of an extender that was stopped as in an update: the next one need not wait for it.
 pub(crate) fn lease_given_back(name: &str) -> Value {
     json!({
         "apiVersion": "coordination.k8s.io/v1",
@@ -306,7 +306,7 @@ fn record(pod: &Value, node: &str, card: &str) -> Result<String> {
     Ok(Record::new(facts.uid, node.into(), &gpu::classes(), &placement).encode())
 }
 
-/// Who wrote which field: what the API server keeps and nobody reads.
+/// Which manager wrote which field: the API server stores it, but the measured programs do not read it.
 fn managed_fields(managers: &[&str]) -> Value {
     let fields = json!({
         "f:metadata": {"f:annotations": {".": {}, "f:ttl": {}}, "f:labels": {".": {}, "f:app": {}, "f:hash": {}}},

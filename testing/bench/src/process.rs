@@ -1,4 +1,4 @@
-//! Processes that are measured, and helpers. Each ends with its value.
+//! Measured processes, and helpers. Each ends when its value is dropped.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -15,13 +15,13 @@ use tempfile::TempDir;
 
 use crate::client::{Connection, Request};
 
-/// Generous: nothing that is waited for takes a tenth of it.
+/// Generous: nothing takes a tenth of it.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Extenders started so far.
 static STARTED: AtomicUsize = AtomicUsize::new(0);
 
-/// Killed with the value.
+/// Killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Process(Child);
 
@@ -34,12 +34,12 @@ impl Process {
             .with_context(|| format!("cannot start {program}"))
     }
 
-    /// What it prints, where that was asked for.
+    /// The process's output, if it was piped.
     pub(crate) fn output(&mut self) -> Result<ChildStdout> {
         self.0.stdout.take().context("its output was not asked for")
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Asks the process to end, and waits until it has.
     pub(crate) fn end(mut self) -> Result<()> {
         let pid = self.0.id().to_string();
         let asked = Command::new("kill").args(["-TERM", &pid]).status()?;
@@ -52,7 +52,7 @@ impl Process {
         self.megabytes("VmRSS:")
     }
 
-    /// A field of the kernel's account of the process, in MB.
+    /// A field of the process's status in /proc, in MB.
     fn megabytes(&self, field: &str) -> Result<f64> {
         let path = format!("/proc/{}/status", self.0.id());
         let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
@@ -76,7 +76,7 @@ impl Drop for Process {
     }
 }
 
-/// This program as a server, see [`crate::helper`].
+/// This program, started as a server; see [`crate::helper`].
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
@@ -120,7 +120,7 @@ struct Control {
 #[derive(Debug)]
 pub(crate) struct Extender(Control);
 
-/// The webhook, over TLS with a certificate of its own.
+/// The webhook, over TLS with its own certificate.
 #[derive(Debug)]
 pub(crate) struct Webhook {
     pub(crate) address: SocketAddr,
@@ -180,7 +180,7 @@ impl Webhook {
     }
 }
 
-/// The dashboard, open to everybody here.
+/// The dashboard, without authentication.
 #[derive(Debug)]
 pub(crate) struct Dashboard(Control);
 
@@ -194,7 +194,7 @@ impl Dashboard {
         Control::start("dashboard", command, &kubeconfig, directory).map(Self)
     }
 
-    /// Waits until it has listed the cluster; where it listens.
+    /// Waits until it has listed the cluster, and returns where it listens.
     pub(crate) fn ready(&mut self) -> Result<SocketAddr> {
         let address = self.0.address()?;
         let mut connection = Connection::open(address)?;
@@ -234,14 +234,14 @@ impl Extender {
         Self::run(command, &kubeconfig, "127.0.0.1:0", directory)
     }
 
-    /// Starts it with a command of one's own, such as one that enters a network first.
+    /// Starts the extender with a given command, such as one that enters a network first.
     pub(crate) fn run(
         mut command: Command,
         kubeconfig: &Path,
         listen: &str,
         directory: TempDir,
     ) -> Result<Self> {
-        // A lease of its own, or it would wait for the one that its killed predecessor held.
+        // A separate lease; otherwise it would wait for the one that its killed predecessor held.
         let lease = format!("bench-{}", STARTED.fetch_add(1, Ordering::Relaxed));
         command.args(["extender", "--listen", listen]).args([
             "--lease-namespace",
@@ -256,7 +256,7 @@ impl Extender {
         self.0.address()
     }
 
-    /// Waits until the extender answers, and says how long after its start that was.
+    /// Waits until the extender answers, and returns how long after its start that was.
     pub(crate) fn ready(&mut self) -> Result<Duration> {
         let mut connection = Connection::open(self.address()?)?;
         let ask = Request::get("/readyz");
@@ -267,7 +267,7 @@ impl Extender {
         Ok(self.0.began.elapsed())
     }
 
-    /// Waits until binds are accepted, which is a while after the start.
+    /// Waits until binds are accepted, which takes a while after the start.
     pub(crate) fn binds_open(&mut self) -> Result<()> {
         self.0.logged(|line| {
             let message = line
@@ -277,8 +277,8 @@ impl Extender {
         })
     }
 
-    /// Waits until nobody waits for room any more: pods that were pending at the start are made known
-    /// to the scheduler once, some at a time, and that is not what is measured.
+    /// Waits until no pod waits for room any more. The extender wakes the pods that were pending at its start once, a
+    /// few at a time, and that must not be measured.
     pub(crate) fn settled(&mut self) -> Result<()> {
         let mut connection = Connection::open(self.address()?)?;
         let ask = Request::get("/metrics");
@@ -333,7 +333,7 @@ impl Control {
         self.logged(|line| line.get("listen")?.as_str()?.parse().ok())
     }
 
-    /// Waits for a line of the log.
+    /// Waits for a line in the log.
     fn logged<T>(&mut self, wanted: impl Fn(&Value) -> Option<T>) -> Result<T> {
         loop {
             let log = fs::read_to_string(&self.log)?;

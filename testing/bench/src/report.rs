@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// For rows whose misses the document explains.
+/// For rows whose missed limits the document explains.
 pub(crate) const PROFILE: &str = "docs/benchmarks.md shows where the time goes";
 
-/// A figure's unit; each has one way to be written.
+/// A figure's unit, which determines how it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Microseconds,
@@ -42,7 +42,7 @@ impl Unit {
     }
 }
 
-/// What a figure must keep.
+/// The limit that a figure must keep.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Limit {
     RatioAtMost(f64),
@@ -61,7 +61,7 @@ impl Limit {
         }
     }
 
-    /// A ratio that could not be taken keeps no limit.
+    /// Whether the limit is kept. A ratio that could not be measured keeps no limit.
     fn kept(self, value: f64, ratio: Option<f64>) -> bool {
         match self {
             Self::RatioAtMost(limit) => ratio.is_some_and(|ratio| ratio <= limit),
@@ -102,7 +102,7 @@ impl Row {
         }
     }
 
-    /// A time beside the least time that the same work takes.
+    /// A time beside the minimum that the same work takes.
     pub(crate) fn time(name: impl Into<String>, value: Duration, floor: Duration) -> Self {
         let micros = |duration: Duration| duration.as_secs_f64() * 1e6;
         Self::new(name, micros(value), Unit::Microseconds).floor(micros(floor))
@@ -129,13 +129,13 @@ impl Row {
         self
     }
 
-    /// Said below the table whatever the verdict.
+    /// A note below the table, whatever the verdict.
     pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
     }
 
-    /// Said below the table when a limit is missed: where the time goes.
+    /// A note below the table if a limit is missed: where the time goes.
     pub(crate) fn excuse(mut self, excuse: impl Into<String>) -> Self {
         if self.verdict() == Verdict::Miss {
             self.notes.push(excuse.into());
@@ -248,7 +248,7 @@ impl Report {
         self.rows.extend(rows);
     }
 
-    /// Everything was measured and keeps its limits.
+    /// Whether everything was measured and keeps its limits.
     pub(crate) fn good(&self) -> bool {
         let bad = [Verdict::Miss, Verdict::NotMeasured];
         !self.rows.iter().any(|row| bad.contains(&row.verdict()))

@@ -22,9 +22,9 @@ use crate::report::Row;
 
 /// Something that is measured, and yields one or more rows.
 pub(crate) struct Bench {
-    /// What a filter on the command line is looked for in.
+    /// The name that the command line's filter is matched against.
     pub(crate) name: &'static str,
-    /// What is done, for whoever waits for it.
+    /// What is measured, for the user who waits for it.
     pub(crate) about: &'static str,
     pub(crate) run: fn(&mut Lab) -> Result<Vec<Row>>,
 }

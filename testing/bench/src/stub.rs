@@ -1,6 +1,5 @@
-//! An API server that does only what the measured programs ask of it, at a known cost: objects are kept
-//! as the bytes they are sent in, lists come in pages, watches never end, and a bind takes as long as it
-//! is told to.
+//! An API server that does only what the measured programs need, at a known cost: objects are stored as the bytes
+//! that are sent, lists come in pages, watches never end, and a bind takes a configured time.
 //!
 //! It is no model of Kubernetes (that is `crates/apiserver`): it never refuses anything.
 
@@ -26,7 +25,7 @@ use tokio::time::Instant;
 
 use crate::objects;
 
-/// Binds in this namespace are answered as all others, but change nothing: for bare POSTs.
+/// Binds in this namespace are answered like all others, but change nothing: for bare POSTs.
 pub(crate) const BARE: &str = "bare";
 
 #[derive(Clone)]
@@ -35,7 +34,7 @@ struct Api(Arc<Shared>);
 struct Shared {
     nodes: Collection,
     pods: Collection,
-    /// Where the pods that wait begin among the pods.
+    /// The index of the first waiting pod among the pods.
     first_pending: usize,
     bind_takes: Duration,
     leases: RwLock<HashMap<String, Value>>,
@@ -49,7 +48,7 @@ struct Collection {
     happened: watch::Sender<usize>,
 }
 
-/// An object as it is from now on, and the event that says so.
+/// The new state of an object, and the watch event for it.
 struct Change {
     object: Bytes,
     event: Bytes,
@@ -114,7 +113,7 @@ impl Collection {
     }
 }
 
-/// Everything that happened after the version, for ever.
+/// An endless stream of everything that happens after the version.
 fn events(
     api: Api,
     of: fn(&Api) -> &Collection,
@@ -129,7 +128,7 @@ fn events(
                 if let Some(event) = event {
                     return Some((Ok(event), (api, happened, next + 1)));
                 }
-                // The sender is in `api`, so it lives.
+                // `api` owns the sender, so it is alive.
                 happened.changed().await.ok()?;
             }
         },
@@ -149,7 +148,7 @@ struct Options {
     resource_version: Option<String>,
 }
 
-/// The API with the measured cluster in it, and so many pods that wait.
+/// The API with the measured cluster and this many waiting pods.
 pub(crate) fn router(pods: usize, pending: usize, bind_takes: Duration) -> Result<Router> {
     let text = |object: Value| Bytes::from(object.to_string());
     let nodes = (0..objects::NODES).map(|number| text(objects::node(number)));
@@ -208,7 +207,7 @@ async fn bind(
     body: Bytes,
 ) -> Response {
     let answered = Instant::now() + api.0.bind_takes;
-    // Within the time that it takes, and of bare binds too: the server works as much for either.
+    // Done within the time of the bind, also for bare binds: the server does the same work for both.
     let bound = bound(&name, &body);
     tokio::time::sleep_until(answered).await;
     if let Some((number, change)) = bound.filter(|_| namespace != BARE) {
@@ -218,7 +217,7 @@ async fn bind(
     (StatusCode::CREATED, axum::Json(status)).into_response()
 }
 
-/// What an extender writes on the status of pending pods before its first bind means nothing here.
+/// Ignores what an extender writes to the status of pending pods before its first bind.
 async fn answer_as_it_is(
     State(api): State<Api>,
     Path((_, name)): Path<(String, String)>,
@@ -231,12 +230,12 @@ async fn answer_as_it_is(
     }
 }
 
-/// The number in the name of a pod that waits.
+/// The number in the name of a waiting pod.
 fn number(name: &str) -> Option<usize> {
     name.rsplit('-').next()?.parse().ok()
 }
 
-/// The number of the pod, and how it looks after the bind.
+/// The number of the pod, and its state after the bind.
 fn bound(name: &str, binding: &[u8]) -> Option<(usize, Change)> {
     let number = number(name)?;
     let mut pod = objects::pending_pod(number).ok()?;

@@ -1,5 +1,4 @@
-//! An API server with nothing but what the webhook follows: namespaces, budgets and priority classes, which never
-//! change.
+//! An API server with only what the webhook watches: namespaces, budgets and priority classes, which never change.
 
 use std::convert::Infallible;
 
@@ -71,7 +70,7 @@ pub(crate) fn router() -> Router {
         )
 }
 
-/// All at once; a watch never ends and never has anything to say.
+/// Serves the whole list at once. A watch never ends and never has an event.
 fn list(api_version: &str, kind: &str, items: &[Value]) -> axum::routing::MethodRouter {
     let page = json!({
         "apiVersion": api_version, "kind": format!("{kind}List"), "metadata": {"resourceVersion": "1"}, "items": items,

@@ -1,4 +1,4 @@
-//! axe-core, the accessibility checker, as its npm package has it.
+//! axe-core, the accessibility checker, from its npm package.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{Page, npm};
 
-/// The version that findings were looked at with.
+/// The version with which the findings were reviewed.
 const VERSION: &str = "4.14.0";
 
 /// The checker's script.
@@ -16,9 +16,9 @@ pub fn script() -> Result<String> {
     fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-/// What is seriously wrong with the page for people who use it otherwise, each in one line.
+/// Serious accessibility problems of the page, each in one line.
 pub fn findings(page: &Page, script: &str) -> Result<Vec<String>> {
-    // Once in a page is enough; without a value, which would be large.
+    // Loaded once for a page. Returns `true`, because the script's own value would be large.
     page.eval(&format!("if (!window.axe) {{ {script} }}; true"))?;
     let found = page.eval(
         "axe.run(document, {resultTypes: ['violations']}).then((result) => result.violations

@@ -1,7 +1,7 @@
 //! A real Chromium for tests: fetched from Debian's packages into the cache, driven over the DevTools protocol.
 //!
-//! The protocol runs through two pipes, so there is no port that another process could talk to, and the browser
-//! ends with whoever started it. Everything here blocks: a test waits for what it asked anyway.
+//! The protocol runs through two pipes, so there is no port that another process could connect to, and the browser
+//! ends with the process that started it. Everything here blocks, because tests wait for each answer anyway.
 
 pub mod axe;
 pub mod npm;
@@ -51,7 +51,7 @@ impl Browser {
         Ok(browser)
     }
 
-    /// Opens a tab of so many pixels.
+    /// Opens a tab with this look.
     pub fn open(&self, look: Look) -> Result<Page> {
         let target = self
             .pipe
@@ -69,7 +69,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The browser may have ended already.
         let _ended = self.process.kill();
         let _reaped = self.process.wait();
     }
@@ -88,7 +88,7 @@ fn command(chromium: &Chromium, profile: &Path) -> Result<Command> {
             "--disable-dev-shm-usage",
             "--hide-scrollbars",
             "--force-color-profile=srgb",
-            // Nothing but what the page asks for.
+            // No requests except those of the page.
             "--disable-background-networking",
             "--disable-component-update",
         ])

@@ -1,4 +1,4 @@
-//! Packages of npm that checks need, in the cache, not in the checkout and not installed.
+//! npm packages that checks need: in the cache, not in the checkout and not installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! A tab: where it goes, what it evaluates, what it looks like.
+//! A browser tab: navigation, evaluation, screenshots.
 
 use std::fs;
 use std::path::Path;
@@ -67,14 +67,14 @@ impl Page {
         }
     }
 
-    /// Runs a script before those of every page to come.
+    /// Runs a script before all other scripts of every page that is opened from now on.
     pub fn before_scripts(&self, script: &str) -> Result<()> {
         let source = json!({"source": script});
         self.call("Page.addScriptToEvaluateOnNewDocument", &source)?;
         Ok(())
     }
 
-    /// The value of an expression, also of a promise.
+    /// The value of an expression; a promise is awaited.
     pub fn eval(&self, expression: &str) -> Result<Value> {
         let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let answer = self.call("Runtime.evaluate", &params)?;
@@ -88,7 +88,7 @@ impl Page {
     pub fn wait(&self, expression: &str) -> Result<()> {
         let deadline = Instant::now() + DEADLINE;
         loop {
-            // A page that is just being left has nothing to evaluate in.
+            // A page that is just being left cannot evaluate anything.
             if self.eval(expression).unwrap_or_default() == json!(true) {
                 return Ok(());
             }
@@ -108,7 +108,7 @@ impl Page {
         ))
     }
 
-    /// Presses and releases a key, as a person would.
+    /// Presses and releases a key, as a user would.
     pub fn press(&self, key: &str) -> Result<()> {
         let code = match key {
             "Tab" => 9,
@@ -134,7 +134,7 @@ impl Page {
         Ok(())
     }
 
-    /// What the tab looks like, as a PNG.
+    /// Writes a screenshot of the tab, as a PNG.
     pub fn screenshot(&self, file: &Path) -> Result<()> {
         let answer = self.call("Page.captureScreenshot", &json!({"format": "png"}))?;
         let data = answer.get("data").and_then(Value::as_str);
@@ -143,7 +143,7 @@ impl Page {
         fs::write(file, png).with_context(|| format!("cannot write {}", file.display()))
     }
 
-    /// The addresses that were asked for since this was last called.
+    /// The addresses that were requested since the last call.
     pub fn requests(&self) -> Vec<String> {
         let events = self
             .pipe
@@ -152,7 +152,7 @@ impl Page {
         events.iter().filter_map(url).collect()
     }
 
-    /// What the browser complained about: broken rules of the page's policy, scripts that failed.
+    /// What the browser reported: violations of the page's policy, scripts that failed.
     pub fn complaints(&self) -> Vec<String> {
         let mut all = self.pipe.take_events(&self.session, "Log.entryAdded");
         all.extend(

@@ -1,5 +1,5 @@
-//! Calls over the pipes: JSON texts, each ended by a zero byte. Answers find their caller by number; events are kept
-//! until somebody asks for them.
+//! Calls over the pipes: JSON texts, each ended by a zero byte. A number assigns each answer to its caller. Events are
+//! kept until they are asked for.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{BufRead, BufReader, Write};
@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 
 const TIMEOUT: Duration = Duration::from_mins(2);
-/// Older ones are forgotten.
+/// Older events are dropped.
 const MOST_EVENTS: usize = 4096;
 
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use gpushare_rig::cache::{self, Lock};
 const GIVEN: &str = "GPUSHARE_CHROMIUM";
 /// The browser without a window system.
 const PACKAGE: &str = "chromium-headless-shell";
-/// What its libraries do not depend on, and what it needs beside them.
+/// The browser, and packages that it needs besides the libraries.
 const BESIDE: [&str; 5] = [
     PACKAGE,
     "chromium-common",
@@ -27,7 +27,7 @@ const BESIDE: [&str; 5] = [
 #[derive(Clone, Debug)]
 pub struct Chromium {
     pub(crate) program: PathBuf,
-    /// The unpacked packages; nothing for one that is installed.
+    /// The unpacked packages; `None` for an installed Chromium.
     files: Option<PathBuf>,
 }
 
@@ -98,7 +98,7 @@ fn fetched() -> Result<PathBuf> {
     Ok(files)
 }
 
-/// Libraries, without those of desktops, which are alternatives that nobody asked for.
+/// Whether a package is a library. Desktop libraries are excluded: they are alternatives that are not needed.
 fn is_library(package: &str) -> bool {
     let desktops = ["libgtk", "libkf5", "libllvm", "libperl", "libqt"];
     package.starts_with("lib") && !desktops.iter().any(|name| package.starts_with(name))

@@ -1,5 +1,5 @@
-//! A proxy between the extender and the API server, so that a test can act at the exact moment of a bind, or
-//! keep from the extender for a while what happens in the cluster.
+//! A proxy between the extender and the API server. A test can act at the exact moment of a bind, or hide from the
+//! extender for a while what happens in the cluster.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -19,20 +19,20 @@ use tokio::sync::{oneshot, watch};
 
 use crate::world::World;
 
-/// What happens to binds from now on.
+/// What the proxy does with binds from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binds {
-    /// Nothing special.
+    /// Forward them.
     Pass,
-    /// The first is held before the API server sees it, until the test says what becomes of it; those
-    /// behind it never get through.
+    /// Hold the first bind before the API server sees it, until the test decides what becomes of it. Later binds
+    /// never get through.
     HoldBefore,
-    /// The first is sent on and its answer held, until the test says what becomes of it; those behind
-    /// it never get through.
+    /// Forward the first bind and hold its answer, until the test decides what becomes of it. Later binds never
+    /// get through.
     HoldAfter,
 }
 
-/// A bind in the proxy's hands.
+/// A bind that the proxy holds.
 #[derive(Debug)]
 pub struct Held {
     delivered: oneshot::Sender<bool>,
@@ -40,12 +40,12 @@ pub struct Held {
 }
 
 impl Held {
-    /// Lets it go on, as if nothing had happened.
+    /// Lets the bind continue, as if nothing had happened.
     pub fn deliver(self) {
         let _ = self.delivered.send(true);
     }
 
-    /// As [`Self::deliver`], and says what the API server answers, whether its sender still waits or not.
+    /// As [`Self::deliver`], and returns the API server's answer, whether or not the sender still waits.
     pub fn deliver_late(self) -> StatusCode {
         let _ = self.delivered.send(true);
         self.answered
@@ -53,7 +53,7 @@ impl Held {
             .expect("the API server answers")
     }
 
-    /// It never happened: the connection breaks.
+    /// Breaks the connection, as if the bind or its answer were lost.
     pub fn lose(self) {
         let _ = self.delivered.send(false);
     }
@@ -63,13 +63,13 @@ struct Shared {
     client: kube::Client,
     mode: Mutex<Mode>,
     held: Sender<Held>,
-    /// Whether watches show what happens.
+    /// Whether watches pass events on.
     watches: watch::Sender<bool>,
 }
 
 struct Mode {
     binds: Binds,
-    /// The first has come.
+    /// The first bind has arrived.
     caught: bool,
 }
 
@@ -134,7 +134,7 @@ impl ApiProxy {
         }
     }
 
-    /// A kubeconfig that leads through the proxy.
+    /// Writes a kubeconfig that leads through the proxy.
     pub fn write_kubeconfig(&self, path: &Path) {
         let config = serde_json::json!({
             "apiVersion": "v1",
@@ -154,7 +154,7 @@ impl ApiProxy {
         };
     }
 
-    /// Keeps what happens from now on from all watches, until they are let go.
+    /// Holds back the events of all watches from now on, until the watches are released.
     pub fn hold_watches(&self) {
         self.shared.watches.send_replace(false);
     }
@@ -163,7 +163,7 @@ impl ApiProxy {
         self.shared.watches.send_replace(true);
     }
 
-    /// The bind that was taken hold of, once it has come.
+    /// The bind that the proxy holds, once it has arrived.
     pub fn caught(&self) -> Held {
         self.held
             .recv_timeout(crate::wait::PATIENCE)
@@ -196,10 +196,10 @@ async fn forward(State(shared): State<Arc<Shared>>, request: Request) -> Respons
         (mode.binds, !std::mem::replace(&mut mode.caught, true))
     };
     if binds != Binds::Pass && !first {
-        // Its sender is about to die; until then it gets no answer.
+        // The sender is about to die; until then it gets no answer.
         return std::future::pending().await;
     }
-    // In a task of its own: the sender's death must not cancel what the test lets through.
+    // A separate task, so that the sender's death does not cancel what the test lets through.
     let handling = tokio::spawn(async move {
         let mut tell = None;
         if binds == Binds::HoldBefore {
@@ -216,7 +216,7 @@ async fn forward(State(shared): State<Arc<Shared>>, request: Request) -> Respons
             }
         }
         if let Some(tell) = tell {
-            // Most tests do not ask.
+            // Most tests do not ask for the answer.
             let _ = tell.send(answer.status());
         }
         answer
@@ -224,7 +224,7 @@ async fn forward(State(shared): State<Arc<Shared>>, request: Request) -> Respons
     handling.await.expect("handling ends")
 }
 
-/// The same answer, of which nothing is seen while the watches are held.
+/// The same answer, but its data stops while the watches are held.
 fn delayed(answer: Response, open: watch::Receiver<bool>) -> Response {
     answer.map(|body| {
         let parts = (body.into_data_stream(), open);
@@ -239,7 +239,7 @@ fn delayed(answer: Response, open: watch::Receiver<bool>) -> Response {
     })
 }
 
-/// Whom to tell the answer of a bind that goes on; nothing when it is lost.
+/// Returns where to report the answer of a bind that continues, or `None` if the bind is lost.
 async fn hold(shared: &Shared) -> Option<oneshot::Sender<StatusCode>> {
     let (delivered, decided) = oneshot::channel();
     let (tell, answered) = oneshot::channel();

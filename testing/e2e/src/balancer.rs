@@ -1,5 +1,5 @@
-//! What a Service does: new connections to one address go to a replica that is ready. Connections that
-//! exist are left alone, whatever becomes of their replica.
+//! Does what a Service does: it sends new connections to a replica that is ready, and leaves existing connections
+//! alone, whatever happens to their replica.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -13,10 +13,10 @@ use tokio::sync::oneshot;
 use crate::http;
 use crate::world::World;
 
-/// As a readiness probe of a careful operator.
+/// The interval that a careful operator would give a readiness probe.
 const PROBE: Duration = Duration::from_millis(500);
 
-/// Ends with the value.
+/// Stops when dropped.
 #[derive(Debug)]
 pub struct Balancer {
     stop: Option<oneshot::Sender<()>>,

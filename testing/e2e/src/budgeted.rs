@@ -1,5 +1,5 @@
-//! A real cluster in which everything about budgets runs: cards, scheduler, webhook, and a timekeeper whose clock a test
-//! moves.
+//! A real cluster with everything that budgets need: cards, scheduler, webhook, and a timekeeper whose clock a test
+//! sets.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub const API: &str = "127.0.0.1:12352";
 const ADMIN: &str = "127.0.0.1:12353";
 /// Where pods reach a timekeeper that serves with TLS.
 const SERVED: &str = "0.0.0.0:12352";
-/// The image that the webhook gives to budget sidecars; a test that needs it makes it.
+/// The image that the webhook gives to budget sidecars. A test that needs it adds it to the cluster.
 const SIDECAR: &str = "gpushare.test/control:1";
 
 #[derive(Debug)]
@@ -38,12 +38,12 @@ pub struct Budgeted {
 }
 
 impl Budgeted {
-    /// With one node with these cards (memory in MiB). Only the timekeeper is left to the test.
+    /// A cluster with one node with these cards (memory in MiB). The test starts only the timekeeper.
     pub fn start(cards: &[u64]) -> Self {
         Self::around(World::lasting(Setup::cards(cards)))
     }
 
-    /// The same for one test, which can also kill the node's agent and the extender.
+    /// The same for a single test, which can also kill the node's agent and the extender.
     pub fn of_one_test(cards: &[u64]) -> Self {
         Self::around(World::with(Setup::cards(cards)))
     }
@@ -77,14 +77,14 @@ impl Budgeted {
         }
     }
 
-    /// A namespace of the test's own with a budget of the same name, as soon as the webhook knows both.
+    /// Creates a namespace for the test with a budget of the same name, and waits until the webhook knows both.
     pub fn team(&self, spec: &Value) -> String {
         let name = self.namespace();
         self.give_budget(&name, spec);
         name
     }
 
-    /// A namespace of the test's own, without a budget.
+    /// Creates a namespace for the test, without a budget.
     pub fn namespace(&self) -> String {
         let number = self.namespaces.fetch_add(1, Ordering::Relaxed);
         let name = format!("team-{number}");
@@ -98,7 +98,7 @@ impl Budgeted {
         name
     }
 
-    /// A budget for a namespace and of its name, as soon as the webhook knows it.
+    /// Creates a budget for a namespace, with the namespace's name, and waits until the webhook knows it.
     pub fn give_budget(&self, namespace: &str, spec: &Value) {
         let mut spec = spec.clone();
         spec["namespaces"] = json!({"names": [namespace]});
@@ -143,7 +143,7 @@ impl Budgeted {
         self.get(namespace, &["get", "pod", name])
     }
 
-    /// Waits until something holds for a pod, and shows it.
+    /// Waits until the condition holds for a pod, and returns the pod.
     pub fn wait_pod(
         &self,
         namespace: &str,
@@ -168,7 +168,7 @@ impl Budgeted {
         })
     }
 
-    /// Waits until it has ended by itself and is charged.
+    /// Waits until the pod has ended by itself and is charged.
     pub fn wait_charged(&self, namespace: &str, name: &str) -> Value {
         self.wait_pod(namespace, name, "it has ended and is charged", |pod| {
             let ended = ["Succeeded", "Failed"].map(Value::from);
@@ -203,7 +203,7 @@ impl Budgeted {
         budget.expect("the budget is there")
     }
 
-    /// Waits until something holds for a budget's status, and shows it.
+    /// Waits until the condition holds for a budget's status, and returns the status.
     pub fn wait_budget(&self, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         wait::until(&format!("budget {name}: {what}"), || {
             let status = self.budget(name)["status"].clone();
@@ -215,14 +215,14 @@ impl Budgeted {
         })
     }
 
-    /// Makes the image of budget sidecars known to the cluster.
+    /// Adds the image of budget sidecars to the cluster.
     pub fn add_sidecar_image(&self) {
         let rig = self.world.rig();
         rig.add_image(SIDECAR, &binary("gpushare-control"))
             .expect("the image is made");
     }
 
-    /// A timekeeper with an empty ledger and a right clock.
+    /// A timekeeper with an empty ledger and a correct clock.
     pub fn timekeeper(&self) -> Timekeeper<'_> {
         self.timekeeper_at(&["--listen", API])
     }
@@ -282,7 +282,7 @@ fn wait_ready(world: &World, address: &str) {
     });
 }
 
-/// A timekeeper that a test kills, starts again and sets the clock of.
+/// A timekeeper that a test can kill and restart, and whose clock it can set.
 #[derive(Debug)]
 pub struct Timekeeper<'a> {
     process: Option<Process>,
@@ -315,7 +315,7 @@ impl Timekeeper<'_> {
         self.process().kill();
     }
 
-    /// Lets it stand still.
+    /// Stops the process without ending it (SIGSTOP).
     pub fn freeze(&mut self) {
         self.process().freeze();
     }
@@ -332,10 +332,10 @@ impl Timekeeper<'_> {
         self.process.as_mut().expect("it was started")
     }
 
-    /// Its clock is so many seconds ahead of the machine's from now on.
+    /// Sets its clock this many seconds ahead of the machine's.
     pub fn ahead(&self, seconds: Seconds) {
         let file = self.directory.path().join("now");
-        // Replaced as a whole, so that it is never read half written.
+        // Replaced as a whole, so that the timekeeper never reads a half-written file.
         let new = self.directory.path().join("new");
         fs::write(&new, format!("{seconds:+}")).expect("written");
         fs::rename(new, file).expect("replaced");
@@ -359,7 +359,7 @@ impl Timekeeper<'_> {
         answer.expect("the metrics").body
     }
 
-    /// The ledger, read beside the process that writes it.
+    /// The ledger, read while the timekeeper writes it.
     pub fn ledger(&self) -> Ledger {
         Ledger::new(Sqlite::open(&self.database()).expect("the ledger opens"))
     }
@@ -381,7 +381,7 @@ impl Timekeeper<'_> {
         lines.map(|line| line.seconds).sum()
     }
 
-    /// Everything in the ledger that contradicts something else there is a failure.
+    /// Panics if anything in the ledger contradicts something else in it.
     pub fn audit(&self) {
         let ledger = self.ledger();
         let problems = block_on(async { ledger.audit().await });
@@ -390,7 +390,7 @@ impl Timekeeper<'_> {
 }
 
 impl Drop for Timekeeper<'_> {
-    /// What it has to tell survives a test that fails.
+    /// Keeps the log when a test fails.
     fn drop(&mut self) {
         let kept = self.home.world.rig().logs().join("gpushare-timekeeper.log");
         let _lost = append(&self.log(), &kept);
@@ -411,12 +411,12 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
         .block_on(work)
 }
 
-/// For how long a pod that has ended held its card, by what stands on its object.
+/// How long a pod that has ended held its card, according to its object.
 pub fn held(pod: &Value) -> Seconds {
     last_finish(pod).expect("it has ended") - bound(pod).expect("it was bound")
 }
 
-/// When the last of its containers has finished, by what stands on its object.
+/// When the last of its containers finished, according to its object.
 pub fn last_finish(pod: &Value) -> Option<Seconds> {
     let statuses = ["initContainerStatuses", "containerStatuses"];
     let statuses = statuses
@@ -429,8 +429,8 @@ pub fn last_finish(pod: &Value) -> Option<Seconds> {
     finished.max()
 }
 
-/// Waits until the second in which it was bound is over: times of objects are whole seconds, so nothing that comes now shares
-/// that one with it, and it has held its card for at least one.
+/// Waits until the second in which the pod was bound is over. Times on objects are whole seconds, so no later event
+/// shares that second, and the pod has held its card for at least one.
 pub fn wait_held_a_second(pod: &Value) {
     let bound = bound(pod).expect("it was bound");
     wait::until("the second of its bind to be over", || {
@@ -439,7 +439,7 @@ pub fn wait_held_a_second(pod: &Value) {
     });
 }
 
-/// When it was bound, while its object tells that.
+/// When the pod was bound, if its object still says so.
 pub fn bound(pod: &Value) -> Option<Seconds> {
     let conditions = pod["status"]["conditions"].as_array()?;
     let scheduled = conditions

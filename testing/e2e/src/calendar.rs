@@ -1,14 +1,14 @@
-//! Periods of budgets in tests: none may end while a test runs, whatever time it is.
+//! Budget periods for tests: none may end while a test runs, whatever the time of day.
 
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// What time it is at the beginning, where a test's days are counted.
+/// The local hour at which a test begins.
 const MORNING: i64 = 8;
 
-/// A day for a budget's period, in a time zone where it is morning: its midnight is far away in both directions.
+/// A budget period of one day, in a time zone where it is morning now: midnight is far away in both directions.
 pub fn day() -> Value {
     static ZONE: LazyLock<String> = LazyLock::new(|| {
         let hour = Timestamp::now().as_second().rem_euclid(86_400) / 3_600;
@@ -17,7 +17,7 @@ pub fn day() -> Value {
     json!({"kind": "Day", "timeZone": *ZONE})
 }
 
-/// The zone where it is [`MORNING`] when it is this hour in UTC. It has no summer time.
+/// The time zone where it is [`MORNING`] when it is this hour in UTC. It has no daylight saving time.
 fn zone_of_morning(hour: i64) -> String {
     let east = MORNING - hour;
     // There are zones up to 12 hours west and 14 hours east.

@@ -1,4 +1,4 @@
-//! A cluster of many Node objects without kubelets: pods are scheduled and bound, and never run.
+//! A cluster of many Node objects without kubelets: pods are scheduled and bound, but never run.
 
 use std::fs;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use crate::process::Process;
 use crate::world::{extender, kubeconfigs};
 
-/// Every pod is sent to the extender, also those that need no card.
+/// Sends every pod to the extender, also pods that need no card.
 const SCHEDULER: &str = "
 percentageOfNodesToScore: 100
 podInitialBackoffSeconds: 1
@@ -48,14 +48,14 @@ pub enum Outcome {
 }
 
 impl Fleet {
-    /// A cluster of these nodes, and an extender with these flags.
+    /// Starts a cluster with these nodes, and an extender with these flags.
     pub fn start(nodes: &[Node], flags: &[&str]) -> Self {
         let options = Options {
             scheduler_extra: SCHEDULER.to_owned(),
             ..Options::default()
         };
         let rig = Rig::start(options).expect("the rig starts");
-        // Nothing may judge nodes by heartbeats that nobody sends; the rig's own node stays out of it.
+        // No controller may judge nodes by heartbeats, because none are sent. The rig's own node takes no pods.
         rig.kubectl(&["cordon", "node"]).expect("cordoned");
         rig.stop_component("kube-controller-manager")
             .expect("stopped");
@@ -78,7 +78,7 @@ impl Fleet {
         }
     }
 
-    /// Creates the pod and waits until it is bound; one that is refused is deleted.
+    /// Creates the pod and waits until it is bound. A refused pod is deleted.
     pub fn arrive(&mut self, pod: &Pod) -> Outcome {
         let rig = &self.rig;
         rig.run(|| async {
@@ -126,7 +126,7 @@ async fn client(rig: &Rig) -> Client {
     Client::try_from(config.expect("usable")).expect("a client")
 }
 
-/// The trace knows one dimension: a card of 1,000 MiB.
+/// Creates a node. The trace has only one dimension, so each card has 1,000 MiB.
 async fn create_node(api: &Api<core::Node>, place: usize, node: &Node) {
     let name = format!("n{place:08}");
     let size = u64::try_from(CARD).expect("positive");
@@ -157,7 +157,7 @@ async fn create_node(api: &Api<core::Node>, place: usize, node: &Node) {
         .patch_status(&name, &PatchParams::default(), &patch)
         .await;
     patched.expect("the node's status is accepted");
-    // The API server marks every new node as not ready; nobody here would take that back.
+    // The API server taints every new node as not ready, and no controller here removes the taint.
     let clean = Patch::Merge(json!({"spec": {"taints": null}}));
     let patched = api.patch(&name, &PatchParams::default(), &clean).await;
     patched.expect("the node's taints are removed");

@@ -1,4 +1,4 @@
-//! The watch history: every state the API server showed, and what was booked on each card in it.
+//! The watch history: every state that the API server showed, and what was booked on each card in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -23,7 +23,7 @@ use crate::setup::Setup;
 use crate::wait;
 use crate::world::World;
 
-/// Records every pod event from its start to its end.
+/// Records every pod event from its start until it is dropped.
 #[derive(Debug)]
 pub struct History {
     events: Arc<Mutex<Vec<Event>>>,
@@ -38,7 +38,7 @@ enum Event {
 }
 
 impl History {
-    /// Begins to record; pods that exist are the first events.
+    /// Begins to record. Pods that already exist are the first events.
     pub fn record(world: &World) -> Self {
         let events = Arc::new(Mutex::new(Vec::new()));
         let (stop, stopped) = oneshot::channel();
@@ -66,7 +66,7 @@ impl History {
         self.events.lock()
     }
 
-    /// Waits until the history has shown every one of `pods` bound, so that nothing is missing before it.
+    /// Waits until the history has shown this many pods bound, so that no earlier event is missing.
     pub fn wait_for_bound(&self, pods: usize) {
         wait::until("the watch to show every bind", || {
             let events = self.events();
@@ -83,7 +83,7 @@ impl History {
         });
     }
 
-    /// Panics unless so many pods were bound, each to one node with one record that never changed.
+    /// Panics unless this many pods were bound, each to one node with one record that never changed.
     pub fn assert_bound_once(&self, pods: usize) {
         let mut bound = BTreeMap::new();
         for pod in self.events().iter().map(Event::pod).cloned() {
@@ -100,7 +100,7 @@ impl History {
         assert_eq!(bound.len(), pods);
     }
 
-    /// The largest sum on each card at any moment; panics where it exceeds the card's size.
+    /// The largest sum on each card at any moment. Panics if a sum exceeds the card's size.
     pub fn assert_never_over(&self, sizes: &BTreeMap<CardId, u64>) -> BTreeMap<CardId, u64> {
         let dialects = Setup::cards(&[]).hami().dialects();
         let mut held: BTreeMap<PodUid, BTreeMap<CardId, u64>> = BTreeMap::new();
@@ -151,15 +151,15 @@ impl Event {
     }
 }
 
-/// Writes down every event. A watch that breaks is taken up where it was; one that must begin anew has
-/// missed something, and ends this.
+/// Records every event. A broken watch resumes where it was. A watch that must begin with a new list has missed
+/// something, so it ends the recording.
 async fn follow(kubeconfig: &Path, events: &Mutex<Vec<Event>>, ready: Sender<()>) {
     let config = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
     let options = KubeConfigOptions::default();
     let config = kube::Config::from_custom_kubeconfig(config, &options).await;
     let client = Client::try_from(config.expect("a valid kubeconfig")).expect("a client");
     let pods: Api<slim::Pod> = Api::all(client);
-    // The agent's own pod has a node from the start, and is none of those that are bound.
+    // The agent's own pod has a node from the start, and is not one of the pods that are bound.
     let of_tenants = watcher::Config::default().fields("metadata.namespace!=gpushare-system");
     let mut watch = pin!(watcher(pods, of_tenants).default_backoff());
     let mut ready = Some(ready);

@@ -1,5 +1,5 @@
-//! A real cluster with the real webhook in it: configured by the files of `deploy/`, called by the API server over
-//! TLS through the Service. In place of the Deployment's pods, processes of the test serve it.
+//! A real cluster with the real webhook: configured by the files of `deploy/`, and called by the API server over TLS
+//! through the Service. Processes of the test serve it in place of the Deployment's pods.
 
 use std::fs;
 use std::io::Write;
@@ -18,7 +18,7 @@ use crate::{http, wait};
 
 pub(crate) const ACCOUNT: &str = "gpushare-webhook";
 const SYSTEM: &str = "--namespace=gpushare-system";
-/// Where replicas listen: for the API server, and for probes.
+/// The ports of each replica: for the API server, and for probes.
 pub const PORTS: [(u16, u16); 2] = [(12348, 12349), (12350, 12351)];
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub struct Hook {
     namespaces: AtomicU32,
 }
 
-/// What kubectl said.
+/// The output of kubectl.
 #[derive(Debug)]
 pub struct Said {
     pub ok: bool,
@@ -39,13 +39,13 @@ pub struct Said {
 }
 
 impl Said {
-    /// The object it printed.
+    /// The object that kubectl printed.
     pub fn object(&self) -> Value {
         assert!(self.ok, "{}", self.err);
         serde_json::from_str(&self.out).expect("kubectl prints JSON")
     }
 
-    /// What it complained of when it was refused.
+    /// The error that kubectl printed when it was refused.
     pub fn refusal(&self) -> &str {
         assert!(!self.ok, "accepted: {}", self.out);
         &self.err
@@ -53,7 +53,7 @@ impl Said {
 }
 
 impl Hook {
-    /// A cluster in which GPU pods wait for a webhook that does not run yet.
+    /// A cluster whose GPU pods need a webhook that does not run yet.
     pub fn cluster() -> Self {
         let rig = Rig::start(Options::default()).expect("the rig starts");
         let files = ["rbac.yaml", "crd.yaml", "admission.yaml", "webhook.yaml"];
@@ -81,7 +81,7 @@ impl Hook {
         Self::cluster().with_lasting(&[])
     }
 
-    /// The cluster with one replica that lasts as long as it, with further flags.
+    /// Adds one replica with these extra flags, which lasts as long as the cluster.
     #[must_use]
     pub fn with_lasting(mut self, flags: &[&str]) -> Self {
         let hook = &mut self;
@@ -93,7 +93,7 @@ impl Hook {
         self
     }
 
-    /// A replica that the test can kill, with further flags.
+    /// A replica with these extra flags, which the test can kill.
     pub fn replica(&self, number: usize, flags: &[&str]) -> Process {
         let mut command = enter(&self.rig, &binary("gpushare-control"));
         self.arguments(&mut command, number, flags);
@@ -123,20 +123,20 @@ impl Hook {
         });
     }
 
-    /// Asks a replica on its port for probes.
+    /// Sends a request to a replica's probe port.
     pub fn get(&self, number: usize, path: &str) -> std::io::Result<http::Answer> {
         let address = format!("127.0.0.1:{}", PORTS[number].1);
         self.rig.run(|| async { http::get(&address, path).await })
     }
 
-    /// Whether the Service leads to a replica.
+    /// Sets whether the Service leads to a replica.
     pub fn endpoint(&self, number: usize, port: u16, serves: bool) {
         endpoint(&self.rig, number, port, serves);
     }
 
     // --- what a test does
 
-    /// Makes an image of our control plane's program known to the cluster.
+    /// Adds an image of our control plane's program to the cluster.
     pub fn add_control_image(&self, name: &str) {
         self.rig
             .add_image(name, &binary("gpushare-control"))
@@ -150,12 +150,12 @@ impl Hook {
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
             .await
             .expect("usable");
-        // Every answer counts.
+        // No retries, because every single answer counts.
         config.default_retry = false;
         Client::try_from(config).expect("a client")
     }
 
-    /// A namespace of the test's own, in which the user `tenant` may do what editors may.
+    /// Creates a namespace for the test, in which the user `tenant` has the rights of an editor.
     pub fn namespace(&self) -> String {
         let number = self.namespaces.fetch_add(1, Ordering::Relaxed);
         let name = format!("team-{number}");
@@ -180,7 +180,7 @@ impl Hook {
         name
     }
 
-    /// A namespace with a budget; over it when `exhausted`.
+    /// Creates a namespace with a budget, which is exhausted if `exhausted`.
     pub fn budgeted(&self, exhausted: bool) -> String {
         let name = self.namespace();
         let budget = json!({
@@ -192,7 +192,7 @@ impl Hook {
         name
     }
 
-    /// Says of a budget what the timekeeper would say, and waits until the webhook has heard it.
+    /// Sets a budget's status as the timekeeper would, and waits until the webhook has seen it.
     pub fn exhaust(&self, name: &str, exhausted: bool) {
         let status = json!({"status": {"exhausted": exhausted}}).to_string();
         let patch = [
@@ -222,7 +222,7 @@ impl Hook {
         });
     }
 
-    /// Runs kubectl as the administrator and keeps everything that it says.
+    /// Runs kubectl as the administrator and returns everything that it prints.
     pub fn kubectl(&self, args: &[&str], input: Option<&Value>) -> Said {
         let mut command = self.rig.net("kubectl");
         let mut child = command
@@ -248,7 +248,7 @@ impl Hook {
         }
     }
 
-    /// The exit status of `kubectl gpushare doctor` and what it found.
+    /// The exit status of `kubectl gpushare doctor`, and its findings.
     pub fn doctor(&self) -> (Option<i32>, Value) {
         let mut command = self.rig.net(binary("kubectl-gpushare"));
         let output = command.args(["doctor", "--output=json"]).output();
@@ -258,7 +258,7 @@ impl Hook {
         (output.status.code(), report)
     }
 
-    /// Creates an object and shows what became of it.
+    /// Creates an object and returns the result.
     pub fn create(&self, namespace: &str, object: &Value) -> Said {
         self.create_with(namespace, object, &[])
     }
@@ -269,7 +269,7 @@ impl Hook {
         self.kubectl(&[&create[..], flags].concat(), Some(object))
     }
 
-    /// What would become of it.
+    /// As `create`, but as a dry run on the server.
     pub fn dry_run(&self, namespace: &str, object: &Value) -> Said {
         self.create_with(namespace, object, &["--dry-run=server"])
     }
@@ -281,7 +281,7 @@ impl Hook {
     }
 }
 
-/// Pods of the Deployment cannot start here: there is no image.
+/// The Deployment's pods cannot start here because there is no image, so processes take their place.
 pub(crate) fn lead_the_service_to_processes(rig: &Rig) {
     let scale = ["scale", "deployment", ACCOUNT, "--replicas=0", SYSTEM];
     rig.kubectl(&scale).expect("scaled");
@@ -323,12 +323,12 @@ pub fn pod(name: &str, limits: &Value) -> Value {
     })
 }
 
-/// A container that is never to run.
+/// A container that never runs.
 pub fn container(name: &str, limits: &Value) -> Value {
     json!({"name": name, "image": "gpushare.test/none:1", "resources": {"limits": limits}})
 }
 
-/// What makes pods from a template.
+/// A workload that creates pods from a template.
 pub fn workload(api_version: &str, kind: &str, template: &Value) -> Value {
     let mut template = template.clone();
     template["metadata"] = json!({"labels": {"app": "w"}});

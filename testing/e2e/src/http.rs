@@ -1,4 +1,4 @@
-//! The least HTTP client that can also send what no proper client would.
+//! A minimal HTTP client, which can also send what no proper client would.
 
 use std::io;
 
@@ -11,7 +11,7 @@ pub struct Answer {
     pub body: String,
 }
 
-/// Sends one request over a connection of its own. `declared` is the Content-Length, which may lie.
+/// Sends one request on a new connection. `declared` is the Content-Length, which may be false.
 pub async fn send(
     address: &str,
     method: &str,
@@ -24,7 +24,7 @@ pub async fn send(
         "{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {declared}\r\nConnection: close\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).await?;
-    // A server that has refused the head may close before it has read the body: its answer counts.
+    // A server that has refused the header may close before it has read the body; its answer still counts.
     let sent = stream.write_all(body).await;
     if body.len() < declared {
         stream.shutdown().await?;

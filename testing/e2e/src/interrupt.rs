@@ -1,4 +1,4 @@
-//! Ctrl-C ends a campaign between two steps, so that the cluster and its files go as after a success.
+//! Ctrl-C ends a campaign between two steps, so that the cluster and its files are removed as after a success.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::thread;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// From now on Ctrl-C is noticed rather than obeyed. A second one is obeyed.
+/// From now on Ctrl-C only sets a flag. A second Ctrl-C ends the program.
 pub fn watch() {
     static WATCHING: OnceLock<()> = OnceLock::new();
     WATCHING.get_or_init(|| {
@@ -26,7 +26,7 @@ pub fn watch() {
     });
 }
 
-/// Panics once Ctrl-C was pressed after [`watch`]: everything is dropped in its order then.
+/// Panics if Ctrl-C was pressed after [`watch`], so that everything is dropped in order.
 pub fn check() {
     assert!(!INTERRUPTED.load(Ordering::Relaxed), "interrupted");
 }

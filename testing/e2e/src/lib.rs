@@ -1,4 +1,4 @@
-//! What the scenarios share: a real cluster with our extender and agent in it, and ways to look at it.
+//! What the scenarios share: a real cluster with our extender and agent, and ways to inspect it.
 
 #![expect(
     clippy::expect_used,

@@ -1,5 +1,5 @@
-//! The dashboard on a real API server, over TLS, with the account and the rights of `deploy/dashboard.yaml`, and people
-//! who may and may not look.
+//! The dashboard on a real API server, over TLS, with the account and the rights of `deploy/dashboard.yaml`, and users
+//! with and without the right to use it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,7 +26,7 @@ pub struct Looking {
 }
 
 impl Looking {
-    /// Starts it beside the timekeeper.
+    /// Starts the dashboard beside the timekeeper.
     pub fn start(teller: &'static Teller) -> Self {
         let rig = &teller.rig;
         let text = fs::read_to_string(deploy("dashboard.yaml")).expect("readable");
@@ -34,7 +34,7 @@ impl Looking {
         without_pods(rig, ACCOUNT);
         let directory = teller.file("");
         kubeconfigs(rig, &directory, &[ACCOUNT]).expect("kubeconfigs");
-        // As docs/dashboard.md says, and somebody who administers the whole cluster.
+        // The viewer of docs/dashboard.md, and an administrator of the whole cluster.
         for (name, role) in [
             ("gpushare-viewer", "gpushare-dashboard-viewer"),
             ("administrator", "cluster-admin"),
@@ -70,7 +70,7 @@ impl Looking {
         }
     }
 
-    /// A new token of an account of the system's namespace.
+    /// A new token for an account in the system namespace.
     pub fn token(&self, account: &str) -> String {
         self.teller.token_of(SYSTEM, account, &[])
     }
@@ -81,7 +81,7 @@ impl Looking {
         self.send(method, path, header::AUTHORIZATION, bearer)
     }
 
-    /// Sends a request with the session that a login began.
+    /// Sends a request with the session from a login.
     pub fn with_session(&self, method: &str, path: &str, login: &Answer) -> Answer {
         let cookie = login.headers[header::SET_COOKIE].to_str().expect("text");
         let session = cookie.split(';').next().expect("a cookie");
@@ -105,8 +105,8 @@ impl Looking {
         self.teller.ask(ADDRESS, request)
     }
 
-    /// Everything that an account may do with objects, as `verb resource`, apart from what everybody may ask of
-    /// themselves.
+    /// Everything that an account may do with objects, as `verb resource`, without what every account may ask about
+    /// itself.
     pub fn rights(&self, account: &str) -> BTreeSet<String> {
         let account = format!("--as=system:serviceaccount:{SYSTEM}:{account}");
         let list = ["auth", "can-i", "--list", "--no-headers", &account];

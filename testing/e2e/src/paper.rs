@@ -14,7 +14,7 @@ use crate::setup::Setup;
 use crate::wait;
 use crate::world::{NODE, binary, deploy, extender, kubeconfigs};
 
-/// Every node's own label, for pods that belong on it.
+/// A label with the node's name, for pods that must run on that node.
 pub const NAME_LABEL: &str = "paper";
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct Paper {
     _directory: tempfile::TempDir,
 }
 
-/// A node as a case wants it.
+/// A node as a test case needs it.
 #[derive(Clone, Debug)]
 pub struct PaperNode {
     pub name: &'static str,
@@ -34,7 +34,7 @@ pub struct PaperNode {
     pub cpu: &'static str,
     pub memory: &'static str,
     pub pods: &'static str,
-    /// Whether the totals of cards stand in its status.
+    /// Whether its status contains the totals of the cards.
     pub offers: bool,
     /// Merged into the object.
     pub spec: Value,
@@ -71,7 +71,7 @@ impl PaperNode {
         inventory::encode(&gpu::classes(), &cards)
     }
 
-    /// As the agent would write them.
+    /// The totals, as the agent would write them.
     fn totals(&self) -> Value {
         let sum: u64 = self.cards.iter().map(|(_, mib)| mib).sum();
         let count = u64::try_from(self.cards.len()).expect("few");
@@ -93,7 +93,7 @@ impl PaperNode {
         totals
     }
 
-    /// Creates the node, or brings it to what it should be.
+    /// Creates the node, or updates it.
     pub fn set_on(&self, rig: &Rig) {
         let mut labels = self.labels.clone();
         labels[NAME_LABEL] = json!(self.name);
@@ -109,7 +109,7 @@ impl PaperNode {
         let status =
             json!({"status": {"capacity": totals, "allocatable": totals, "conditions": ready}});
         self.patch(rig, &status, &["--subresource=status"]);
-        // The API server marks every new node as not ready; nobody here would take that back.
+        // The API server taints every new node as not ready, and no controller here removes the taint.
         let mut spec = json!({"taints": null});
         for (key, value) in self.spec.as_object().into_iter().flatten() {
             spec[key] = value.clone();
@@ -136,7 +136,7 @@ impl Paper {
     pub fn start() -> Self {
         let options = Options {
             scheduler_extra: Setup::cards(&[]).scheduler(),
-            // Nothing may judge nodes by heartbeats that nobody sends.
+            // No controller may judge nodes by heartbeats, because none are sent.
             controllers_extra: vec!["--controllers=*,-node-lifecycle-controller".to_owned()],
             ..Options::default()
         };
@@ -177,7 +177,7 @@ impl Paper {
         command.args(args).output().expect("the plugin starts")
     }
 
-    /// What stock kubectl offers to follow after these words, with our programs on its PATH.
+    /// What stock kubectl suggests after these words, with our programs on its PATH.
     pub fn completed(&self, words: &[&str]) -> String {
         let mut command = self.rig.net("kubectl");
         let own = binary("kubectl_complete-gpushare");
@@ -198,7 +198,7 @@ impl Paper {
         self.extender.assert_alive();
     }
 
-    /// Creates the node, or brings it to what it should be.
+    /// Creates the node, or updates it.
     pub fn set_node(&self, node: &PaperNode) {
         node.set_on(&self.rig);
     }

@@ -1,10 +1,10 @@
-//! A program of ours inside a rig, which a test can kill at any moment.
+//! One of our programs inside a rig, which a test can kill at any moment.
 
 use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// Killed with the value.
+/// Killed when dropped.
 #[derive(Debug)]
 pub struct Process {
     name: &'static str,
@@ -12,8 +12,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command`, whose program must replace itself rather than fork, so that its pid is the
-    /// child's. What it prints is appended to `log`.
+    /// Starts `command`. Its program must replace itself rather than fork, so that its pid is the child's. Its output
+    /// is appended to `log`.
     pub fn start(name: &'static str, mut command: Command, log: &Path) -> Self {
         let open = || File::options().create(true).append(true).open(log);
         let child = command
@@ -45,18 +45,18 @@ impl Process {
         self.child.try_wait().expect("a child can be asked")
     }
 
-    /// Asks it to end and returns whether it did so with success.
+    /// Asks the process to end, and returns whether it ended with success.
     pub fn terminate(&mut self) -> bool {
         self.signal("-TERM");
         self.child.wait().expect("a child ends").success()
     }
 
-    /// Makes it stand still, as a machine that is out of breath.
+    /// Stops the process without ending it, as on an overloaded machine.
     pub fn freeze(&self) {
         self.signal("-STOP");
     }
 
-    /// Lets it go on as if no time had passed.
+    /// Lets the process continue.
     pub fn thaw(&self) {
         self.signal("-CONT");
     }

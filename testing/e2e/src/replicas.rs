@@ -1,4 +1,4 @@
-//! Two extenders of one cluster, behind a balancer at the address that the scheduler knows.
+//! Two extenders of one cluster, behind a balancer at the address that the scheduler uses.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ pub enum Replica {
     Two,
 }
 
-/// A replica that stands still does not answer at all.
+/// A frozen replica does not answer at all, so requests need a timeout.
 const ANSWER: Duration = Duration::from_secs(5);
 
 pub const BOTH: [Replica; 2] = [Replica::One, Replica::Two];
 
 impl Replica {
-    /// What it is called in the lease, up to a random part.
+    /// The replica's name in the lease, without the random part.
     pub fn name(self) -> &'static str {
         match self {
             Self::One => "one",
@@ -82,7 +82,7 @@ impl Replicas {
         *self.process(replica) = start(world, replica);
     }
 
-    /// The replica that leads, once one does.
+    /// Waits until a replica leads, and returns it.
     pub fn leader(&self, world: &World) -> Replica {
         wait::until("a replica to lead", || {
             let ready = |replica: &Replica| status(world, *replica, "/readyz") == Some(200);
@@ -96,7 +96,7 @@ impl Replicas {
             && status(world, replica, "/healthz") == Some(200)
     }
 
-    /// Who holds the lease, by name.
+    /// The replica that holds the lease.
     pub fn holder(&self, world: &World) -> Result<Replica> {
         let lease = ["get", "lease", "gpushare-extender"];
         let lease = world.object(&[&lease[..], &["--namespace=gpushare-system"]].concat())?;

@@ -1,4 +1,4 @@
-//! What a scenario's cluster is made of: its cards, the dialects it serves, its scheduler's settings.
+//! What a scenario's cluster consists of: its cards, the dialects it serves, its scheduler's settings.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Cards of one model with so many MiB each.
+    /// Cards of one model with these sizes in MiB.
     pub fn cards(sizes: &[u64]) -> Self {
         let cards: Vec<(&str, u64)> = sizes.iter().map(|size| (MODEL, *size)).collect();
         Self::models(&cards)
@@ -47,7 +47,7 @@ impl Setup {
         })
     }
 
-    /// As the user's guide tells to set kube-scheduler up, with a short backoff so that nobody waits.
+    /// Configures kube-scheduler as the user's guide says, but with a short backoff to save time.
     pub(crate) fn scheduler(&self) -> String {
         let mut config = format!(
             "

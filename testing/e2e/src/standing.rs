@@ -1,4 +1,4 @@
-//! A timekeeper that says what the test wants of every pod, in a rig's network, over TLS.
+//! A timekeeper that reports what the test wants for every pod, in a rig's network, over TLS.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Serves as long as the rig lives.
+/// Serves until the test's process ends.
 #[derive(Debug)]
 pub struct Standing {
     pub url: String,
@@ -28,7 +28,7 @@ pub struct Standing {
 
 #[derive(Debug, Default)]
 struct Mind {
-    /// Nothing while the timekeeper is away.
+    /// `None` while the timekeeper is away.
     answer: Option<Value>,
     questions: Vec<Question>,
 }
@@ -65,7 +65,7 @@ impl Standing {
                 let connections = Connections::default();
                 serve::spawn(&tasks, "the stub", listener, Some(tls), router, connections);
                 ready.send(port).expect("the test waits");
-                // Nobody ends it: it goes with the test's process.
+                // Nothing ends it: it runs until the test's process ends.
                 let _ended = tasks.finished(serve::DRAIN).await;
             });
         });
@@ -77,7 +77,7 @@ impl Standing {
         }
     }
 
-    /// The file with the certificate by which it is believed.
+    /// The file with the certificate that clients must trust.
     pub fn ca(&self) -> String {
         self.files.path().join("cert").display().to_string()
     }
@@ -90,7 +90,7 @@ impl Standing {
         self.mind.lock().answer = None;
     }
 
-    /// What it was asked with this in the path.
+    /// The questions whose path contains `part`.
     pub fn questions(&self, part: &str) -> Vec<Question> {
         let questions = self.mind.lock().questions.clone();
         let about = |question: &Question| question.path.contains(part);

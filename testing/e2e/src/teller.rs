@@ -1,5 +1,5 @@
-//! A real cluster with a timekeeper whose ledger knows what two teams used, and people with rights: who may ask its API
-//! for what is decided by the real API server.
+//! A real cluster with a timekeeper whose ledger has the usage of two teams, and users with rights. The real API server
+//! decides who may ask the timekeeper's API for what.
 
 use std::fs;
 use std::path::PathBuf;
@@ -33,9 +33,9 @@ const ADDRESS: &str = "https://localhost:12352";
 const ADMIN: &str = "127.0.0.1:12353";
 pub const OWN: &str = "team-own";
 pub const OTHER: &str = "team-other";
-/// A budget from which nobody pays.
+/// A budget that pays for no namespace.
 pub const SPARE: &str = "team-spare";
-/// What the ledger has of each team: a pod that held half a card.
+/// For how long a pod of each team held half a card, according to the ledger.
 pub const HELD: Seconds = 600;
 const DAY: Seconds = 86_400;
 
@@ -55,7 +55,7 @@ pub enum Who {
     Tenant,
     /// A pod of the own namespace, with a token for the timekeeper alone.
     Pod,
-    /// Whoever manages budgets.
+    /// A user who manages budgets.
     Chief,
 }
 
@@ -104,7 +104,7 @@ impl Teller {
         tokio::runtime::Runtime::new()
             .expect("a runtime")
             .block_on(seed(&directory, month.start));
-        // The timekeeper's clock stands still, so that no month ends while somebody asks.
+        // The timekeeper's clock stands still, so that no month ends during a test.
         let now = Timestamp::from_second(month.start + 10 * DAY).expect("a moment");
         fs::write(directory.path().join("now"), now.to_string()).expect("written");
         let teller = Self {
@@ -125,7 +125,7 @@ impl Teller {
                 other => Err(format!("{other:?}")),
             }
         });
-        // It leads and has charged everything.
+        // The timekeeper then leads and has charged everything.
         for budget in [OWN, OTHER] {
             let path = "--output=jsonpath={.status.remainingSeconds}";
             wait::until("the timekeeper to say how budgets stand", || {
@@ -171,17 +171,17 @@ impl Teller {
         self.send(token, Request::post(path), &body.to_string())
     }
 
-    /// As [`Self::get`], where the connection may end without an answer.
+    /// As [`Self::get`], but the connection may end without an answer.
     pub fn try_get(&self, token: &str, path: &str) -> Result<Answer, kube::Error> {
         self.try_ask(ADDRESS, signed(token, Request::get(path), ""))
     }
 
-    /// Over TLS, by the certificate that was published.
+    /// Sends a request over TLS, and trusts the published certificate.
     fn send(&self, token: &str, request: axum::http::request::Builder, body: &str) -> Answer {
         self.ask(ADDRESS, signed(token, request, body))
     }
 
-    /// Sends a request to whoever serves with the certificate.
+    /// Sends a request to any server that has the certificate.
     pub fn ask(&self, address: &str, request: Request<Body>) -> Answer {
         self.try_ask(address, request).expect("an answer")
     }
@@ -202,7 +202,7 @@ impl Teller {
         })
     }
 
-    /// The plugin, as the administrator unless its arguments say otherwise.
+    /// The plugin, run as the administrator unless its arguments say otherwise.
     pub fn plugin(&self, arguments: &[&str]) -> Command {
         let mut command = self.rig.net(binary("kubectl-gpushare"));
         command
@@ -222,7 +222,7 @@ impl Teller {
     }
 }
 
-/// No image of a Deployment is here; a process of the test serves in its place.
+/// The image of a Deployment does not exist here, so a process of the test serves in its place.
 pub(crate) fn without_pods(rig: &Rig, deployment: &str) {
     let scale = [
         "scale",
@@ -279,7 +279,7 @@ fn timekeeper(rig: &Rig, directory: &TempDir) -> Process {
     Process::start("timekeeper", command, &log)
 }
 
-/// Two teams with a budget each, and who may what, by the roles of `deploy/`.
+/// Creates two teams with a budget each, and users with the roles of `deploy/`.
 fn people(rig: &Rig) {
     let object = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
     let account = |namespace: &str, name: &str| {
@@ -329,14 +329,14 @@ fn people(rig: &Rig) {
     wait::until("the default account", || rig.kubectl(&default));
 }
 
-/// The present one.
+/// The current month.
 fn month() -> Span {
     let month = Schedule::calendar(Calendar::Month, "UTC").expect("a calendar");
     let now = Timestamp::now().as_second();
     month.slot(now).expect("a month")
 }
 
-/// Writes what each team used early in a month.
+/// Writes the usage of each team, early in a month, to the ledger.
 async fn seed(directory: &TempDir, start: Seconds) {
     let ledger =
         Ledger::new(Sqlite::open(&directory.path().join("ledger.db")).expect("the ledger opens"));

@@ -1,4 +1,4 @@
-//! Waiting for conditions, never for times.
+//! Waits for conditions, never for fixed times.
 
 use std::fmt::Debug;
 use std::thread;
@@ -9,7 +9,7 @@ use crate::interrupt;
 /// Long enough for a loaded machine; reaching it is a failure, not a measurement.
 pub const PATIENCE: Duration = Duration::from_mins(5);
 
-/// Asks until there is an answer. The panic at the deadline tells what was awaited and the last refusal.
+/// Asks until there is an answer. The panic at the deadline names what was awaited and the last refusal.
 pub fn until<T, E: Debug>(what: &str, mut ask: impl FnMut() -> Result<T, E>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {

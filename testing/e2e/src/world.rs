@@ -28,14 +28,14 @@ pub const NODE: &str = "node";
 
 #[derive(Debug)]
 pub struct World {
-    // Dropped in this order: our processes before the cluster they are in.
+    // Dropped in this order: our processes before the cluster that they run in.
     pub extender: Option<Process>,
     pub agent: Option<Process>,
     rig: Arc<Rig>,
     setup: Setup,
     installed: Installed,
     directory: TempDir,
-    /// Our processes end with the cluster, not with their values: for a world in a static.
+    /// Our processes end with the cluster, not when their values are dropped: for a world in a static.
     lasting: bool,
 }
 
@@ -50,7 +50,7 @@ impl World {
         Self::prepare(setup, false).expect("the world starts")
     }
 
-    /// A world that several tests share until their program ends. Its processes cannot be killed one by one.
+    /// A world that several tests share until the test program ends. Its processes cannot be killed one by one.
     pub fn lasting(setup: Setup) -> Self {
         Self::prepare(setup, true).expect("the world starts")
     }
@@ -99,7 +99,7 @@ impl World {
         &self.installed.hardware
     }
 
-    /// The cards in the order of their indexes.
+    /// The cards, ordered by index.
     pub fn cards(&self) -> Vec<CardId> {
         let cards = self.setup.hardware.cards.iter();
         cards.map(|card| CardId::new(&card.uuid)).collect()
@@ -133,12 +133,12 @@ impl World {
         self.extender = Some(Process::start("extender", command, &log));
     }
 
-    /// For the parts that are started from now on.
+    /// Applies to the parts that are started from now on.
     pub fn serve_hami(&mut self, hami: bool) {
         self.setup.hami = hami;
     }
 
-    /// An extender that others run beside.
+    /// An extender that runs beside others.
     pub fn start_replica(&self, name: &'static str, listen: &str) -> Process {
         let mut command = self.enter(&binary("gpushare-control"));
         command
@@ -152,7 +152,7 @@ impl World {
         Process::start(name, command, &log)
     }
 
-    /// For the extender that is started next.
+    /// Applies to the extender that is started next.
     pub fn wake_pods(&mut self, wake: bool) {
         self.setup.wake = wake;
     }
@@ -177,7 +177,7 @@ impl World {
         enter(&self.rig, program)
     }
 
-    /// Ready to decide and to run: the extender has synced, the kubelet offers what the agent registered.
+    /// Waits until the extender has synced and the kubelet offers what the agent registered.
     pub fn wait_ready(&self) {
         wait::until("the extender to be ready", || match self.get("/readyz") {
             Ok(answer) if answer.status == 200 => Ok(()),
@@ -219,7 +219,7 @@ impl World {
         Ok(self.rig.run(|| http::get(EXTENDER, path))?)
     }
 
-    /// A number of the extender's metrics; 0 if it is not there.
+    /// A number from the extender's metrics; 0 if it is missing.
     pub fn metric(&self, name: &str) -> u64 {
         let answer = wait::until("the extender's metrics", || self.get("/metrics"));
         let line = answer.body.lines().find_map(|line| line.strip_prefix(name));
@@ -282,7 +282,7 @@ impl World {
         self.rig.kubectl(&delete).expect("the pod can be deleted");
     }
 
-    /// The reason why the scheduler refused the pod, once its event says something that contains `part`.
+    /// The scheduler's reason for refusing the pod, once an event contains `part`.
     pub fn wait_event(&self, pod: &str, part: &str) -> String {
         wait::until(&format!("an event on {pod} with {part:?}"), || {
             let about = format!("--field-selector=involvedObject.name={pod}");
@@ -305,7 +305,7 @@ impl World {
         self.env_by(&["exec", pod, "--", "env"])
     }
 
-    /// The same of one of several containers.
+    /// The same for one of several containers.
     pub fn env_inside_of(&self, pod: &str, container: &str) -> BTreeMap<String, String> {
         self.env_by(&["exec", pod, "--container", container, "--", "env"])
     }
@@ -315,7 +315,7 @@ impl World {
         self.env_by(&["logs", pod])
     }
 
-    /// The same of one of several containers, also of an init container that has ended.
+    /// The same for one of several containers, also for an init container that has ended.
     pub fn env_logged_by(&self, pod: &str, container: &str) -> BTreeMap<String, String> {
         self.env_by(&["logs", pod, "--container", container])
     }
@@ -336,14 +336,14 @@ fn variables(text: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The one card that the pod's verified record names for its first asking container.
+/// The single card that the pod's verified record names for the first container that asks for cards.
 pub fn recorded_card(pod: &Value) -> CardId {
     let mut cards = recorded_cards(pod).remove(0);
     assert_eq!(cards.len(), 1, "{cards:?}");
     cards.remove(0)
 }
 
-/// The cards that the pod's verified record names for each asking container, init containers first.
+/// The cards that the pod's verified record names for each container that asks for cards, init containers first.
 pub fn recorded_cards(pod: &Value) -> Vec<Vec<CardId>> {
     let slim: slim::Pod = serde_json::from_value(pod.clone()).expect("a pod");
     let every_dialect = Setup::cards(&[]).hami().dialects();
@@ -358,7 +358,7 @@ pub fn recorded_cards(pod: &Value) -> Vec<Vec<CardId>> {
         .collect()
 }
 
-/// In the rig's files and network, but in our own pid namespace: nsenter need not fork then, and the
+/// Runs a program in the rig's files and network, but in our own pid namespace. So nsenter need not fork, and the
 /// child's pid is the program's.
 pub(crate) fn enter(rig: &Rig, program: &Path) -> Command {
     let mut command = Command::new("nsenter");
@@ -382,7 +382,7 @@ pub(crate) fn kubeconfigs(rig: &Rig, directory: &Path, accounts: &[&str]) -> Res
     ];
     for account in accounts {
         let mut args = [&token[..], &[*account][..]].concat();
-        // Bound to a pod on the agent's node, as a DaemonSet's is: one that is bound to the Node ends with it.
+        // Bound to a pod on the agent's node, like a DaemonSet's token: one that is bound to the Node ends with it.
         if *account == "gpushare-node" {
             rig.apply(&agents_pod().to_string())?;
             args.extend([
@@ -401,7 +401,7 @@ pub(crate) fn kubeconfigs(rig: &Rig, directory: &Path, accounts: &[&str]) -> Res
     Ok(())
 }
 
-/// Stands for the agent's pod, whose token the agent uses; the agent itself runs beside it.
+/// Takes the place of the agent's pod, whose token the agent uses. The agent itself runs beside it.
 fn agents_pod() -> Value {
     json!({
         "apiVersion": "v1",
@@ -424,7 +424,7 @@ pub fn deploy(file: &str) -> PathBuf {
         .join(file)
 }
 
-/// The only extender of a cluster whose nodes are objects alone, ready to be asked.
+/// The only extender of a cluster whose nodes have no kubelet, ready to be asked.
 pub(crate) fn extender(rig: &Rig, kubeconfigs: &Path, flags: &[&str]) -> Process {
     let mut command = enter(rig, &binary("gpushare-control"));
     command
@@ -443,7 +443,7 @@ pub(crate) fn extender(rig: &Rig, kubeconfigs: &Path, flags: &[&str]) -> Process
     extender
 }
 
-/// A built program of ours.
+/// One of our built programs.
 pub fn binary(name: &str) -> PathBuf {
     let dir = std::env::var_os("GPUSHARE_BIN_DIR")
         .expect("GPUSHARE_BIN_DIR names the built programs: run `cargo xtask e2e`");

@@ -1,4 +1,4 @@
-//! Fuzz targets: one for every parser of outside input, with what must hold for what it accepts.
+//! Fuzz targets: one for every parser of outside input, with the properties of what it accepts.
 //!
 //! A target is a function over bytes. `tests/fuzz.rs` lets libFuzzer search for inputs that break one
 //! (`cargo xtask fuzz`); `tests/replay.rs` runs the kept inputs as ordinary tests. `corpus/TARGET` holds

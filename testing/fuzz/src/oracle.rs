@@ -1,5 +1,5 @@
-//! Kubernetes quantities a second time, by schoolbook arithmetic on decimal digits of any length: slow,
-//! simple, and sharing nothing with the parser that it judges.
+//! A second implementation of Kubernetes quantities, by schoolbook arithmetic on decimal digits of any length: slow,
+//! simple, and sharing no code with the parser that it checks.
 
 pub(crate) mod request;
 
@@ -45,7 +45,7 @@ pub(crate) fn meaning(text: &str) -> Meaning {
     let fraction = i64::try_from(parts.fraction.len()).unwrap_or(i64::MAX);
     let zeros = parts.times_10.saturating_add(9).saturating_sub(fraction);
     let billionths = match usize::try_from(zeros) {
-        // Nothing that long is within the limit.
+        // A number that long exceeds the limit.
         Ok(zeros) if zeros > 40 => return Meaning::TooLarge,
         Ok(zeros) => format!("{digits}{}", "0".repeat(zeros)),
         Err(_) => {
@@ -67,7 +67,7 @@ pub(crate) fn meaning(text: &str) -> Meaning {
     }
 }
 
-/// The quantity as a count of things, if it is one.
+/// The quantity as a whole, non-negative number, if it is one.
 pub(crate) fn count(text: &str) -> Option<u64> {
     match meaning(text) {
         Meaning::Exactly { billionths, .. } if billionths.is_empty() => Some(0),

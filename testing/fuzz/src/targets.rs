@@ -1,4 +1,4 @@
-//! The targets, one module for each format, and what several of them need.
+//! The targets, one module for each format, and their common code.
 
 pub(crate) mod admission;
 pub(crate) mod bind;
@@ -41,7 +41,7 @@ impl Verdict {
     }
 }
 
-/// Runs the check on text; bytes that are none are refused before any parser of ours sees them.
+/// Runs the check on text. Bytes that are not text are refused before any parser of ours sees them.
 fn on_text(data: &[u8], check: impl FnOnce(&str) -> Verdict) -> Verdict {
     std::str::from_utf8(data).map_or(Verdict::Refused, check)
 }

@@ -1,5 +1,5 @@
-//! Lets libFuzzer search for inputs that break a target. `cargo xtask fuzz` builds it with coverage and
-//! runs it; which target is said in `GPUSHARE_FUZZ_TARGET`.
+//! Lets libFuzzer search for inputs that break a target. `cargo xtask fuzz` builds it with coverage and runs it;
+//! `GPUSHARE_FUZZ_TARGET` names the target.
 
 #![no_main]
 #![expect(clippy::panic, reason = "without a target there is nothing to do")]

@@ -10,7 +10,7 @@ use kube::{Client, Config};
 /// Names the kubeconfig of a real cluster to run on.
 const KUBECONFIG: &str = "GPUSHARE_TEST_KUBECONFIG";
 
-/// An API server: an embedded one that ends with this value, or a real one that was there before.
+/// An API server: an embedded one that ends with this value, or a real one that already runs.
 #[derive(Debug)]
 pub struct Api {
     config: Config,
@@ -47,7 +47,7 @@ impl Api {
         })
     }
 
-    /// A client that shows every answer: it does not try again by itself.
+    /// A client that shows every answer, because it does not retry by itself.
     pub fn client(&self) -> Result<Client> {
         let mut config = self.config.clone();
         config.default_retry = false;

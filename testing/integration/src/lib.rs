@@ -1,11 +1,11 @@
-//! What integration tests stand on: an API server, a namespace of their own, builders for objects, waiting and
+//! The basis of integration tests: an API server, a namespace for each test, builders for objects, waiting and
 //! watching. A test written with it runs unchanged on the embedded API server and, when
 //! `GPUSHARE_TEST_KUBECONFIG` names a cluster, on a real one.
 //!
 //! Rules that keep tests valid on both:
-//! - Pods name a scheduler that nobody runs ([`objects::NO_SCHEDULER`]), so a real kube-scheduler leaves them alone.
+//! - Pods name a scheduler that does not exist ([`objects::NO_SCHEDULER`]), so a real kube-scheduler leaves them alone.
 //! - Nodes exist only as objects. A real controller manager tolerates that for about a minute, so tests are short.
-//! - Faults are a matter of the embedded server alone and are tested where it is built.
+//! - Only the embedded server can inject faults, so they are tested where it is built.
 
 mod api;
 pub mod objects;

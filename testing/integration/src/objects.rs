@@ -1,4 +1,4 @@
-//! Builders for the objects tests are about.
+//! Builders for the objects of tests.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::ObjectMeta;
 
-/// A scheduler that nobody runs: such pods wait until the test binds them.
+/// A scheduler that does not exist: pods that name it wait until the test binds them.
 pub const NO_SCHEDULER: &str = "gpushare-integration";
 
-/// Keeps other people's pods off the test's nodes.
+/// Keeps pods of other users off the test's nodes.
 pub const RESERVED: &str = "gpushare.io/integration-test";
 
-/// A pod with one container, for no scheduler.
+/// A pod with one container, which no scheduler handles.
 pub fn pod(name: &str) -> PodBuilder {
     PodBuilder {
         metadata: ObjectMeta {
@@ -70,7 +70,7 @@ impl PodBuilder {
         self
     }
 
-    /// A limit of the container, and by that its request.
+    /// Sets a limit of the container, which is also its request.
     #[must_use]
     pub fn limit(mut self, resource: &str, amount: &str) -> Self {
         self.limits
@@ -161,7 +161,7 @@ impl NodeBuilder {
         self
     }
 
-    /// A healthy card with so much memory; the inventory and the node's totals follow.
+    /// Adds a healthy card with this much memory; the inventory and the node's totals follow.
     #[must_use]
     pub fn card(mut self, id: &str, mib: u64) -> Self {
         let index = u32::try_from(self.cards.len()).unwrap_or(u32::MAX);

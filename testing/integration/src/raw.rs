@@ -24,7 +24,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// (code, reason), which is what programs decide by; the reason is empty unless the body is a Status.
+    /// (code, reason), by which programs decide; the reason is empty unless the body is a Status.
     pub fn verdict(&self) -> (u16, &str) {
         let is_status = self.text("kind") == "Status";
         (self.code, if is_status { self.text("reason") } else { "" })

@@ -1,4 +1,4 @@
-//! A test's own place in a cluster: a fresh namespace, and cluster-wide objects that go away with it.
+//! A test's own place in a cluster: a new namespace, and cluster-wide objects that are removed with it.
 
 use std::panic::AssertUnwindSafe;
 
@@ -17,7 +17,7 @@ use crate::wait::{DEADLINE, wait_for};
 use crate::watch::Watch;
 use crate::{Api, objects};
 
-/// Runs a test in a namespace of its own and removes everything it made, also when it fails.
+/// Runs a test in its own namespace and removes everything it created, also when it fails.
 pub async fn in_namespace(test: impl AsyncFnOnce(&Scope) -> Result<()>) -> Result<()> {
     let scope = Scope::open().await?;
     let outcome = AssertUnwindSafe(Box::pin(test(&scope)))
@@ -30,7 +30,7 @@ pub async fn in_namespace(test: impl AsyncFnOnce(&Scope) -> Result<()>) -> Resul
     }
 }
 
-/// A namespace on an API server, and what was made beside it.
+/// A namespace on an API server, and what was created beside it.
 pub struct Scope {
     pub api: Api,
     client: Client,
@@ -127,7 +127,7 @@ impl Scope {
         created.with_context(|| format!("cannot create node {name}"))
     }
 
-    /// A name nobody else uses, for cluster-wide objects.
+    /// A name for cluster-wide objects that no other test uses.
     pub fn unique(&self, prefix: &str) -> String {
         format!("{prefix}-{}", short_id())
     }
@@ -183,7 +183,7 @@ async fn make_namespace(client: &Client) -> Result<String> {
     let namespaces: Objects<Namespace> = Objects::all(client.clone());
     let created = namespaces.create(&PostParams::default(), &namespace).await;
     created.context("cannot create the test's namespace")?;
-    // Without its account no pod is admitted, and a real cluster makes it a moment later.
+    // Pods are not admitted without the default account, which a real cluster creates a moment later.
     let accounts: Objects<ServiceAccount> = Objects::namespaced(client.clone(), &name);
     wait_for("the default service account exists", DEADLINE, async || {
         Ok(accounts.get_opt("default").await?)
@@ -192,7 +192,7 @@ async fn make_namespace(client: &Client) -> Result<String> {
     Ok(name)
 }
 
-/// Deletes all pods at once: there is no kubelet that would confirm the end of their grace.
+/// Deletes all pods at once: no kubelet would confirm the end of their grace period.
 async fn release_pods(pods: &Objects<Pod>) -> Result<()> {
     for pod in pods.list(&ListParams::default()).await?.items {
         let name = pod.name_any();

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::wait::DEADLINE;
 
-/// What a watch said.
+/// An event of a watch.
 #[derive(Debug)]
 pub enum Change<K> {
     Added(K),
@@ -48,7 +48,7 @@ impl<K> Watch<K> {
         }
     }
 
-    /// Only what comes after this version; by default the present state comes first.
+    /// Shows only what comes after this version; by default the current state comes first.
     #[must_use]
     pub fn after(mut self, version: &str) -> Self {
         version.clone_into(&mut self.from);
@@ -147,7 +147,7 @@ impl<K: Resource> Changes<K> {
         }
     }
 
-    /// The next so many changes as `ADDED name`, for comparing sequences.
+    /// The next `count` changes as `ADDED name`, for comparing sequences.
     pub async fn take(&mut self, count: usize) -> Result<Vec<String>> {
         let mut seen = Vec::new();
         for _ in 0..count {

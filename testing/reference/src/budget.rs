@@ -1,4 +1,4 @@
-//! The fields of a `GpuBudget`, from the schema that the API server checks them by.
+//! The fields of a `GpuBudget`, from the schema that the API server checks.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::table::{code, table};
 const ABOUT: &str = "`gpubudgets.gpushare.io`, cluster-scoped, short `gb`. What budgets do, with examples: [budgets.md](../budgets.md). Conditions and their \
     reasons: [names.md](names.md#conditions-of-budgets).";
 
-/// Further down than this there is nothing of ours, but labels and the like.
+/// Deeper levels contain no fields of ours, only labels and the like.
 const DEEPEST: usize = 3;
 
 pub(crate) fn page() -> Result<String> {

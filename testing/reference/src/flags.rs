@@ -86,7 +86,7 @@ fn meaning(flag: &Arg, switch: bool) -> String {
     text
 }
 
-/// What the programs end with; a wrong command line is clap's to answer.
+/// The exit codes of the programs; clap defines the one for a wrong command line.
 fn exit_codes(program: &Command) -> String {
     let wrong = program
         .clone()

@@ -1,8 +1,8 @@
-//! What users look up, made of what the programs themselves are made of: flags from their command lines, metrics from
-//! where they are registered, names from the one file that has them, fields from the schema that the API server gets.
+//! The reference pages for users, generated from the programs: flags from their command lines, metrics from where they
+//! are registered, names from the one file that has them, fields from the schema that the API server gets.
 //!
-//! Nothing is said here twice: a page has a heading, and tables whose cells come from the code. The tests of this crate hold all
-//! documents against the programs: generated pages, manifests, commands, links.
+//! Nothing is written twice: a page has a heading, and tables whose cells come from the code. The tests of this crate
+//! check all documents against the programs: generated pages, manifests, commands, links.
 
 mod budget;
 mod flags;
@@ -19,7 +19,7 @@ pub struct Page {
     pub text: String,
 }
 
-/// Every page, as it should be.
+/// Every page with its current content.
 pub fn pages() -> Result<Vec<Page>> {
     let page = |file, body: String| Page { file, text: body };
     Ok(vec![

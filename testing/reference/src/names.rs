@@ -12,7 +12,7 @@ const SOURCE: &str = include_str!("../../../crates/core/src/names.rs");
 const ABOUT: &str = "Resources, annotations, labels, variables, Events and conditions. How to use them is in [requests.md](../requests.md) and \
     [budgets.md](../budgets.md).";
 
-/// What a comment begins with, and the section that such names stand in.
+/// How a comment begins, and the section for such names.
 const KINDS: [(&str, &str); 13] = [
     ("Resource of a container", "Resources"),
     (
@@ -69,7 +69,7 @@ pub(crate) fn page() -> Result<String> {
     Ok(text)
 }
 
-/// Constants of text with their comments; one without a comment, or of no known kind, is an error.
+/// The text constants with their comments. A constant without a comment, or of no known kind, is an error.
 fn read(source: &str) -> Result<Vec<Name>> {
     let mut names = Vec::new();
     let mut comment = String::new();

@@ -17,7 +17,7 @@ fn one_line(cell: &str) -> String {
     words.join(" ").replace('|', "\\|")
 }
 
-/// As code, or nothing.
+/// The text as code, or nothing if it is empty.
 pub(crate) fn code(text: &str) -> String {
     if text.is_empty() {
         String::new()

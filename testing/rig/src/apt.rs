@@ -49,7 +49,7 @@ impl Apt {
         Ok(apt)
     }
 
-    /// The packages themselves and all they depend on, without what every system has.
+    /// The packages themselves and everything they depend on, except what every system has.
     pub fn with_dependencies(&self, packages: &[&str]) -> Result<Vec<String>> {
         let mut depends = self.command("apt-cache");
         depends.args([

@@ -99,7 +99,7 @@ impl Binaries {
         }
         let log = self.root.join("build.log");
         let mut progress = Progress::new(programs + usize::from(debian));
-        // First what can fail for want of a mirror: it takes seconds.
+        // What can fail for lack of a mirror comes first: it takes only seconds.
         if debian {
             cache::fill_once(&self.root.join(debian_item()), |dir| {
                 progress.step("unpack runc, nft and busybox", || self.unpack_debian(dir))
@@ -172,7 +172,7 @@ fn wrap_with_libraries(dir: &Path, name: &str) -> Result<()> {
         .with_context(|| format!("cannot write {}", wrapper.display()))
 }
 
-/// The cache directory's name of a module: changes with its version and with our recipe.
+/// A module's directory name in the cache: it changes with the version and with our recipe.
 fn item(module: &GoModule) -> String {
     format!("{}-{}-r{RECIPE}", module.name, module.version)
 }

@@ -1,4 +1,4 @@
-//! A door from the host into a rig's network: a TCP port on the host's loopback whose connections
+//! A way from the host into a rig's network: a TCP port on the host's loopback whose connections
 //! are continued inside. Listens in the host's network first, then enters the rig's.
 
 use std::io;
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::network::Network;
 
-/// An open bridge. Dropping it closes the port; connections already made go on.
+/// An open bridge. Dropping it closes the port; existing connections continue.
 #[derive(Debug)]
 pub struct Bridge {
     address: SocketAddr,
@@ -96,7 +96,7 @@ fn relay(client: &TcpStream, server: &TcpStream) -> io::Result<()> {
 
 fn pump(mut from: &TcpStream, mut to: &TcpStream) -> io::Result<()> {
     let copied = io::copy(&mut from, &mut to);
-    // The other direction may still be talking: only this one is over.
+    // The other direction may still be in use: only this one is over.
     let _ = to.shutdown(Shutdown::Write);
     copied.map(|_| ())
 }

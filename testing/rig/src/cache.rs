@@ -1,6 +1,6 @@
 //! The cache outside the checkout: where it is, and how two processes share it safely.
 //!
-//! A finished item is a directory that appears by one rename, so whoever sees it sees all of it.
+//! A finished item is a directory that appears by one rename, so a reader sees all of it or nothing.
 
 use std::env;
 use std::fs::{self, File, TryLockError};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// The directory for everything that may be built once and used often.
+/// The directory for everything that is built once and used often.
 ///
 /// `$GPUSHARE_CACHE`, else `$XDG_CACHE_HOME/gpushare`, else `~/.cache/gpushare`.
 pub fn root() -> Result<PathBuf> {
@@ -48,7 +48,7 @@ impl Lock {
         Ok(Self { _file: file })
     }
 
-    /// Whether somebody holds the lock. Creates nothing: its owner may be removing the file just now.
+    /// Whether another process holds the lock. Creates nothing: its owner may be removing the file now.
     pub fn is_held(path: &Path) -> Result<bool> {
         let file = match File::options().write(true).open(path) {
             Ok(file) => file,
@@ -66,7 +66,7 @@ impl Lock {
         }
     }
 
-    /// Takes the lock if nobody holds it.
+    /// Takes the lock if no other process holds it.
     pub fn try_take(path: &Path) -> Result<Option<Self>> {
         let file = open(path)?;
         match file.try_lock() {
@@ -92,10 +92,10 @@ fn open(path: &Path) -> Result<File> {
         .with_context(|| format!("cannot open the lock file {}", path.display()))
 }
 
-/// Makes the directory `item` by filling a neighbour of it and renaming that.
+/// Makes the directory `item`: fills a directory next to it, and renames that.
 ///
-/// The caller holds the lock that covers `item`. What an interrupted run left is handed to
-/// `fill` again: Go then links only what is missing.
+/// The caller holds the lock that covers `item`. What an interrupted run left is passed to `fill`
+/// again: Go then links only what is missing.
 pub(crate) fn fill_once(item: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     if item.exists() {
         return Ok(());

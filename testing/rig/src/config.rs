@@ -1,4 +1,4 @@
-//! The files a rig starts from: certificates, tokens, kubeconfigs and the components' settings.
+//! The files that a rig starts from: certificates, tokens, kubeconfigs and the components' settings.
 //! They are written to the state directory and copied to `/run/rig` inside.
 
 use std::fmt::Write as _;
@@ -33,7 +33,7 @@ const API_SERVICE_IP: &str = "10.96.0.1";
 /// Addresses of pods: room for many rounds of `max_pods` while old addresses are being returned.
 pub(crate) const POD_CIDR: &str = "10.244.0.0/20";
 
-/// Where the rig keeps its own files, inside.
+/// Where the rig keeps its own files, as seen from inside.
 pub(crate) const HOME: &str = "/run/rig";
 
 const KUBELET: &str = include_str!("../assets/kubelet.yaml");

@@ -1,4 +1,4 @@
-//! Running other programs so that a failure says what was run and what it said.
+//! Runs other programs so that an error says what was run and what it printed.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -30,10 +30,10 @@ pub(crate) fn output_with_input(command: &mut Command, input: Option<&str>) -> R
         .with_context(|| format!("cannot start {shown}"))?;
     let stdin = child.stdin.take();
     let finished = thread::scope(|scope| {
-        // Written from its own thread: a program may fill its output before it reads its input.
+        // A separate thread writes the input: a program may fill its output before it reads its input.
         scope.spawn(|| {
             if let (Some(mut stdin), Some(input)) = (stdin, input) {
-                // A program that ends early closes its input; its exit status tells the rest.
+                // A program that ends early closes its input; its exit status says the rest.
                 let _ = stdin.write_all(input.as_bytes());
             }
         });

@@ -1,5 +1,5 @@
-//! Programs from Go modules: a `go.mod` of ours that requires one released module, then
-//! `go build` of its packages. Nothing is cloned and nothing but Go is needed.
+//! Builds programs from Go modules: a `go.mod` of ours requires one released module, then
+//! `go build` builds its packages. Nothing is cloned, and only Go is needed.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::progress::Progress;
 /// One Go module at one version and the programs wanted from it.
 #[derive(Debug)]
 pub(crate) struct GoModule {
-    /// What people call it; also the beginning of its cache directory's name.
+    /// The common name; also the beginning of its cache directory's name.
     pub(crate) name: &'static str,
     /// The module's import path.
     pub(crate) path: &'static str,
@@ -73,7 +73,7 @@ impl GoModule {
         Ok(self.derive(&upstream))
     }
 
-    /// Our `go.mod`, from the module's own: same language version, same defaults.
+    /// Our `go.mod`, made from the module's own: same language version, same defaults.
     fn derive(&self, upstream: &str) -> String {
         let mut text = format!("module gpushare.io/cluster/{}\n\n", self.name);
         for line in upstream.lines() {
@@ -96,7 +96,7 @@ impl GoModule {
     }
 }
 
-/// The Go command, also where its installer puts it without touching the search path.
+/// The Go command, also where its installer puts it without changing the search path.
 pub(crate) fn go() -> Result<PathBuf> {
     if exec::installed("go") {
         return Ok(PathBuf::from("go"));
@@ -111,7 +111,7 @@ pub(crate) fn go() -> Result<PathBuf> {
     )
 }
 
-/// Go, free of the caller's workspace and flags. No C compiler is used, so the programs are
+/// Go, independent of the caller's workspace and flags. No C compiler is used, so the programs are
 /// static and run on any distribution.
 fn go_command(go: &Path, work: &Path) -> Command {
     let mut command = Command::new(go);

@@ -7,7 +7,7 @@ use anyhow::{Result, bail, ensure};
 
 use crate::exec;
 
-/// Programs the scripts use, with the Debian package that has each.
+/// Programs that the scripts use, each with its Debian package.
 const TOOLS: [(&str, &str); 9] = [
     ("bash", "bash"),
     ("unshare", "util-linux"),
@@ -20,7 +20,7 @@ const TOOLS: [(&str, &str); 9] = [
     ("sleep", "coreutils"),
 ];
 
-/// Checks everything at once, so that one run names all that is missing.
+/// Checks everything at once, so that one run names everything that is missing.
 pub fn check() -> Result<()> {
     ensure!(
         rustix::process::geteuid().is_root(),

@@ -1,5 +1,5 @@
-//! Entering a rig's network from this process: a namespace belongs to a thread, and a socket to
-//! the namespace it was made in.
+//! Entering a rig's network from this process. A namespace belongs to a thread, and a socket to the
+//! namespace in which it was created.
 
 use std::fs::File;
 use std::future::Future;
@@ -11,8 +11,8 @@ use std::thread;
 use anyhow::{Context, Result};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// A rig's network, for threads that outlive a borrow of the rig. It stays usable, though empty of
-/// life, after its rig has ended.
+/// A rig's network, for threads that outlive a borrow of the rig. It stays usable after its rig has
+/// ended, but nothing runs in it any more.
 #[derive(Debug, Clone)]
 pub struct Network(Arc<File>);
 
@@ -23,13 +23,13 @@ impl Network {
         Ok(Self(Arc::new(file)))
     }
 
-    /// Moves the calling thread, and all threads it starts from now on.
+    /// Moves the calling thread, and all threads that it starts from now on, into the network.
     pub fn enter(&self) -> Result<()> {
         move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))
             .context("cannot enter the rig's network namespace (root is needed)")
     }
 
-    /// Runs a future to its end on a runtime of its own, every thread of which is in here.
+    /// Runs a future to its end on its own runtime, whose threads are all in this network.
     pub fn run<F, T>(&self, make: impl FnOnce() -> F + Send) -> T
     where
         F: Future<Output = T>,
@@ -37,7 +37,7 @@ impl Network {
     {
         let namespace = self.clone();
         let body = move || -> T {
-            // The runtime is for tests; they have no use for going on without the network.
+            // The runtime is for tests, which cannot continue without the network.
             #[expect(
                 clippy::expect_used,
                 reason = "a test cannot go on without the network"

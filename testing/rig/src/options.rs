@@ -51,7 +51,7 @@ impl Options {
     }
 }
 
-/// A name becomes part of paths, of a control group and of a host name.
+/// Checks a name, which becomes part of paths, of a control group and of a host name.
 pub fn check_name(name: &str) -> Result<()> {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     ensure!(

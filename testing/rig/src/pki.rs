@@ -1,4 +1,4 @@
-//! Keys and certificates of one rig: fresh for every start, gone with it.
+//! Keys and certificates of one rig: new at every start, removed with the rig.
 
 use anyhow::{Context, Result};
 use rcgen::{
@@ -9,11 +9,11 @@ use rcgen::{
 /// Certificates and keys in PEM form.
 #[derive(Debug)]
 pub(crate) struct Pki {
-    /// The certificate that everybody in the rig trusts.
+    /// The certificate that every component in the rig trusts.
     pub(crate) authority: String,
-    /// What the API server shows to its clients.
+    /// What the API server presents to its clients.
     pub(crate) server: Identity,
-    /// What the API server shows to the kubelet, for logs and exec.
+    /// What the API server presents to the kubelet, for logs and exec.
     pub(crate) kubelet_client: Identity,
     /// Signs service account tokens.
     pub(crate) service_account_key: String,
@@ -29,7 +29,7 @@ pub(crate) struct Identity {
 }
 
 impl Pki {
-    /// Makes everything; the API server is known as each of `server_names`.
+    /// Makes all keys and certificates. The API server's certificate is valid for each of `server_names`.
     pub(crate) fn generate(server_names: &[&str]) -> Result<Self> {
         let mut params = CertificateParams::new(Vec::new()).context("the rig's authority")?;
         params

@@ -1,5 +1,5 @@
-//! A PostgreSQL server of a test's own: in a temporary directory, on a unix socket, gone with the value or with the
-//! process, however that ends.
+//! A PostgreSQL server for one test: in a temporary directory, on a unix socket. It ends when the value is dropped or
+//! the process ends in any way.
 
 mod programs;
 
@@ -37,25 +37,25 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// A server for tests, which end processes and not the machine: what the kernel has is safe enough.
+    /// A server for tests. They kill processes but not the machine, so data in the kernel's buffers is safe enough.
     pub fn start() -> Result<Self> {
         Self::with(&["fsync=off"], None)
     }
 
-    /// A server that others reach over TCP with TLS, by a certificate and its key (PEM).
+    /// A server that clients reach over TCP with TLS, with this certificate and key (PEM).
     pub fn with_tls(certificate: &str, key: &str) -> Result<Self> {
         let mut last = None;
         for _ in 0..PORT_TRIES {
             match Self::with(&["fsync=off"], Some((certificate, key))) {
                 Ok(server) => return Ok(server),
-                // Somebody else may have taken the port meanwhile.
+                // Another process may have taken the port meanwhile.
                 Err(error) => last = Some(error),
             }
         }
         Err(last.unwrap_or_else(|| anyhow!("no port was tried")))
     }
 
-    /// A server whose every commit waits for the disk, as those that people keep their data in.
+    /// A server whose every commit waits for the disk, like one in production.
     pub fn durable() -> Result<Self> {
         Self::with(&["fsync=on", "synchronous_commit=on"], None)
     }
@@ -130,7 +130,7 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // Its fast shutdown. It may have ended by itself.
+        // Asks for a fast shutdown. The server may have ended by itself.
         let _ended = kill_process(self.pid, Signal::INT);
         if let Some(keeper) = self.keeper.take() {
             let _panicked = keeper.join();
@@ -138,14 +138,14 @@ impl Drop for Postgres {
     }
 }
 
-/// Lets the server listen on a free port of loopback with this certificate and key. Answers the port.
+/// Lets the server listen on a free port of loopback with this certificate and key. Returns the port.
 fn serve_tls(server: &mut Command, directory: &Path, (chain, key): (&str, &str)) -> Result<u16> {
     let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
     let port = free.context("no free port for PostgreSQL")?.port();
     let (chain_file, key_file) = (directory.join("server.crt"), directory.join("server.key"));
     for (path, text) in [(&chain_file, chain), (&key_file, key)] {
         fs::write(path, text).context("cannot write PostgreSQL's certificate")?;
-        // It takes no key that others could read.
+        // PostgreSQL refuses a key that other users could read.
         fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
         if geteuid().is_root() {
             chown(path, Some(NOBODY), Some(NOBODY))?;
@@ -164,7 +164,7 @@ fn serve_tls(server: &mut Command, directory: &Path, (chain, key): (&str, &str))
     Ok(port)
 }
 
-/// Ends with this process, and is nobody's if that is root's.
+/// A program that ends with this process. It runs as `nobody` if this process runs as root.
 fn unprivileged(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "INT"]);
@@ -180,7 +180,8 @@ fn unprivileged(program: &Path) -> Command {
     command
 }
 
-/// Starts the server from a thread that stays as long as it: the kernel ends it with the thread that started it.
+/// Starts the server from a thread that lives as long as the server: the kernel ends it when the thread that started it
+/// ends.
 fn keep(mut server: Command, log: &Path) -> Result<(Pid, JoinHandle<()>)> {
     let output = File::create(log).context("cannot write PostgreSQL's log")?;
     let errors = output
@@ -227,7 +228,7 @@ impl Programs {
     }
 }
 
-/// Whether everybody may enter a directory and all those above it.
+/// Whether every user may enter a directory and all directories above it.
 fn open_to_all(directory: &Path) -> Result<bool> {
     for part in directory.ancestors() {
         let mode = fs::metadata(part)

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How often a plain log hears that a step is still going on.
+/// How often a plain log reports that a step is still running.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 
 /// Counts the steps of one piece of work and shows the current one.

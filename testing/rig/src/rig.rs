@@ -35,8 +35,8 @@ const COMPONENT_DEADLINE: Duration = Duration::from_mins(1);
 /// How long the supervisor may take to clean up.
 const END_DEADLINE: Duration = Duration::from_mins(1);
 
-/// A running Kubernetes cluster with one node. Everything of it is gone when this is dropped, and
-/// also when this process ends in any other way.
+/// A running Kubernetes cluster with one node. All of it is gone when this is dropped, and also when
+/// this process ends in any other way.
 #[derive(Debug)]
 pub struct Rig {
     name: String,
@@ -53,8 +53,8 @@ pub struct Rig {
 impl Rig {
     /// Starts a cluster and returns when pods can run in it.
     ///
-    /// Builds the cluster's programs first where they are missing, which takes minutes. An error
-    /// names the component that failed and carries the end of its log.
+    /// First builds the cluster's programs if they are missing, which takes minutes. An error names the
+    /// component that failed and carries the end of its log.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "callers write the options in place"
@@ -153,7 +153,7 @@ impl Rig {
             .with_context(|| self.condition())
     }
 
-    /// Makes an image of the program at `path` known to the runtime, under a name such as
+    /// Adds an image of the program at `path` to the runtime, under a name such as
     /// `gpushare.test/thing:1`. Pods say `imagePullPolicy: Never` or `IfNotPresent`.
     pub fn add_image(&self, name: &str, path: &Path) -> Result<()> {
         let archive = tempfile::NamedTempFile::new().context("cannot make a file for an image")?;
@@ -183,7 +183,7 @@ impl Rig {
         self.network.run(f)
     }
 
-    /// The rig's network, for a thread of one's own.
+    /// The rig's network, for threads of the caller.
     pub fn network(&self) -> Network {
         self.network.clone()
     }
@@ -203,7 +203,7 @@ impl Rig {
             .with_context(|| format!("cannot hold {component}: {}", self.condition()))?;
         let confirmed = self.path(&format!("{HOME}/held/{component}"));
         let deadline = Instant::now() + COMPONENT_DEADLINE;
-        // Repeated: the component may be between two lives, about to write its pid.
+        // Repeated: the component may just be restarting, about to write its pid.
         while !confirmed.exists() {
             ensure!(
                 Instant::now() < deadline,
@@ -249,7 +249,7 @@ impl Rig {
         Bridge::open(self.network.clone(), (NODE_IP, API_PORT))
     }
 
-    /// The directory of kubectl, for a person's search path.
+    /// The path of kubectl, for users outside the rig.
     pub fn kubectl_path(&self) -> PathBuf {
         self.binaries.kubectl()
     }
@@ -286,7 +286,7 @@ impl Rig {
             .is_none()
         {
             if Instant::now() >= deadline {
-                // Its death takes the namespaces along; a later sweep removes the rest.
+                // Its death also ends the namespaces; a later sweep removes the rest.
                 let _ = self.supervisor.kill();
                 let _ = self.supervisor.wait();
                 bail!("the rig {} did not end in time and was killed", self.name);

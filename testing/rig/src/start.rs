@@ -20,8 +20,8 @@ use crate::{config, exec, state};
 const SUPERVISOR: &str = include_str!("../assets/supervisor.sh");
 const INIT: &str = include_str!("../assets/init.sh");
 
-/// How long the inside may take until it gives up and names the component it waits for. A start
-/// takes 5 seconds on an idle machine with 2 cores; a busy one may need many times that.
+/// How long the rig may take to start before it gives up and names the component it waits for. A
+/// start takes 5 seconds on an idle machine with 2 cores; a busy one may need many times that.
 const START_DEADLINE: Duration = Duration::from_mins(4);
 
 /// A started supervisor. The rig lives until `lifeline` closes.
@@ -126,7 +126,7 @@ pub(crate) fn start(name: &str, options: &Options, binaries: &Binaries) -> Resul
             log_dir,
         }),
         Err(error) => {
-            // It cleans up before the caller hears of the failure.
+            // The supervisor cleans up before the caller gets the error.
             drop(lifeline);
             let _ = supervisor.wait();
             Err(error)
@@ -134,8 +134,8 @@ pub(crate) fn start(name: &str, options: &Options, binaries: &Binaries) -> Resul
     }
 }
 
-/// Follows the report to READY and returns init's pid. The rig counts as recorded, and others may
-/// sweep again, as soon as the supervisor holds its own lock.
+/// Follows the report to READY and returns init's pid. The rig counts as recorded as soon as the
+/// supervisor holds its own lock; from then on other processes may sweep again.
 fn wait_until_ready(report: &Report<'_>, recording: Lock) -> Result<i32> {
     report.wait_for("lock", |event| matches!(event, Event::Locked).then_some(()))?;
     drop(recording);
@@ -158,7 +158,7 @@ fn command(
         .with_context(|| format!("cannot write into {}", log_dir.display()))?;
     let mut command = Command::new("bash");
     command.arg(state.join("supervisor.sh"));
-    // A terminal's Ctrl-C is for the caller, who then closes the lifeline.
+    // Ctrl-C in a terminal is for the caller, who then closes the lifeline.
     command.process_group(0);
     command
         .stdin(Stdio::piped())
@@ -195,7 +195,7 @@ fn command(
     Ok(command)
 }
 
-/// Reads the supervisor's report to its very end, so that it never meets a closed pipe.
+/// Reads the supervisor's report to its end, so that the supervisor never writes to a closed pipe.
 fn follow(stdout: ChildStdout, outcome: Outcome) -> Receiver<Event> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
@@ -219,7 +219,7 @@ fn note_end(event: &Event, outcome: &Outcome) {
 }
 
 fn send(sender: &Sender<Event>, event: Event) {
-    // Nobody listens any more once the rig is ready.
+    // There is no receiver any more once the rig is ready.
     let _ = sender.send(event);
 }
 

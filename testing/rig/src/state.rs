@@ -26,7 +26,7 @@ pub(crate) fn rigs() -> Result<PathBuf> {
     Ok(cache::root()?.join("rigs"))
 }
 
-/// Held while a rig is being recorded, so that a sweep never meets a half-recorded one.
+/// Held while a rig is being recorded, so that a sweep never sees a half-recorded one.
 pub(crate) fn lock() -> Result<Lock> {
     Lock::wait(&cache::root()?.join("rigs.lock"), || ())
 }
@@ -60,7 +60,7 @@ pub(crate) fn sweep_locked() -> Result<Vec<String>> {
         remove_cgroups(&cgroup(name));
         match fs::remove_dir_all(&dir) {
             Ok(()) => swept.push(name.to_owned()),
-            // Its supervisor has removed it meanwhile.
+            // Its supervisor has just removed it.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => {
                 return Err(error).with_context(|| format!("cannot remove {}", dir.display()));
@@ -105,7 +105,7 @@ fn directories(dir: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Where a rig logs unless its caller says otherwise; the oldest logs make room.
+/// Where a rig logs unless its caller says otherwise. The oldest logs are removed.
 pub(crate) fn default_log_dir(name: &str) -> Result<PathBuf> {
     if let Some(dir) = std::env::var_os("GPUSHARE_RIG_LOGS").filter(|dir| !dir.is_empty()) {
         return Ok(PathBuf::from(dir).join(name));
@@ -124,8 +124,8 @@ pub(crate) fn default_log_dir(name: &str) -> Result<PathBuf> {
     Ok(logs.join(name))
 }
 
-/// Each directory is looked at once: another process may change or remove it meanwhile, and no order can be found among times
-/// that change.
+/// Looks at each directory once: another process may change or remove it meanwhile, and directories cannot be sorted by
+/// times that change.
 fn newest_first(directories: &mut [PathBuf], changed: impl Fn(&Path) -> SystemTime) {
     directories.sort_by_cached_key(|dir| Reverse(changed(dir)));
 }

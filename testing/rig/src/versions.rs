@@ -12,12 +12,12 @@ pub const CONTAINERD: &str = "2.1.9";
 /// The bridge, host-local and loopback network plugins.
 pub const CNI_PLUGINS: &str = "1.9.1";
 
-/// Raised when the way something is built or packed changes although its version does not, so
-/// that caches made by an older checkout are not taken for current ones.
+/// Raised when the way something is built or packed changes although its version does not, so that
+/// items cached by an older checkout are not used as current ones.
 pub(crate) const RECIPE: u32 = 1;
 
-/// The version of the `k8s.io/*` library modules that belong to a Kubernetes release: their
-/// major version is 0 where Kubernetes says 1.
+/// The version of the `k8s.io/*` library modules that belong to a Kubernetes release: their major
+/// version is 0 where that of Kubernetes is 1.
 pub(crate) fn staging(kubernetes: &str) -> String {
     match kubernetes.split_once('.') {
         Some((_, rest)) => format!("0.{rest}"),

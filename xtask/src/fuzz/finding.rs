@@ -1,10 +1,10 @@
-//! An input that broke a target, told so that a person can go on from there.
+//! An input that broke a target, reported with how to continue from there.
 
 use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 
-/// More would hide what comes after it.
+/// More would hide what is printed after it.
 const SHOWN_BYTES: usize = 2000;
 
 pub(super) struct Finding {

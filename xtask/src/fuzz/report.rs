@@ -1,4 +1,4 @@
-//! What libFuzzer's log says, in a line.
+//! Summarizes libFuzzer's log in one line.
 
 /// How much was tried: `NUMBER inputs in N s`.
 pub(super) fn summary(log: &str) -> String {

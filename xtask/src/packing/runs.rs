@@ -1,4 +1,4 @@
-//! The runs: which there are, and the plugin called for each, on all cores.
+//! The list of runs, and the calls of the plugin for them, on all cores.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ pub(super) struct Run {
     pub(super) allocated: f64,
 }
 
-/// The parts we use of what `simulate -o json` prints.
+/// The fields we use of the output of `simulate -o json`.
 #[derive(Deserialize)]
 struct Report {
     at100: Option<f64>,
@@ -144,10 +144,10 @@ impl Job {
     }
 }
 
-/// Does all runs. The first failure ends them.
+/// Does all runs. The first failure stops them.
 pub(super) fn all(program: &Path, folder: &Path, seeds: &[u64]) -> Result<Vec<Run>> {
     let jobs = Job::all(seeds);
-    // On standard error, and only if that is a terminal.
+    // Drawn on standard error, and only if that is a terminal.
     let bar = ProgressBar::new(jobs.len().try_into().unwrap_or(u64::MAX));
     if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} runs, {eta} left") {
         bar.set_style(style);
@@ -183,7 +183,7 @@ pub(super) fn all(program: &Path, folder: &Path, seeds: &[u64]) -> Result<Vec<Ru
     for result in results {
         runs.extend(result?);
     }
-    // In the order of the jobs, whichever core was faster.
+    // In the order of the jobs, whichever core finished first.
     runs.sort_by_key(|run| jobs.iter().position(|job| *job == run.job));
     Ok(runs)
 }

@@ -1,15 +1,15 @@
-//! The targets: what is asked of the policies on the published traces.
+//! The targets that the policies must reach on the published traces.
 
 use serde::Serialize;
 
 use super::runs::{Mode, POLICIES, Run};
 
-/// A variant of the trace and what is known of it, in percent of the cluster.
+/// A variant of the trace and its reference values, in percent of the cluster.
 pub(super) struct Target {
     pub(super) name: &'static str,
-    /// What the default policy must reach at 100 % arrived, by every seed.
+    /// What the default policy must reach at 100 % arrived, with every seed.
     at100: f64,
-    /// What fragmentation gradient descent reaches as published, on average over seeds 42 to 44.
+    /// The published result of fragmentation gradient descent, averaged over seeds 42 to 44.
     published: f64,
 }
 
@@ -21,11 +21,11 @@ pub(super) const TRACES: [Target; 5] = [
     Target::new("gpuspec20", 95.8, 94.61),
 ];
 
-/// How far from the published numbers ours may be.
+/// How far our numbers may be from the published ones.
 const EXACTLY: f64 = 0.01;
-/// How much worse than a rival the default may be on one trace when pods leave.
+/// How much worse than a rival the default policy may be on one trace when pods leave.
 const NOISE: f64 = 0.1;
-/// Those that it is compared with.
+/// The policies that the default is compared with.
 const RIVALS: [&str; 3] = ["fgd", "first-fit", "best-fit"];
 
 impl Target {
@@ -55,7 +55,7 @@ impl Check {
             value,
             asked,
             ratio: value / asked,
-            // A missing run gives no number, and no number holds nothing.
+            // A missing run gives NaN, which never reaches a target.
             holds: value >= asked,
         }
     }
@@ -121,7 +121,7 @@ fn over_traces(runs: &[Run], policy: &str, mode: Mode) -> f64 {
     average(&means)
 }
 
-/// Not a number when there are none.
+/// NaN if there are no values.
 pub(super) fn average(values: &[f64]) -> f64 {
     let (sum, count) = values
         .iter()
@@ -129,7 +129,7 @@ pub(super) fn average(values: &[f64]) -> f64 {
     sum / count
 }
 
-/// The best one. A number that is missing counts as the best, so that nothing is better.
+/// The best rival. A missing value counts as the best, so that no policy is better.
 fn best_of<'a>(rivals: &[(&'a str, f64)]) -> (&'a str, f64) {
     let missing = rivals.iter().find(|(_, value)| value.is_nan());
     missing
@@ -143,7 +143,7 @@ mod tests {
     use super::super::runs::Job;
     use super::*;
 
-    /// Runs that just hold every target: rivals are equal to the default's limit.
+    /// Runs that only just reach every target: rivals are equal to the default's limit.
     fn runs() -> Vec<Run> {
         let mut runs = Vec::new();
         for trace in &TRACES {
@@ -180,7 +180,7 @@ mod tests {
             .collect()
     }
 
-    /// What is missed when the runs that `choose` takes come out at another value.
+    /// Which targets are missed when the runs that `choose` selects have another value.
     fn missed_if(allocated: f64, choose: impl Fn(&Job) -> bool) -> Vec<String> {
         let mut runs = runs();
         let chosen = runs.iter_mut().filter(|run| choose(&run.job));

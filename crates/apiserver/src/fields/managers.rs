@@ -102,7 +102,7 @@ impl Managers {
         }
     }
 
-    /// Credits the writer with what a plain write changed. `writer.fields` is not read.
+    /// Makes the writer own what a plain write changed. `writer.fields` is not read.
     pub(crate) fn updated(&mut self, writer: Entry, old: &Value, new: &Value) {
         let (changed, removed) = difference(old, new);
         if changed.is_empty() && removed.is_empty() {
@@ -135,7 +135,7 @@ impl Managers {
         mine.map(|entry| entry.fields.clone()).unwrap_or_default()
     }
 
-    /// The fields owned by anyone else.
+    /// The fields that other managers own.
     pub(crate) fn owned_by_others(&self, writer: &Entry) -> FieldSet {
         let mut all = FieldSet::default();
         for entry in self.0.iter().filter(|entry| !entry.same_as(writer)) {
@@ -177,7 +177,7 @@ impl Managers {
     }
 }
 
-/// The managedFields of an object with their times left out, for telling a real change from a repeated write.
+/// The managedFields of an object without their times, to tell a real change from a repeated write.
 pub(crate) fn timeless(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(Value::Array(entries)) = object.map_mut("metadata").get_mut("managedFields") {

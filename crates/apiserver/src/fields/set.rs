@@ -26,7 +26,7 @@ impl FieldSet {
         !self.here && self.below.values().all(Self::is_empty)
     }
 
-    /// Adds a child unless it says nothing.
+    /// Adds a child unless it is empty.
     pub(super) fn insert(&mut self, element: String, child: Self) {
         if !child.is_empty() {
             self.below.insert(element, child);
@@ -65,7 +65,7 @@ impl FieldSet {
         common
     }
 
-    /// The part of the set below one top-level field, or everything but it.
+    /// Removes a top-level field and everything below it.
     pub(crate) fn remove_field(&mut self, field: &str) {
         self.below.remove(&format!("f:{field}"));
     }

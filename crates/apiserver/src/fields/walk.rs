@@ -1,5 +1,5 @@
-//! Walking objects by the rules of list identity: the fields an object has, the fields in which two states differ,
-//! laying an applied configuration onto the live object, and taking fields out again.
+//! Walks objects by the rules of list identity: lists the fields of an object, compares two states, merges an applied
+//! configuration into the live object, and removes fields again.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::set::FieldSet;
 use crate::schema::{ListKind, default_key, is_atomic_map, list_kind};
 
-/// Fields nobody owns: identity and what the server itself writes.
+/// Fields without an owner: identity, and what the server itself writes.
 const UNOWNED: &[&str] = &[
     "name",
     "namespace",
@@ -79,7 +79,7 @@ fn of_map(parent: &str, map: &Map<String, Value>) -> FieldSet {
     set
 }
 
-/// The items of a list by their identity, or None where the list is one value.
+/// The items of a list by their identity; `None` if the list counts as one value.
 fn elements<'v>(
     parent: &str,
     list: &str,
@@ -205,7 +205,7 @@ impl Sets {
     }
 }
 
-/// Lays an applied configuration onto the live object.
+/// Merges an applied configuration into the live object.
 pub(crate) fn apply_onto(live: &mut Value, config: &Value) {
     if let Value::Object(config) = config {
         lay_map("", crate::json::Path::map_mut(live, ""), config);
@@ -244,7 +244,7 @@ fn lay_list(parent: &str, key: &str, live: &mut Vec<Value>, config: &[Value]) {
             ))
         })
         .collect();
-    // Items keep the order in which the configuration names them.
+    // Existing items stay in place; new ones are appended in the order of the configuration.
     for item in config {
         let element = wanted
             .iter()
@@ -265,7 +265,7 @@ fn lay_list(parent: &str, key: &str, live: &mut Vec<Value>, config: &[Value]) {
     }
 }
 
-/// Takes out the fields in `dropped` that no one in `others` owns.
+/// Removes the fields in `dropped` that are not in `others`, which other managers own.
 pub(crate) fn prune(object: &mut Value, dropped: &FieldSet, others: &FieldSet) {
     if let Value::Object(map) = object {
         prune_map("", map, dropped, others);

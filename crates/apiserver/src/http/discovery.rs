@@ -1,4 +1,4 @@
-//! What the server says about itself: health, version, and which resources it serves.
+//! What the server reports about itself: health, version, and which resources it serves.
 
 use std::collections::BTreeMap;
 

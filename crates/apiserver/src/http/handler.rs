@@ -1,4 +1,4 @@
-//! One function per verb: options in, registry called, answer out.
+//! One function per verb: reads the options, calls the registry, and builds the answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub(crate) struct Request<'r> {
     pub(crate) stamp: Stamp,
     pub(crate) bookmark_interval: Duration,
     pub(crate) logs: Option<&'r dyn Logs>,
-    /// What admission webhooks have to say about the write.
+    /// What admission webhooks answered about the write.
     pub(crate) admitted: Admitted,
 }
 
@@ -141,7 +141,7 @@ impl Request<'_> {
         }
     }
 
-    /// Does the write, or only tries whether it could be done.
+    /// Does the write, or with `try_only` a dry run of it.
     pub(super) fn write_object(&self, try_only: bool) -> Result<Written, Failure> {
         match self.route.verb {
             Verb::Create => self.create(try_only),
@@ -271,7 +271,7 @@ impl Request<'_> {
         Ok(success(201, None))
     }
 
-    /// A token that names its account; nobody here verifies it.
+    /// A token that names its account; this server does not verify such tokens.
     fn token(&self) -> Result<Response<Body>, Failure> {
         let mut request = self.action_body("TokenRequest", "authentication.k8s.io/v1")?;
         let account = self.registry.get(self.target())?;
@@ -329,7 +329,7 @@ impl Request<'_> {
         with_warnings(reply, &self.admitted.warnings)
     }
 
-    /// Whether the client takes a table before it takes the objects, and what it wants in it.
+    /// What a table should include, if the client prefers a table to the objects.
     fn wants_table(&self) -> Option<Include> {
         let accept = self.headers.get(hyper::header::ACCEPT)?.to_str().ok()?;
         let first = accept.split(',').next()?;

@@ -28,7 +28,7 @@ impl Request<'_> {
         Ok(plain_reply(text))
     }
 
-    /// The container that is meant: the one that is named, or the only one.
+    /// The container whose log is requested: the named one, or the only one.
     fn container(&self, pod: &Value) -> Result<String, Failure> {
         let name = &self.route.target.name;
         let names = |list: &str| {

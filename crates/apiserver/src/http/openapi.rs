@@ -1,6 +1,6 @@
-//! Just enough OpenAPI that kubectl finds out it can leave validation to the server (which kinds can be patched, and
-//! that the patch takes `fieldValidation`), and that `kubectl explain` has something to say: the schemas that the caller
-//! gave, and for all other kinds where to read about them.
+//! Just enough OpenAPI for two uses. kubectl learns that it can leave validation to the server: which kinds can be
+//! patched, and that the patch takes `fieldValidation`. `kubectl explain` shows the schemas that the caller gave, and
+//! for all other kinds where to read about them.
 
 use hyper::Response;
 use serde_json::{Map, Value, json};
@@ -9,11 +9,11 @@ use super::reply::{Body, body_reply};
 use crate::registry::Registry;
 use crate::resource::Resource;
 
-/// What `kubectl explain` shows of a kind that nobody described.
+/// What `kubectl explain` shows for a kind without a schema.
 const ELSEWHERE: &str = "This embedded API server serves the kind but carries no description of its fields. \
     They are those of Kubernetes: https://kubernetes.io/docs/reference/kubernetes-api/";
 
-/// A kind whose fields somebody described.
+/// A kind for which the caller gave a schema.
 #[derive(Debug, Clone)]
 pub(crate) struct Described {
     pub(crate) group: &'static str,
@@ -21,7 +21,7 @@ pub(crate) struct Described {
     pub(crate) schema: Value,
 }
 
-/// The documents there are, one per group and version.
+/// The available documents, one per group and version.
 pub(crate) fn index(registry: &Registry) -> Value {
     let mut paths = Map::new();
     for resource in registry.resources() {
@@ -60,8 +60,8 @@ pub(crate) fn group(
     })
 }
 
-/// kubectl looks for kinds that it finds nowhere in the older form, which is protobuf, and goes on to say that there is no
-/// such kind if it can read it. It says: version 2.0, a title, a version, no definitions.
+/// kubectl looks up unknown kinds in the older OpenAPI v2 document, which is protobuf. It can report that there is no
+/// such kind only if it can read that document. This one has version 2.0, a title, a version and no definitions.
 pub(crate) fn nothing_in_v2() -> Response<Body> {
     const KIND: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
     const EMPTY: &[u8] = b"\x0a\x032.0\x12\x0d\x0a\x08embedded\x12\x011";

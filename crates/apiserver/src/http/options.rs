@@ -93,7 +93,7 @@ pub(crate) fn list_options(query: &Query) -> Result<(VersionMatch, Paging), Fail
     Ok((wanted, Paging { limit, token }))
 }
 
-/// A read may demand a version that exists already.
+/// A read may demand a minimum version, which must already exist.
 pub(crate) fn get_options(query: &Query, current: u64) -> Result<(), Failure> {
     match query
         .get("resourceVersion")
@@ -105,7 +105,7 @@ pub(crate) fn get_options(query: &Query, current: u64) -> Result<(), Failure> {
     }
 }
 
-/// How a watch goes on.
+/// How a watch starts and continues.
 #[derive(Debug)]
 pub(crate) struct WatchOptions {
     pub(crate) start: Start,
@@ -160,7 +160,7 @@ pub(crate) fn watch_options(query: &Query) -> Result<WatchOptions, Failure> {
         None | Some(0) => DEFAULT_WATCH,
         Some(seconds) => Duration::from_secs(seconds),
     };
-    // Whoever takes bookmarks is told when the initial state is complete, asked for or not.
+    // A client that takes bookmarks is told when the initial state is complete, whether it asked for that or not.
     let announce_initial = bookmarks && start == Start::Now;
     Ok(WatchOptions {
         start,
@@ -223,7 +223,7 @@ pub(crate) fn write_options(
     })
 }
 
-/// Who writes when the client does not say: the program that its User-Agent names.
+/// The field manager if the client names none: the program in its User-Agent.
 fn agent(headers: &HeaderMap) -> String {
     let agent = headers
         .get(USER_AGENT)
@@ -237,7 +237,7 @@ fn agent(headers: &HeaderMap) -> String {
     }
 }
 
-/// What a body is said to be, without parameters; empty where nothing is said.
+/// The content type without its parameters; empty if there is none.
 pub(crate) fn content_type(headers: &HeaderMap) -> &str {
     let header = headers.get(hyper::header::CONTENT_TYPE);
     let value = header
@@ -269,7 +269,7 @@ pub(crate) fn delete_options(query: &Query, body: &[u8]) -> Result<(DeleteOption
     Ok((options, dry_run))
 }
 
-/// Whatever is said is treated as Background, but it must make sense.
+/// Every policy is treated as Background, but it must be a valid one.
 fn check_propagation(policy: &str) -> Result<(), Failure> {
     let allowed = ["Foreground", "Background", "Orphan"];
     if policy.is_empty() || allowed.contains(&policy) {

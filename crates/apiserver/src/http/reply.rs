@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::object::body_of;
 use crate::registry::{Listed, Served};
 
-/// The connection ends here, with or without an answer begun.
+/// Breaks the connection, even in the middle of an answer.
 #[derive(Debug, thiserror::Error)]
 #[error("connection cut by a fault on demand")]
 pub(crate) struct Cut;
@@ -57,7 +57,7 @@ pub(crate) fn failure_reply(failure: &Failure) -> Response<Body> {
     response
 }
 
-/// Adds what the client should know although it got what it asked for.
+/// Adds warnings to a successful answer.
 pub(crate) fn with_warnings(mut response: Response<Body>, warnings: &[String]) -> Response<Body> {
     for warning in warnings {
         let text = format!("299 - {warning:?}");
@@ -68,7 +68,7 @@ pub(crate) fn with_warnings(mut response: Response<Body>, warnings: &[String]) -
     response
 }
 
-/// A Status that says the action was done.
+/// A Status that reports success.
 pub(crate) fn success(code: u16, details: Option<Value>) -> Response<Body> {
     let mut status = json!({
         "kind": "Status",

@@ -1,4 +1,5 @@
-//! Questions in the form of objects: posted, answered at once, and never stored. What is answered is the test's to say.
+//! Questions in the form of objects: posted, answered at once, and never stored. The user of this crate supplies the
+//! answers.
 
 use std::fmt;
 use std::sync::Arc;

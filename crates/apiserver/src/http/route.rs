@@ -1,4 +1,4 @@
-//! From a method and a path to what is asked of which resource.
+//! Maps a method and a path to a verb and a resource.
 
 use hyper::Method;
 
@@ -8,7 +8,7 @@ use crate::registry::{Registry, Served, Target};
 use crate::request::{RequestInfo, Verb};
 use crate::resource::Subresource;
 
-/// Parts of a pod that lead into its containers.
+/// Subresources of a pod that connect to its containers.
 const INTO_CONTAINERS: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
 
 /// What a path leads to.

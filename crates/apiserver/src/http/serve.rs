@@ -1,4 +1,4 @@
-//! Connections and the life of one request: who may ask, what faults do to it, and what is answered.
+//! Connections and the life of one request: access, faults, and the answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ use crate::request::{RequestInfo, Requests};
 /// Larger bodies are refused, as by the real server.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
-/// Everything requests share.
+/// Everything that requests share.
 #[derive(Debug)]
 pub(crate) struct Edge {
     pub(crate) registry: Arc<Registry>,
@@ -54,7 +54,7 @@ enum Asked<'e> {
     Route(Route<'e>),
 }
 
-/// Serves until stopped; then every connection is closed and its task has ended.
+/// Serves until stopped. When it returns, every connection is closed and its task has ended.
 pub(crate) async fn serve(listener: TcpListener, edge: Arc<Edge>, stop: CancellationToken) {
     let mut connections = JoinSet::new();
     loop {
@@ -77,7 +77,7 @@ pub(crate) async fn serve(listener: TcpListener, edge: Arc<Edge>, stop: Cancella
 }
 
 async fn connection(stream: TcpStream, edge: Arc<Edge>) {
-    // Answers are small and latency is what tests wait for.
+    // Answers are small, and tests wait for latency most of all.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
         let edge = Arc::clone(&edge);
@@ -94,7 +94,7 @@ async fn connection(stream: TcpStream, edge: Arc<Edge>) {
 impl Edge {
     async fn handle(&self, request: HttpRequest<Incoming>) -> Result<Response<Body>, Cut> {
         let (parts, body) = request.into_parts();
-        // Also a request that will be refused is read to its end, or the connection could not be used again.
+        // Even a request that will be refused is read to its end, so that the connection can be used again.
         let body = match read(body).await {
             Ok(body) => body,
             Err(failure) => return Ok(failure_reply(&failure)),
@@ -129,7 +129,7 @@ impl Edge {
         }
     }
 
-    /// Answers, with what the faults make of it.
+    /// Answers the request, unless a fault intervenes.
     async fn struck(
         &self,
         info: &RequestInfo,
@@ -178,8 +178,8 @@ impl Edge {
         answered.unwrap_or_else(|failure| failure_reply(&failure))
     }
 
-    /// The path without the token, and whether the token was in it: kubectl sends no bearer token without TLS, but it
-    /// keeps to the path of the server's address.
+    /// The path without the token, and whether it contained the token. kubectl sends no bearer token without TLS, but
+    /// it keeps the path of the server's address.
     fn path<'p>(&self, path: &'p str) -> (&'p str, bool) {
         let token = self.token.as_deref();
         let rest = token.and_then(|token| path.strip_prefix('/')?.strip_prefix(token));
@@ -189,8 +189,8 @@ impl Edge {
         }
     }
 
-    /// Checks the token where one is demanded, and that the client takes JSON. Documents that only describe the API are
-    /// for everybody: kubectl asks for them by absolute paths.
+    /// Checks the token if one is required, and that the client accepts JSON. Documents that only describe the API are
+    /// open to all clients: kubectl requests them by absolute paths.
     fn admit(&self, headers: &HeaderMap, invited: bool, path: &str) -> Result<(), Failure> {
         let describes = path.starts_with("/openapi/");
         if let Some(token) = self.token.as_ref().filter(|_| !invited && !describes) {

@@ -1,4 +1,5 @@
-//! A watch as a response body: what is there first, then events as they happen, bookmarks in between, and an end.
+//! A watch as a response body: first the existing objects, then events as they happen with bookmarks in between, and
+//! an end.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,9 +23,9 @@ use crate::store::{Begun, Start, TableId};
 use crate::table::{self as tables, Include};
 use crate::watch::{Delivery, Subscription, View, event_line, initial_line};
 
-/// So long before its end a watch gets a last bookmark, to resume from.
+/// How long before its end a watch gets a last bookmark, to resume from.
 const PARTING: Duration = Duration::from_secs(2);
-/// Events that wait together are sent together, up to this many.
+/// Waiting events are sent together, up to this many.
 const BATCH: usize = 64;
 
 /// A running watch.
@@ -43,7 +44,7 @@ struct Stream {
     deadline: Instant,
 }
 
-/// The response to a watch that could begin.
+/// The response to a watch that has begun.
 pub(crate) fn watch_reply(
     registry: Arc<Registry>,
     served: &Served,
@@ -88,7 +89,7 @@ pub(crate) fn watch_reply(
     }))
 }
 
-/// What the reader sees instead of the stored object: a table of it, or the version of the kind that it asked for.
+/// What the reader gets instead of the stored object: a table, or the API version that it asked for.
 fn view(served: &Served, table: Option<Include>) -> Option<View> {
     let Some(include) = table else {
         let read = served.view?.read;
@@ -102,7 +103,7 @@ fn view(served: &Served, table: Option<Include>) -> Option<View> {
     }))
 }
 
-/// The version up to which the client knows everything once it has what is sent first.
+/// The version up to which the client knows everything after the initial data.
 fn known(begun: &Begun, start: Start) -> u64 {
     match start {
         Start::Now | Start::Next => begun.version,
@@ -110,7 +111,7 @@ fn known(begun: &Begun, start: Start) -> u64 {
     }
 }
 
-/// A watch that could not begin says so in the stream, where watchers look for it.
+/// Reports a watch that could not begin in the stream, where watchers expect it.
 pub(crate) fn failed_watch_reply(failure: &Failure) -> Response<Body> {
     let line = event_line("ERROR", failure.status().to_string().as_bytes());
     stream_reply(futures::stream::iter([Ok(Frame::data(line))]))
@@ -151,10 +152,10 @@ impl Stream {
         }
     }
 
-    /// Tells the client how far it is, if there is news: writes that its selection leaves out.
+    /// Sends the client the current version, if there were writes that its selection leaves out.
     fn add_bookmark(&mut self) {
         let version = self.registry.store().table_version(self.table);
-        // Every event up to this version is in the queue already, so it must go out first.
+        // Every event up to this version is already in the queue and must be sent before the bookmark.
         self.drain_queue(usize::MAX);
         if version > self.told {
             let bookmark = self.bookmark(version, false);

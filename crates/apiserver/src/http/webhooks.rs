@@ -1,7 +1,7 @@
-//! Asking admission webhooks about a write, by HTTPS, before it is done.
+//! Asks admission webhooks about a write, over HTTPS, before it is done.
 //!
-//! The object is made by a dry run, so a webhook sees it with its defaults. What webhooks change in a new object is
-//! remembered as patches, and the write that follows makes the same object and applies them.
+//! A dry run makes the object, so a webhook sees it with its defaults. The changes that webhooks make to a new object
+//! are kept as patches; the write that follows makes the same object and applies them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,17 +19,17 @@ use crate::json::Path;
 use crate::registry::{Hook, HookKind, HookOperation};
 use crate::request::Verb;
 
-/// Clients of more webhooks than this are made anew.
+/// When this many clients are cached, the cache is cleared.
 const CLIENTS: usize = 32;
 
-/// What webhooks said of a write that they allow.
+/// The webhooks' answers to a write that they allow.
 #[derive(Debug, Default)]
 pub(crate) struct Admitted {
     pub(crate) mutations: Vec<json_patch::Patch>,
     pub(crate) warnings: Vec<String>,
 }
 
-/// The clients of webhooks, by address and what is believed.
+/// The clients of webhooks, by address and trusted CAs.
 #[derive(Default)]
 pub(crate) struct Webhooks(Mutex<BTreeMap<(String, String), kube::Client>>);
 
@@ -61,7 +61,7 @@ impl Webhooks {
         };
         let mut object = written.object.value().clone();
         if written.created {
-            // What an object gets only when it is stored.
+            // These fields are set only when an object is stored.
             for field in ["uid", "creationTimestamp", "resourceVersion"] {
                 object.remove(&format!("metadata.{field}"));
             }
@@ -205,7 +205,7 @@ fn question(
     })
 }
 
-/// The certificates of a PEM bundle, as the TLS library wants them.
+/// The certificates of a PEM bundle in the form that the TLS library needs.
 fn certificates(bundle: &str) -> Vec<Vec<u8>> {
     let parts = bundle.split("-----BEGIN CERTIFICATE-----").skip(1);
     parts
@@ -217,7 +217,7 @@ fn certificates(bundle: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// An error with what caused it: the outermost says only that something failed.
+/// An error with its causes: the outermost error says only that something failed.
 fn text(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

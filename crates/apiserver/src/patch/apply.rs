@@ -1,5 +1,5 @@
-//! Server-side apply: the writer sends the fields it wants to own; fields it no longer sends go away unless someone
-//! else owns them, and fields of another manager are taken only by force.
+//! Server-side apply: the writer sends the fields it wants to own. Fields it no longer sends are removed unless another
+//! manager owns them, and fields of another manager can be taken only by force.
 
 use serde_json::Value;
 

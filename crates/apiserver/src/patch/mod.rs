@@ -1,5 +1,5 @@
-//! The patch formats of the API, each as a pure function from the present object to the wanted one.
-//! What may then be written is decided by the registry; nothing here knows the store or HTTP.
+//! The patch formats of the API, each as a pure function from the current object to the desired one.
+//! The registry decides what may then be written; nothing here knows the store or HTTP.
 
 mod apply;
 mod json;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 
-/// A patch as sent, its format told by the content type.
+/// A patch as sent; the content type gives its format.
 #[derive(Debug, Clone)]
 pub(crate) enum Patch {
     Merge(Value),

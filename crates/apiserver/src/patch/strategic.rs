@@ -140,7 +140,7 @@ fn merge_keyed(old: &mut Vec<Value>, new: &[Value], key: &str, field: &str) -> R
     Ok(())
 }
 
-/// Reorders a list that the patch names only to order it.
+/// Reorders a list for which the patch gives only an order.
 fn order_field(original: &mut Map<String, Value>, field: &str, order: &Value, parent: &str) {
     if let (Some(Value::Array(items)), Value::Array(order)) = (original.get_mut(field), order) {
         let before = items.clone();
@@ -148,7 +148,7 @@ fn order_field(original: &mut Map<String, Value>, field: &str, order: &Value, pa
     }
 }
 
-/// The items that the patch names stand in its order, before the others unless those stood before them already.
+/// Sorts the items that the patch names in its order. They come before the others, unless those preceded them already.
 fn order_items(items: &mut Vec<Value>, order: &[Value], before: &[Value], kind: ListKind) {
     let key = match kind {
         ListKind::Keyed {
@@ -202,11 +202,11 @@ fn directive(patch: &Map<String, Value>) -> Result<Option<Directive>, Failure> {
 }
 
 fn refuse(why: &str) -> Failure {
-    // The real server has no better answer for these either.
+    // The real server has no better error for these either.
     Failure::bare(format!("invalid strategic merge patch: {why}"))
 }
 
-/// A patch taken over as a value: nothing is there to merge with, so directives and nulls say nothing.
+/// A patch used as a value: there is nothing to merge with, so directives and nulls have no meaning.
 fn without_directives(patch: &Map<String, Value>) -> Map<String, Value> {
     let kept = patch
         .iter()

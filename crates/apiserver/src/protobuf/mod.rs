@@ -1,7 +1,8 @@
-//! Objects as protobuf, the form in which `kubectl create` and `kubectl auth` send them: clients of kubectl that are made
-//! for one kind do not fall back to JSON when a server refuses it. Bodies are read; answers are JSON, which every client takes.
+//! Objects as protobuf, the form in which `kubectl create` and `kubectl auth` send them: kubectl's clients for single
+//! kinds do not fall back to JSON when a server refuses protobuf. Only bodies are read; answers are JSON, which every
+//! client accepts.
 //!
-//! Only what these commands fill in is known ([`shapes`]). Whatever else is in an object is refused by name, never dropped.
+//! Only the fields that these commands set are known ([`shapes`]). Any other field is refused, never dropped.
 
 mod shapes;
 mod wire;
@@ -16,10 +17,10 @@ use wire::{Payload, Reader};
 
 pub(crate) const CONTENT_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// Every object begins with this.
+/// Every object starts with this.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// The object in JSON's form. The error says what is wrong with the body.
+/// The object as JSON. The error says what is wrong with the body.
 pub(crate) fn parse(body: &[u8]) -> Result<Value, String> {
     let envelope = body
         .strip_prefix(MAGIC)
@@ -80,7 +81,7 @@ fn message(fields: &[Field], bytes: &[u8], path: &str) -> Result<Map<String, Val
     Ok(object)
 }
 
-/// An entry of a map is a message of a key and a value.
+/// Reads an entry of a map: a message with a key and a value.
 fn pair(kind: &Kind, payload: Payload<'_>, path: &str) -> Result<(String, Value), String> {
     let (mut key, mut found) = (String::new(), Value::from(""));
     for entry in Reader::new(payload.bytes(path)?) {
@@ -93,7 +94,7 @@ fn pair(kind: &Kind, payload: Payload<'_>, path: &str) -> Result<(String, Value)
     Ok((key, found))
 }
 
-/// Nothing where the sender's type writes what JSON leaves out: an empty text, a zero that means none.
+/// `None` for what protobuf contains but JSON leaves out: an empty text, or a zero that means unset.
 fn value(kind: &Kind, payload: Payload<'_>, path: &str) -> Result<Option<Value>, String> {
     Ok(match kind {
         Kind::Skipped => None,

@@ -1,4 +1,4 @@
-//! Which number stands for which field, for the kinds that kubectl makes from its command line. Data only.
+//! The field numbers of the kinds that kubectl creates from its command line. Data only.
 
 /// One field of a message.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub(super) struct Field {
 pub(super) enum Many {
     One,
     List,
-    /// By text.
+    /// With text keys.
     Map,
 }
 
@@ -33,7 +33,7 @@ pub(super) enum Kind {
     Time,
     NumberOrText,
     Object(&'static [Field]),
-    /// The server's to say; what a client sends is of no consequence.
+    /// Set by the server; what a client sends is ignored.
     Skipped,
 }
 
@@ -63,7 +63,7 @@ const fn map(number: u64, name: &'static str, kind: Kind) -> Field {
     field(number, name, Many::Map, kind)
 }
 
-/// The fields of a kind, if it is one that can be read.
+/// The fields of a kind, if it can be read.
 pub(super) fn of(api_version: &str, kind: &str) -> Option<&'static [Field]> {
     Some(match (api_version, kind) {
         ("v1", "Namespace") => NAMESPACE,

@@ -21,7 +21,7 @@ fn body(api_version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
 }
 
 fn named(name: &str) -> Vec<u8> {
-    // With what a client's type writes although it says nothing: an empty text, and a moment that is none.
+    // Includes unset fields that clients write nevertheless: an empty text, and a time without a value.
     let metadata = [field(1, name.as_bytes()), field(2, b""), field(8, b"")].concat();
     field(1, &metadata)
 }

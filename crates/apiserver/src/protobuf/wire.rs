@@ -1,6 +1,6 @@
-//! The wire format of protobuf: numbered fields, one after the other. Knows no messages.
+//! The wire format of protobuf: numbered fields, one after the other. It does not know any message types.
 
-/// Reads the fields of one message; ends after the first that is broken.
+/// Reads the fields of one message; stops after the first broken one.
 pub(super) struct Reader<'b> {
     rest: &'b [u8],
 }
@@ -78,7 +78,7 @@ impl<'b> Payload<'b> {
 
     pub(super) fn number(self, path: &str) -> Result<i64, String> {
         match self {
-            // Negative numbers are written as if they had no sign.
+            // Negative numbers are written as unsigned ones.
             Self::Number(number) => Ok(number.cast_signed()),
             Self::Bytes(_) => Err(format!("{path}: should be a number")),
         }

@@ -1,5 +1,5 @@
 //! Checks and defaults of a new object that depend on other objects: its namespace, its service account, its
-//! priority class. Mirrors the admission plugins that are always on.
+//! priority class. Mirrors the admission plugins that are always enabled.
 
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ impl Registry {
         Ok(())
     }
 
-    /// New content, also an action on a pod, needs a namespace that exists and is not going away.
+    /// New content, and also an action on a pod, needs a namespace that exists and is not being deleted.
     pub(super) fn admit_namespace(
         &self,
         store: &Store,
@@ -67,7 +67,7 @@ impl Registry {
             let mut defaults = all
                 .iter()
                 .filter(|c| c.value().at("globalDefault").is_some_and(|g| *g == true));
-            // With several defaults the lowest wins, so that a mistake cannot raise everyone's priority.
+            // Of several defaults the lowest wins, so that a mistake cannot raise the priority of all pods.
             defaults
                 .by_ref()
                 .min_by_key(|c| c.value().int("value"))

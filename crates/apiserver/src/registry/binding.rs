@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::json::Path;
 
 impl Registry {
-    /// Binds the target pod as the Binding says; the node itself is not looked at.
+    /// Binds the target pod as the Binding says; whether the node exists is not checked.
     pub(crate) fn bind(
         &self,
         target: &Target<'_>,
@@ -102,7 +102,7 @@ fn assign(pod: &mut Value, binding: &Value, time: &str) {
     );
 }
 
-/// Sets a condition; the transition time moves only when the status does.
+/// Sets a condition; its transition time changes only with its status.
 pub(super) fn set_condition(pod: &mut Value, condition: &Value, time: &str) {
     let mut condition = condition.clone();
     let mut conditions = pod.list("status.conditions").to_vec();

@@ -23,7 +23,7 @@ pub(super) enum Birth {
     Apply(FieldSet),
 }
 
-/// The letters of generated names: no vowels, so that no words come out.
+/// The letters of generated names: no vowels, so that they form no words.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const SUFFIX: usize = 5;
 const ATTEMPTS: usize = 3;
@@ -73,7 +73,7 @@ impl Registry {
         }
     }
 
-    /// Stores a new object; also how PUT and apply create.
+    /// Stores a new object; PUT and apply create objects with it too.
     pub(super) fn insert(
         &self,
         store: &mut Store,
@@ -123,7 +123,7 @@ impl Registry {
         self.admit_create(store, target, &mut value)?;
         if !write.mutations.is_empty() {
             value = mutated(resource, value, &write.mutations)?;
-            // A webhook's changes must hold before the built-in checks too.
+            // The changes of webhooks must pass the built-in admission checks too.
             self.admit_create(store, target, &mut value)?;
         }
         let mut causes = rules::check_create(resource, &value);

@@ -32,7 +32,7 @@ pub(crate) fn decode_body(
     decode(resource, value, unknown)
 }
 
-/// Reads JSON, or what else the content type says.
+/// Reads JSON, or the format given by the content type.
 pub(crate) fn parse(body: &[u8], content_type: &str) -> Result<Value, String> {
     let value = match content_type {
         "application/yaml" => typed::parse_yaml(body)?,
@@ -88,7 +88,7 @@ pub(crate) fn decode(
     })
 }
 
-/// The same for an object that a patch has produced; there a wrong shape is the patch's fault, a 422.
+/// The same for an object that a patch has produced; a wrong shape is then the patch's fault, a 422.
 pub(super) fn decode_patched(
     resource: &Resource,
     value: Value,
@@ -128,7 +128,7 @@ fn judge_unknown(fields: &[String], unknown: UnknownFields) -> Result<Vec<String
     }
 }
 
-/// Puts the object where the request says it is, or refuses when it says otherwise itself.
+/// Sets the namespace of the request, or refuses an object that names another one.
 pub(super) fn settle_namespace(target: &Target<'_>, value: &mut Value) -> Result<(), Failure> {
     let own = value.text("metadata.namespace");
     if own.is_empty() {
@@ -141,7 +141,7 @@ pub(super) fn settle_namespace(target: &Target<'_>, value: &mut Value) -> Result
         return Ok(());
     }
     if !target.resource().namespaced {
-        // A namespace on a cluster-scoped object says nothing.
+        // A namespace on a cluster-scoped object is ignored.
         value.remove("metadata.namespace");
         return Ok(());
     }

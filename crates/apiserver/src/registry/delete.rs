@@ -1,4 +1,4 @@
-//! Delete: at once, after a grace period, or when the finalizers are gone, with preconditions.
+//! Delete with preconditions: at once, after a grace period, or when the finalizers are gone.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::object::Object;
 use crate::store::Store;
 use crate::watch::Filter;
 
-/// What a client may say about a deletion.
+/// The options of a deletion.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeleteOptions {
     pub(crate) grace_seconds: Option<i64>,
@@ -20,11 +20,11 @@ pub(crate) struct DeleteOptions {
     pub(crate) version: Option<String>,
 }
 
-/// What became of the object.
+/// What happened to the object.
 #[derive(Debug)]
 pub(crate) enum Deleted {
     Gone(Arc<Object>),
-    /// Marked and still there: it waits for its grace period or its finalizers.
+    /// Marked but still stored: it waits for its grace period or its finalizers.
     Dying(Arc<Object>),
 }
 
@@ -42,7 +42,7 @@ enum Grace {
     Pending,
     /// Mark it (again) with this deadline.
     Mark { at: Timestamp, seconds: i64 },
-    /// Nothing to mark: the kind has no grace, or the mark already says zero.
+    /// Nothing to mark: the kind has no grace period, or the object is already marked with zero.
     None,
 }
 
@@ -127,7 +127,7 @@ impl Registry {
             return Ok(Deleted::Dying(Object::seal(value, current.version())));
         }
         if let Some(seconds) = marked {
-            // Marking is a write of its own, also when the removal follows at once: watchers see both.
+            // Marking is a separate write even if the removal follows at once: watchers see both.
             let object = if value == *current.value() {
                 current
             } else {
@@ -189,7 +189,7 @@ fn pod_grace(pod: &Value, options: &DeleteOptions, now: Timestamp) -> Grace {
     let current = pod.int("metadata.deletionGracePeriodSeconds").unwrap_or(0);
     match asked {
         _ if current == 0 => Grace::None,
-        // A grace period can only be shortened, counted from when the deletion was asked for.
+        // A grace period can only be shortened; it counts from when the deletion was first requested.
         Some(seconds) if seconds < current => {
             let at = later(deadline, seconds - current);
             if at >= now {

@@ -10,7 +10,7 @@ use crate::json::Path;
 use crate::selector::LabelSelector;
 use crate::store::{Store, TableId};
 
-/// What a budget says about evicting a pod.
+/// Whether a disruption budget allows the eviction of a pod.
 enum Verdict {
     /// Evict; the budget is not touched.
     Free,

@@ -1,4 +1,4 @@
-//! List: the present state or an earlier one, whole or in pages that all show the same version.
+//! List: the current state or an earlier one, whole or in pages that all show the same version.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use crate::watch::Filter;
 /// Which state a list must show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VersionMatch {
-    /// The present one.
+    /// The current state.
     Latest,
-    /// The present one, which must not be older than this version.
+    /// The current state, which must not be older than this version.
     NotOlderThan(u64),
-    /// The one at this version.
+    /// The state at this version.
     Exact(u64),
 }
 
-/// How much of a list to answer, and from where.
+/// How much of a list to return, and from where.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Paging {
     /// 0 means everything.
@@ -32,7 +32,7 @@ pub(crate) struct Paging {
     pub(crate) token: Option<String>,
 }
 
-/// An answered list, or one page of it.
+/// A list, or one page of it.
 #[derive(Debug)]
 pub(crate) struct Listed {
     pub(crate) items: Vec<Arc<Object>>,
@@ -103,7 +103,7 @@ fn at(store: &Store, served: &Served, version: u64) -> Result<Vec<Arc<Object>>, 
 /// Where the next page begins.
 #[derive(Debug)]
 struct Token {
-    /// None goes on with the present state, as offered when the first page's state has expired.
+    /// `None` continues with the current state, as offered when the first page's state has expired.
     version: Option<u64>,
     after: String,
 }

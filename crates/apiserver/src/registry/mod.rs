@@ -32,10 +32,10 @@ pub(crate) use delete::{DeleteOptions, Deleted};
 pub(crate) use list::{Listed, Paging, VersionMatch};
 pub(crate) use webhooks::{Hook, Kind as HookKind, Operation as HookOperation};
 
-/// Versions begin here, so that small ones are recognisably from before the server's time.
+/// Versions start here, so that small ones are recognisably older than the server.
 const FIRST_VERSION: u64 = 1_000;
 
-/// A served resource and where its objects are.
+/// A served resource and the table of its objects.
 #[derive(Debug)]
 pub(crate) struct Served {
     pub(crate) resource: Resource,
@@ -43,7 +43,7 @@ pub(crate) struct Served {
     pub(crate) view: Option<View>,
 }
 
-/// How a resource differs from the stored form it shares with another one.
+/// How a resource differs from the stored form that it shares with another one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View {
     pub(crate) read: fn(&Value) -> Value,
@@ -94,7 +94,7 @@ impl Target<'_> {
     }
 }
 
-/// What a write needs from the outside world.
+/// The time and randomness that a write needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stamp {
     pub(crate) now: Timestamp,
@@ -113,7 +113,7 @@ pub(crate) fn seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// What to do with fields a kind does not have.
+/// What to do with fields that a kind does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnknownFields {
     Ignore,
@@ -163,8 +163,8 @@ pub(crate) struct Written {
 #[derive(Debug)]
 pub(crate) struct Registry {
     served: Vec<Served>,
-    // One lock for all: the store's order of versions is the order of writes, and no write takes longer than
-    // handling one object.
+    // One lock for everything: the order of versions is the order of writes, and no write takes longer than handling
+    // one object.
     store: Mutex<Store>,
 }
 
@@ -202,7 +202,7 @@ impl Registry {
             .find(|s| s.resource.is(group, plural) && s.resource.version == version)
     }
 
-    /// A resource the server itself relies on.
+    /// A resource on which the server itself relies.
     fn built_in(&self, group: &str, plural: &str) -> Result<&Served, Failure> {
         let found = self.served.iter().find(|s| s.resource.is(group, plural));
         found.ok_or_else(|| Failure::internal(format!("{plural} are not served")))
@@ -218,7 +218,7 @@ impl Registry {
         found.cloned().ok_or_else(|| target.not_found())
     }
 
-    /// Begins a watch. A version that has not been written yet is waited for by the caller.
+    /// Begins a watch. It may start after a version that has not been written yet; events up to it are not sent.
     pub(crate) fn watch(
         &self,
         served: &Served,

@@ -1,5 +1,5 @@
-//! What the namespace controllers of a cluster do, done here at once: a new namespace gets its default service
-//! account, and a deleted one disappears when the last object in it has gone.
+//! Does immediately what a cluster's namespace controllers do: a new namespace gets its default service account,
+//! and a deleted one disappears with the last object in it.
 
 use serde_json::json;
 
@@ -28,13 +28,13 @@ impl Registry {
             "metadata": {"name": "default"},
         });
         let mut write = write.clone();
-        // Derived, so that the two objects of one request do not share an identity.
+        // Derived, so that the two objects of one request do not share a uid.
         write.stamp.uid = uuid::Uuid::from_u128(write.stamp.uid.as_u128() ^ 1);
         self.insert(store, &target, account, &write, &Birth::Update)
             .map(drop)
     }
 
-    /// Deletes everything in a namespace; pods on nodes get their grace.
+    /// Deletes everything in a namespace; pods on nodes get their grace period.
     pub(super) fn empty_namespace(
         &self,
         store: &mut Store,

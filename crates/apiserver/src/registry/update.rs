@@ -1,4 +1,4 @@
-//! Update and patch: one read, change and write of an object, refused when someone else was faster.
+//! Update and patch: one read, change and write of an object, refused if another client was faster.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Registry {
         else {
             if write.part == Part::Main && target.resource().habits.create_on_update {
                 require_uid(target, value.text("metadata.uid"), "")?;
-                // kube-apiserver looks at the version only where there is one to compare it with.
+                // kube-apiserver checks the version only if there is an object to compare it with.
                 value.remove("metadata.resourceVersion");
                 let object = self.insert(&mut store, target, value, write, &Birth::Update)?;
                 return Ok(Written {
@@ -248,7 +248,7 @@ fn credit(
     managers.write(value);
 }
 
-/// What no update can change, whatever the client sends.
+/// Restores what no update can change, whatever the client sends.
 fn keep_identity(value: &mut Value, old: &Value) {
     if value.text("metadata.uid").is_empty() {
         value.copy("metadata.uid", old);
@@ -262,7 +262,7 @@ fn keep_identity(value: &mut Value, old: &Value) {
     }
 }
 
-/// A dying object whose last finalizer was just removed.
+/// Whether the last finalizer of an object that is being deleted was just removed.
 fn is_finished(new: &Value, old: &Value) -> bool {
     new.list("metadata.finalizers").is_empty()
         && old.at("metadata.deletionTimestamp").is_some()
@@ -307,7 +307,7 @@ fn require_uid(target: &Target<'_>, wanted: &str, actual: &str) -> Result<(), Fa
     Err(Failure::conflict(target.resource(), &target.name, &why))
 }
 
-/// The text of a failed precondition, which is all that tells it from other conflicts.
+/// The text of a failed precondition; only this text distinguishes it from other conflicts.
 pub(super) fn precondition(target: &Target<'_>, what: &str, wanted: &str, actual: &str) -> String {
     let path = crate::store::key(&target.namespace, &target.name);
     format!(
@@ -318,7 +318,7 @@ pub(super) fn precondition(target: &Target<'_>, what: &str, wanted: &str, actual
     )
 }
 
-/// What an applied configuration must and must not say.
+/// Checks what an applied configuration must and must not contain.
 fn check_config(target: &Target<'_>, config: &Value) -> Result<Value, Failure> {
     let resource = target.resource();
     if config.list("metadata.managedFields") != [] as [Value; 0] {

@@ -1,4 +1,4 @@
-//! Which admission webhooks a write concerns, as the stored configurations say. Calling them is HTTP's business.
+//! Which admission webhooks to call for a write, according to the stored configurations. The `http` layer calls them.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -34,16 +34,16 @@ impl Operation {
     }
 }
 
-/// A webhook as far as it matters for calling it.
+/// What is needed to call a webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hook {
     pub(crate) name: String,
     pub(crate) kind: Kind,
     pub(crate) url: String,
-    /// The certificates it is believed by, in PEM.
+    /// The CA certificates to trust, in PEM.
     pub(crate) authorities: String,
     pub(crate) timeout_seconds: u64,
-    /// Whether a webhook that does not answer refuses.
+    /// Whether the write is refused if the webhook does not answer.
     pub(crate) must_answer: bool,
 }
 
@@ -53,7 +53,7 @@ const CONFIGURATIONS: [(Kind, &str); 2] = [
 ];
 
 impl Registry {
-    /// The webhooks to call for a write, those that mutate first.
+    /// The webhooks to call for a write, mutating ones first.
     pub(crate) fn hooks(
         &self,
         target: &Target<'_>,
@@ -77,7 +77,7 @@ impl Registry {
         Ok(found)
     }
 
-    /// Whether any webhook wants to hear of such writes at all, without looking at the object.
+    /// Whether any webhook could be called for such writes, without looking at the object.
     pub(crate) fn has_hooks(&self, resource: &Resource, operations: &[Operation]) -> bool {
         let store = self.store();
         let tables = CONFIGURATIONS.iter().filter_map(|(_, plural)| {

@@ -55,12 +55,12 @@ pub(crate) fn stored_field(field: &str) -> String {
     }
 }
 
-/// An event is in the namespace of the object it is about.
+/// An event must be in the namespace of the object that it is about.
 pub(super) fn check(event: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let namespace = event.text("metadata.namespace");
     let about = event.text("involvedObject.namespace");
-    // Events with an eventTime may be filed anywhere but for objects without a namespace.
+    // Events with an eventTime may be in any namespace, unless they are about an object without a namespace.
     let is_new_style = event.at("eventTime").is_some();
     let misplaced = match (is_new_style, about.is_empty()) {
         (true, true) => !matches!(namespace, "default" | "kube-system"),

@@ -1,5 +1,5 @@
-//! What the API server does to an object and demands of it beyond its shape: defaults on create, which parts a write
-//! may touch, and validation. Pure functions of the object; rules that need other objects are in the registry.
+//! What the API server does with an object and requires of it beyond its shape: defaults on create, which parts a write
+//! may change, and validation. Pure functions of the object; rules that need other objects are in the registry.
 
 pub(crate) mod event;
 mod meta;
@@ -22,7 +22,7 @@ pub(crate) enum Part {
     Finalize,
 }
 
-/// Fills defaults that hold for every write of an object, as decoding does in the real server.
+/// Sets the defaults that apply to every write of an object, as decoding does in the real server.
 pub(crate) fn default_object(resource: &Resource, object: &mut Value) {
     match (resource.group, resource.kind) {
         ("", "Pod") => pod::default_pod(object),
@@ -92,7 +92,7 @@ pub(crate) fn prepare_create(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// A new node takes no pods until a controller finds it ready.
+/// A new node gets no pods until a controller finds it ready.
 fn taint_new_node(node: &mut Value) {
     let key = "node.kubernetes.io/not-ready";
     let mut taints = node.list("spec.taints").to_vec();
@@ -142,7 +142,7 @@ pub(crate) fn prepare_update(resource: &Resource, part: Part, new: &mut Value, o
     }
 }
 
-/// What the generation counts changes of: everything that is neither metadata nor status.
+/// The part whose changes the generation counts: everything but metadata and status.
 fn content(object: &Value) -> Value {
     let mut content = object.clone();
     content.remove("metadata");

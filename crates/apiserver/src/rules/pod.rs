@@ -1,4 +1,4 @@
-//! Defaults and resets of pods, as the real server and its built-in admission fill them in.
+//! Defaults and resets of pods, as done by the real server and its built-in admission.
 
 use serde_json::{Value, json};
 
@@ -71,7 +71,7 @@ fn tag(image: &str) -> &str {
     last.split_once(':').map_or("latest", |(_, tag)| tag)
 }
 
-/// A limit without a request is also the request.
+/// A limit without a request becomes the request too.
 fn default_requests(container: &mut Value) {
     let Some(limits) = container.map("resources.limits").cloned() else {
         return;
@@ -82,7 +82,7 @@ fn default_requests(container: &mut Value) {
     }
 }
 
-/// A new pod waits, whatever status the client sent.
+/// A new pod is Pending, whatever status the client sent.
 pub(super) fn prepare_create(pod: &mut Value) {
     pod.put(
         "status",

@@ -1,4 +1,4 @@
-//! Validation of pods: what the real server refuses among the things our users and tests get wrong.
+//! Validation of pods: those of the real server's checks that catch mistakes of our users and tests.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ pub(super) fn check(pod: &Value) -> Vec<Cause> {
     check_spec(pod, "spec")
 }
 
-/// Validates the pod spec at a path, so that templates are checked alike.
+/// Validates the pod spec at a path, so that it can check templates too.
 pub(super) fn check_spec(object: &Value, path: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
     let mut names = BTreeSet::new();
@@ -148,13 +148,13 @@ fn is_container_resource(name: &str) -> bool {
     is_qualified_name(name) && !name.starts_with("requests.")
 }
 
-/// Resources outside the system's own are counted, never shared: integers, and request equals limit.
+/// Extended resources, which are not Kubernetes' own, cannot be overcommitted: integers, and request equals limit.
 fn is_extended(name: &str) -> bool {
     name.split_once('/')
         .is_some_and(|(domain, _)| domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io"))
 }
 
-/// The spec of a pod is fixed but for a few fields.
+/// The spec of a pod cannot be changed, except for a few fields.
 pub(super) fn check_update(new: &Value, old: &Value) -> Vec<Cause> {
     let mut causes = check(new);
     if fixed_part(new) != fixed_part(old) {
@@ -185,7 +185,7 @@ fn fixed_part(pod: &Value) -> Value {
         spec.remove(field);
     }
     if gated {
-        // A gated pod may still narrow where it can go.
+        // While a pod is gated, its choice of nodes may still be narrowed.
         spec.remove("nodeSelector");
         spec.remove("affinity");
     }

@@ -1,5 +1,5 @@
-//! Defaults and checks of the kinds that make pods, and of services: enough that what users apply is kept as the
-//! real server would keep it. No controller runs here.
+//! Defaults and checks of the kinds that create pods, and of services: enough that what users apply is stored as the
+//! real server would store it. No controller runs here.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ pub(super) fn default_workload(kind: &str, object: &mut Value) {
     }
 }
 
-/// Where a kind says what its pods are like.
+/// The path of the pod spec in a kind.
 fn pod_spec(kind: &str) -> &'static str {
     match kind {
         "CronJob" => "spec.jobTemplate.spec.template.spec",

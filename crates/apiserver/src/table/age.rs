@@ -1,4 +1,4 @@
-//! Durations as kubectl shows them: one or two units, the coarser the longer.
+//! Durations as kubectl shows them: one or two units, coarser for longer durations.
 
 use jiff::Timestamp;
 
@@ -7,7 +7,7 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
-/// How long ago a time of an object was; `<unknown>` where it has none.
+/// How long ago a time of an object was; `<unknown>` if there is none.
 pub(super) fn since(time: &str, now: Timestamp) -> String {
     match time.parse::<Timestamp>() {
         Ok(time) => short(now.as_second() - time.as_second()),
@@ -15,7 +15,7 @@ pub(super) fn since(time: &str, now: Timestamp) -> String {
     }
 }
 
-/// From one time to another, or to now where there is no other; empty without a beginning.
+/// From one time to another, or to now if there is no other; empty without a start.
 pub(super) fn between(from: &str, to: &str, now: Timestamp) -> String {
     let Ok(from) = from.parse::<Timestamp>() else {
         return String::new();

@@ -1,4 +1,4 @@
-//! What a cell shows where it is more than one field of the object.
+//! Cells that show more than one field of the object.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -39,14 +39,14 @@ pub(super) fn condition_status(object: &Value, kind: &str) -> String {
         .unwrap_or_default()
 }
 
-/// Containers that are ready, of how many.
+/// How many containers are ready, of how many.
 pub(super) fn pod_ready(pod: &Value) -> String {
     let statuses = pod.list("status.containerStatuses").iter();
     let ready = statuses.filter(|status| status.at("ready").is_some_and(|ready| *ready == true));
     format!("{}/{}", ready.count(), pod.list("spec.containers").len())
 }
 
-/// Why the pod is as it is: the first thing that stands in its way, or else its phase.
+/// The pod's status in one word: the first problem, or otherwise its phase.
 pub(super) fn pod_status(pod: &Value) -> String {
     if pod.at("metadata.deletionTimestamp").is_some() {
         return "Terminating".to_owned();
@@ -62,7 +62,7 @@ pub(super) fn pod_status(pod: &Value) -> String {
         "" => pod.text("status.phase").to_owned(),
         reason => reason.to_owned(),
     };
-    // The last container that has something to say says it, as in kubectl.
+    // The first container with a reason wins, as in kubectl: the loop runs backwards and overwrites.
     for status in pod.list("status.containerStatuses").iter().rev() {
         let (waiting, ended) = (
             status.text("state.waiting.reason"),
@@ -131,7 +131,7 @@ pub(super) fn node_address(node: &Value, kind: &str) -> String {
     or_none(found.map_or("", |address| address.text("address")))
 }
 
-/// When an event was last seen: it may be a series, counted, or single.
+/// When an event was last seen; it may be a series, counted, or single.
 pub(super) fn event_last_seen(event: &Value, now: Timestamp) -> String {
     let times = [
         "series.lastObservedTime",
@@ -148,7 +148,7 @@ pub(super) fn event_object(event: &Value) -> String {
     format!("{kind}/{}", event.text("involvedObject.name"))
 }
 
-/// `2/3`: one count of the status, of what the spec asks for.
+/// `2/3`: a count from the status, and how many the spec asks for.
 pub(super) fn of_replicas(object: &Value, field: &str) -> String {
     let count = object.int(field).unwrap_or(0);
     format!("{count}/{}", object.int("spec.replicas").unwrap_or(0))

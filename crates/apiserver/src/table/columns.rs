@@ -1,4 +1,4 @@
-//! Which columns a kind has. Data: one list per kind, in the order in which the real server has them.
+//! Which columns a kind has. Data only: one list per kind, in the real server's order.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ pub struct Column {
 /// Where the content of a column comes from.
 #[derive(Debug, Clone, Copy)]
 pub enum Cell {
-    /// A field by its dotted path, as it is.
+    /// A field by its dotted path, unchanged.
     Field(&'static str),
     /// The status of a condition.
     Condition(&'static str),
@@ -280,7 +280,7 @@ const LEASES: &[Column] = &[
     AGE,
 ];
 
-/// The columns of a resource; kinds of which nothing is known have a name and an age.
+/// The columns of a resource; unknown kinds have a name and an age.
 pub(super) fn of(resource: &Resource) -> Vec<Column> {
     let built_in = match (resource.group, resource.kind) {
         ("", "Pod") => PODS,

@@ -1,4 +1,4 @@
-//! Logs come from whoever the server was given as their source.
+//! Logs come from the source that the server was given.
 
 use std::sync::Arc;
 

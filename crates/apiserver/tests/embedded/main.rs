@@ -1,5 +1,5 @@
-//! What only the embedded server can do: faults on demand, request counts, a bounded history, an end without remains.
-//! How it answers otherwise is checked by the integration suite, on it and on the real API server alike.
+//! What only the embedded server can do: faults on demand, request counts, a bounded history, a clean shutdown.
+//! The integration suite checks its other answers, on it and on the real API server alike.
 
 mod faults;
 mod life;
@@ -27,7 +27,7 @@ async fn soon<T>(what: &str, future: impl Future<Output = T>) -> Result<T> {
         .with_context(|| format!("{what} took too long"))
 }
 
-/// A client that does not try again by itself, so that every answer is seen.
+/// A client that does not retry by itself, so that every answer is seen.
 fn plain_client(server: &Server) -> Result<Client> {
     let mut config = server.config();
     config.default_retry = false;

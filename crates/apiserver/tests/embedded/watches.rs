@@ -1,4 +1,4 @@
-//! Watches that end, break or come too late, and clients that must not lose anything by it.
+//! Watches that end, break or come too late, and clients that must not lose any change because of it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -37,7 +37,7 @@ async fn dropped_watches_end_and_cut_watches_break() -> Result<()> {
     assert_eq!(server.faults().drop_watches(), 1);
     assert!(soon("the end", clean.try_next()).await??.is_none());
 
-    // kube takes a broken stream for an ended one, so this looks a level below.
+    // kube treats a broken stream like an ended one, so this test uses the layer below.
     let path = format!("/api/v1/namespaces/default/configmaps?watch=true&resourceVersion={from}");
     let request = hyper::Request::get(path).body(kube::client::Body::empty())?;
     let mut body = client.send(request).await?.into_body();

@@ -1,5 +1,5 @@
-//! Admission webhooks are asked before an object exists. How the real server does that is checked with our own webhook,
-//! in e2e; here it is what this server makes of their answers.
+//! Admission webhooks are asked before an object exists. The e2e tests check that with the real server and our own
+//! webhook; this file checks how this server handles the answers.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 
 use super::{pod, pods, soon};
 
-/// Serves one answer, with the uid of each question put in. Ends with the runtime of the test.
+/// Serves one answer, with the uid of each question inserted. Ends with the runtime of the test.
 async fn hook(answer: Value) -> Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
@@ -143,7 +143,7 @@ async fn selectors_decide_who_is_asked() -> Result<()> {
 async fn a_webhook_that_does_not_answer_refuses_only_where_it_must_be_heard() -> Result<()> {
     for (policy, made) in [("Fail", false), ("Ignore", true)] {
         let server = Server::start().await?;
-        // Bound and closed again: nobody listens there.
+        // Bound and closed again, so nothing listens there.
         let gone = TcpListener::bind("127.0.0.1:0").await?.local_addr()?;
         let more = json!({ "failurePolicy": policy });
         let hooks: ValidatingWebhookConfiguration =

@@ -1,4 +1,4 @@
-//! kubectl asks this program, if it is on the PATH, what can follow after `kubectl gpushare …`.
+//! If this program is on the PATH, kubectl runs it to complete `kubectl gpushare …`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! A way to the timekeeper through the API server: `kubectl port-forward`, for as long as this program runs.
+//! Reaches the timekeeper through the API server: runs `kubectl port-forward` for as long as this program runs.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The forwarding; it ends with this value.
+/// A running port-forward; dropping this value ends it.
 #[derive(Debug)]
 pub(super) struct Forward {
     child: Child,
@@ -18,14 +18,14 @@ pub(super) struct Forward {
 
 impl Drop for Forward {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // kubectl may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Forward {
-    /// `flags` say which cluster.
+    /// `flags` choose the cluster.
     pub(super) fn start(namespace: &str, service: &str, flags: &[String]) -> Result<Self> {
         let mut child = Command::new("kubectl")
             .args(flags)
@@ -49,7 +49,7 @@ impl Forward {
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let mut forward = Self { child, port: 0 };
         let (send, lines) = mpsc::channel();
-        // It reads on, so that kubectl never waits for room in the pipe.
+        // Keep reading, so that kubectl never blocks on a full pipe.
         std::thread::spawn(move || {
             let lines = stdout
                 .into_iter()
@@ -59,7 +59,7 @@ impl Forward {
             }
         });
         let Some(port) = lines.recv_timeout(PATIENCE).ok().as_deref().and_then(port) else {
-            // Ends what it still writes.
+            // Kill kubectl first, so that reading its standard error comes to an end.
             let _ = forward.child.kill();
             let mut said = String::new();
             let read = stderr.map(|mut stderr| stderr.read_to_string(&mut said));
@@ -81,7 +81,7 @@ fn port(line: &str) -> Option<u16> {
     rest.split(' ').next()?.parse().ok()
 }
 
-/// For those whom port-forward does not let through, somebody else may open a way.
+/// What users who may not forward ports can do instead.
 fn by_hand(namespace: &str, service: &str) -> String {
     format!(
         "give --timekeeper with an address that leads to it, or ask somebody who may forward ports in {namespace} to run:\n  \

@@ -1,4 +1,4 @@
-//! `budget grant`: more for a budget, by somebody's decision.
+//! `budget grant`: gives a budget more for its current period.
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -66,7 +66,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<String> {
         let timekeeper = arguments.reach.timekeeper().await?;
         let path = format!("/v1/budgets/{}/grants", arguments.budget);
         let granted = timekeeper.post(&path, &body).await.map_err(|error| {
-            // A refusal is certain; a lost answer is not.
+            // After a refusal nothing was granted; after a lost answer that is unknown.
             if error.is::<kube::Error>() {
                 let doubt =
                     format!("it may have been granted all the same: try again with --id {id}");

@@ -1,7 +1,7 @@
-//! The way to the timekeeper's API: its address, whose certificates are believed, and whose token is sent.
+//! Connects to the timekeeper's API: its address, the CAs to trust, and the token to send.
 //!
-//! The token is the kubeconfig's, in whichever way it gets one. It goes nowhere but over TLS that was verified, or
-//! to this machine itself.
+//! The token is the kubeconfig's, however it is obtained. It is sent only over verified TLS or to this machine
+//! itself.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ use super::forward::Forward;
 use crate::connection::Connection;
 
 const SERVICE: &str = "gpushare-timekeeper";
-/// A ConfigMap that everybody may read, and its key.
+/// The ConfigMap that publishes the timekeeper's CA to every user, and its key.
 const AUTHORITY: (&str, &str) = ("gpushare-timekeeper-ca", "ca.crt");
 const TOKEN_SECONDS: i64 = 600;
 
@@ -48,7 +48,7 @@ pub(super) struct Reach {
     connection: Connection,
 }
 
-/// The timekeeper, as whoever asks.
+/// A client of the timekeeper with the caller's identity.
 pub(super) struct Timekeeper {
     client: Client,
     url: String,
@@ -79,7 +79,7 @@ impl Reach {
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
         let mut config = proxy::none_to_loopback(config.context(unusable)?);
-        // Each request once: what it did is told by its answer.
+        // Send each request only once: only its answer says what it did.
         config.default_retry = false;
         Ok(Timekeeper {
             client: Client::try_from(config).context(unusable)?,
@@ -89,7 +89,7 @@ impl Reach {
         })
     }
 
-    /// Where it is, the name that it must prove, and what keeps the way open.
+    /// Its address, the name that its certificate must have, and the port-forward that must stay open.
     fn address(&self) -> Result<(String, Option<String>, Option<Forward>)> {
         let name = self.timekeeper_name.clone();
         let Some(url) = &self.timekeeper else {
@@ -124,7 +124,7 @@ impl Reach {
             .with_context(|| format!("the ConfigMap {namespace}/{name} has no {key}; {remedy}"))
     }
 
-    /// The kubeconfig's user without what would not help, or an account.
+    /// The kubeconfig's user reduced to its token, or a service account.
     async fn user(&self, client: &Client) -> Result<AuthInfo> {
         if let Some(account) = &self.as_service_account {
             let token = token_of(client, account).await?;
@@ -205,7 +205,7 @@ impl Timekeeper {
         match self.client.request_text(request).await {
             Ok(text) => Ok(text),
             Err(kube::Error::Api(status)) => Err(match (status.code, status.reason.as_str()) {
-                // What is not one of ours says so in another way.
+                // An unknown path is reported as the first reason by our server, and as the second by other servers.
                 (404, "NoSuchPath" | "Failed to parse error data") => anyhow!(
                     "the timekeeper at {url} does not know this request; is it older than this program?"
                 ),

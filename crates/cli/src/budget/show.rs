@@ -1,4 +1,4 @@
-//! `budget show`: what the status of GpuBudgets says.
+//! `budget show`: prints the status of GpuBudgets.
 
 use std::fmt::Write as _;
 
@@ -54,13 +54,13 @@ enum Output {
     Yaml,
 }
 
-/// The answer, as programs get it.
+/// The answer for programs.
 #[derive(Debug, Serialize)]
 struct Report {
     budgets: Vec<Shown>,
 }
 
-/// A budget and how it stands. What the timekeeper has not said yet is null.
+/// A budget and its status. What the timekeeper has not reported yet is null.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown {
@@ -101,7 +101,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<String> {
     })
 }
 
-/// A server that knows no budgets is a setup to finish, not a right to ask for.
+/// If the server knows no budgets, the setup is incomplete; the user does not lack a right.
 fn explained(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<kube::Error>() {
         Some(kube::Error::Api(status)) if status.code == 404 => anyhow::anyhow!(
@@ -112,7 +112,7 @@ fn explained(error: anyhow::Error) -> anyhow::Error {
 }
 
 impl Arguments {
-    /// What is to be shown, and the namespace for which it was found.
+    /// The budgets to show, and the namespace for which they were chosen.
     async fn choose(
         &self,
         client: &Client,

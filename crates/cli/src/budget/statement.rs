@@ -1,4 +1,4 @@
-//! `budget statement`: what was used in a month, as the timekeeper states it.
+//! `budget statement`: prints what was used in a month, as reported by the timekeeper.
 
 use std::fmt::Write as _;
 
@@ -64,7 +64,7 @@ struct Line {
     seconds: i64,
     rate: String,
     amount: String,
-    /// Not known of pods that ran before the timekeeper kept it.
+    /// Unknown for pods that ran before the timekeeper recorded it.
     #[serde(default)]
     cards: Vec<Card>,
 }

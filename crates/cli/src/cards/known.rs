@@ -1,4 +1,4 @@
-//! What nodes and pods say of cards, kept by name, so that a list and a watch can fill it alike.
+//! What nodes and pods report about cards, indexed so that a list and a watch can fill it in the same way.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ pub(super) struct Known {
 #[derive(Debug)]
 struct Published {
     cards: Vec<Card>,
-    /// By containers whose pods are gone.
+    /// Held by containers whose pods are gone.
     held: Vec<HeldPod>,
 }
 
-/// A pod that holds cards by its record.
+/// A pod whose record says that it holds cards.
 #[derive(Debug)]
 pub(super) struct Holder {
     pub(super) namespace: String,
@@ -102,7 +102,7 @@ impl Known {
         nodes.filter_map(|(name, cards)| Some((name, cards.as_ref().err()?.as_str())))
     }
 
-    /// The books that the extender would have.
+    /// The same books as the extender has.
     pub(super) fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::new(self.dialects.classes.clone());
         for (name, published) in &self.nodes {

@@ -1,4 +1,4 @@
-//! The answer, as programs get it; tables are made of the same.
+//! The answer for programs; tables are made from the same data.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::known::Known;
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Report {
     pub(super) cards: Vec<Card>,
-    /// Nodes whose cards cannot be told, with the reason.
+    /// Nodes whose cards cannot be read, with the reason.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) unreadable: BTreeMap<String, String>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Pod {
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) used: BTreeMap<String, u64>,
-    /// The pod no longer exists, and its containers still run.
+    /// The pod no longer exists, but its containers still run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) gone: bool,
 }
@@ -46,7 +46,7 @@ impl Report {
         self.cards.is_empty() && self.unreadable.is_empty()
     }
 
-    /// Of these nodes; of all if none are named.
+    /// Reports on these nodes, or on all nodes if none are named.
     pub(super) fn new(known: &Known, only: &[String]) -> Result<Self> {
         let ledger = known.ledger();
         let wanted = |name: &NodeName| {
@@ -79,7 +79,7 @@ impl Card {
         let classes: &Classes = known.classes();
         let class = classes.get(&view.card.class);
         let dimensions = || (0..).map_while(|index| Some((index, class?.dimension(index)?)));
-        // Zero as well: programs should not have to know what a missing field means.
+        // Zeros are included: programs should not have to know what a missing field means.
         let named = |amounts: &Amounts| -> BTreeMap<String, u64> {
             let amount = |index| amounts.get(index);
             dimensions()

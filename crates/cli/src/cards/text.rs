@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::report::{Card, Report};
 use crate::tabs::align;
 
-/// Characters of a bar.
+/// Width of a bar in characters.
 const BAR: u64 = 20;
 
 pub(super) fn table(report: &Report, wide: bool) -> String {
@@ -53,7 +53,7 @@ fn rows(report: &Report, wide: bool) -> String {
     text
 }
 
-/// All that cards here are measured in.
+/// The name and unit of every dimension of these cards.
 fn dimensions(report: &Report) -> BTreeMap<String, String> {
     let units = report.cards.iter().flat_map(|card| &card.units);
     units
@@ -73,7 +73,7 @@ fn names(card: &Card) -> String {
     names.collect::<Vec<_>>().join(",")
 }
 
-/// How much is gone of what is scarcest, in percent.
+/// How much is used of the card's fullest dimension, in percent.
 fn fullest(card: &Card) -> u64 {
     let shares = card.capacity.iter().map(|(dimension, capacity)| {
         let used = card.used.get(dimension).copied().unwrap_or(0);
@@ -83,7 +83,7 @@ fn fullest(card: &Card) -> u64 {
     shares.max().unwrap_or(0)
 }
 
-/// Anything used shows, and only a full card looks full.
+/// Any use fills at least one character, and only a full card has a full bar.
 fn bar(percent: u64) -> String {
     let full = match percent {
         0 => 0,

@@ -1,4 +1,4 @@
-//! `--watch`: prints again when something has changed, as often as a person can read.
+//! `--watch`: prints again when something has changed, but not faster than a person can read.
 
 use std::time::Duration;
 
@@ -25,11 +25,11 @@ struct Seen {
     known: Known,
     nodes_listed: bool,
     pods_listed: bool,
-    /// Why nothing can be seen at all.
+    /// Why nothing can be shown at all.
     failure: Option<String>,
 }
 
-/// Until Ctrl-C.
+/// Runs until Ctrl-C.
 pub(super) async fn follow(client: Client, arguments: &Arguments) -> Result<()> {
     let following = Following {
         seen: Mutex::new(Seen {
@@ -80,7 +80,7 @@ impl Following {
         self.changed.notify_one();
     }
 
-    /// A watch that has worked is taken up again; one that never did must be told to the user.
+    /// A watch that has worked before resumes by itself. If it never worked, the user must be told.
     fn failed(&self, listed: impl Fn(&Seen) -> bool, what: &str, error: &watcher::Error) {
         self.change(|seen| {
             if !listed(seen) {

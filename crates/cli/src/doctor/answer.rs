@@ -1,5 +1,5 @@
-//! Whether the API server reaches the webhook and believes it: the only proof is a pod that it must be asked about. The
-//! pod is sent as a dry run, so nothing is created.
+//! Checks that the API server reaches the webhook and trusts its certificate. The only proof is a pod that must be sent
+//! to the webhook. The pod is a dry run, so nothing is created.
 
 use gpushare_core::names::GPU_MEM;
 use k8s_openapi::api::core::v1::Pod;
@@ -11,9 +11,9 @@ use super::check::{Check, fail, ok, unknown, warn};
 use crate::connection::said;
 
 const ANSWER: &str = "webhook's answer";
-/// `deploy/webhook.yaml` calls it that.
+/// The webhook's name in `deploy/webhook.yaml`.
 const WEBHOOK: &str = "pods.gpushare.io";
-/// There in every cluster, and not among the namespaces that are never sent to the webhook.
+/// This namespace exists in every cluster, and the webhook's configuration does not exempt it.
 const NAMESPACE: &str = "default";
 
 pub(super) async fn look(client: &Client, system: &str) -> Check {
@@ -45,7 +45,7 @@ fn judged(said: &str, system: &str) -> Check {
         let fix = format!("ask as a user who may create pods in {NAMESPACE}");
         return warn(ANSWER, message, fix);
     }
-    // What it does not like of the pod is an answer too.
+    // If the webhook denies the pod, it has answered too.
     if !said.contains("failed calling webhook") {
         return ok(ANSWER, "the API server reaches it and believes it");
     }

@@ -1,4 +1,4 @@
-//! One finding, and how to ask the API server for single objects.
+//! One finding, and reading single objects from the API server.
 
 use kube::Client;
 use kube::api::Request;
@@ -67,13 +67,13 @@ pub(super) fn fail(
     }
 }
 
-/// An answer to a single read.
+/// The result of reading one object.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Seen {
     Found(Value),
-    /// The object, or its whole kind, is not there.
+    /// The object, or its whole kind, does not exist.
     Missing,
-    /// It cannot be told.
+    /// The read failed, for this reason.
     Unknown(String),
 }
 
@@ -90,7 +90,7 @@ pub(super) async fn get(client: &Client, path: &str) -> Seen {
     }
 }
 
-/// For what cannot be told.
+/// The finding for something that could not be read.
 pub(super) fn unknown(name: &'static str, what: &str, error: &str) -> Check {
     warn(
         name,

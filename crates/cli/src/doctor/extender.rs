@@ -1,4 +1,4 @@
-//! The extender and the timekeeper: whether somebody leads, and whether kube-scheduler asks.
+//! The extender and the timekeeper: whether a replica leads, and whether kube-scheduler calls the extender.
 
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
@@ -37,7 +37,7 @@ pub(super) async fn look(client: &Client, system: &str, pods: &Pods, now: Timest
     ]
 }
 
-/// Needed only where there are budgets.
+/// Checked only if there are budgets: nothing else needs the timekeeper.
 pub(super) async fn timekeeper(
     client: &Client,
     system: &str,
@@ -83,7 +83,7 @@ fn held(name: &'static str, lease: &Value, now: Timestamp, fix: &str) -> Check {
         return fail(name, format!("{holder} holds it and never renewed it"), fix);
     };
     let age = now.as_second().saturating_sub(renewed.as_second());
-    // Clocks differ: half a minute is no proof of anything.
+    // Clocks differ, so half a minute more proves nothing.
     if age > lasts.saturating_add(30) {
         return fail(
             name,
@@ -94,7 +94,7 @@ fn held(name: &'static str, lease: &Value, now: Timestamp, fix: &str) -> Check {
     ok(name, format!("held by {holder}"))
 }
 
-/// Whether anybody serves behind a Service.
+/// Whether a Service has a ready endpoint.
 pub(super) async fn endpoints(
     client: &Client,
     namespace: &str,
@@ -140,7 +140,7 @@ pub(super) async fn endpoints(
     ok(name, format!("{ready} ready behind {service}"))
 }
 
-/// Pods tell whether the scheduler asks us.
+/// The records on pods show whether the scheduler calls the extender.
 fn asked(pods: &Pods) -> Check {
     let found: Vec<(String, String)> = [unrecorded(pods), unbelievable(pods)]
         .into_iter()
@@ -159,7 +159,7 @@ fn asked(pods: &Pods) -> Check {
     }
 }
 
-/// What is wrong with pods for which nobody chose a card, and what to do about it.
+/// What is wrong with pods for which the extender chose no card, and how to fix it.
 fn unrecorded(pods: &Pods) -> Option<(String, String)> {
     let unrecorded = pods.unrecorded.as_slice();
     if unrecorded.is_empty() {
@@ -170,7 +170,7 @@ fn unrecorded(pods: &Pods) -> Option<(String, String)> {
         unrecorded.len(),
         some(unrecorded)
     );
-    // A scheduler that asks the extender for one pod asks for all, so these came past it.
+    // A scheduler that calls the extender for one pod calls it for all, so these pods bypassed the scheduler.
     let by_hand = "delete them, their spec.nodeName was written by hand; kubectl apply -f deploy/admission.yaml refuses such pods";
     let fix = match pods.recorded {
         0 => format!(
@@ -181,7 +181,7 @@ fn unrecorded(pods: &Pods) -> Option<(String, String)> {
     Some((message, fix))
 }
 
-/// The same of pods whose records do not agree with them.
+/// The same for pods whose records do not match them.
 fn unbelievable(pods: &Pods) -> Option<(String, String)> {
     let unbelievable = pods.unbelievable.as_slice();
     let message = format!("records that cannot be believed: {}", some(unbelievable));

@@ -17,17 +17,17 @@ const OFFERED: &str = "device plugin";
 const TOTALS: &str = "totals";
 const HEALTH: &str = "cards";
 const LEFTOVERS: &str = "predecessors";
-/// How many names are listed.
+/// How many names to list.
 const MOST_NAMED: usize = 5;
 
-/// Labels by which others mark nodes with cards.
+/// Labels with which other software marks nodes with cards.
 const GPU_LABELS: [&str; 3] = [
     "nvidia.com/gpu.present",
     "feature.node.kubernetes.io/pci-10de.present",
     "gpushare",
 ];
 
-/// Pods of systems that hand out the same cards.
+/// Name prefixes of pods of other systems that hand out the same cards.
 const OTHERS: [(&str, &str); 6] = [
     (
         "gpushare-schd-extender",
@@ -43,12 +43,12 @@ const OTHERS: [(&str, &str); 6] = [
     ("gpu-manager", "Tencent's gpu-manager"),
 ];
 
-/// What was seen of pods.
+/// Findings about pods.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pods {
-    /// Bound with a record that can be believed.
+    /// Bound, with a valid record.
     pub(super) recorded: usize,
-    /// Bound, asking for cards, and nobody chose any.
+    /// Bound and asking for cards, but without a record.
     pub(super) unrecorded: Vec<String>,
     pub(super) unbelievable: Vec<String>,
     others: Vec<String>,
@@ -204,7 +204,7 @@ impl Pods {
             return;
         }
         if facts.is_past_scheduler() {
-            // HAMi's names may be another plugin's business here.
+            // In this cluster HAMi's resources may belong to another plugin.
             if !asks_in_hami(&facts, dialects) {
                 self.unrecorded.push(named());
             }

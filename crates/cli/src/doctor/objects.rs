@@ -1,4 +1,4 @@
-//! What `deploy/` puts into the API server: the budgets' definition, priority classes, admission policies.
+//! Objects that `deploy/` creates: the definition of budgets, priority classes, admission policies.
 
 use gpushare_core::names::{IN_BUDGET, OVER_BUDGET};
 use kube::Client;
@@ -10,7 +10,7 @@ const BUDGETS: &str = "GpuBudget";
 const CLASSES: &str = "priority classes";
 const POLICIES: &str = "admission policies";
 
-/// Those of `deploy/admission.yaml`.
+/// The admission policies of `deploy/admission.yaml`.
 const EXPECTED: [&str; 10] = [
     "gpushare-allocation-records",
     "gpushare-extender-wakes",
@@ -33,7 +33,7 @@ pub(super) async fn look(client: &Client) -> Vec<Check> {
     ]
 }
 
-/// How many budgets there are, as far as can be told.
+/// How many budgets there are; 0 if they cannot be read.
 pub(super) async fn budgets(client: &Client) -> usize {
     match get(client, "/apis/gpushare.io/v1alpha1/gpubudgets").await {
         Seen::Found(list) => list

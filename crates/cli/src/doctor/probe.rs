@@ -1,7 +1,7 @@
-//! Whether a container that asks for no card gets some: the only proof is one that tries.
+//! Checks whether a container that asks for no card gets one anyway. The only proof is a container that tries.
 //!
-//! The pod names its node, so that no scheduler is needed, and tells what it sees by its termination message, so that
-//! nobody has to reach the kubelet.
+//! The pod names its node, so that no scheduler is needed. It reports what it sees in its termination message, so that
+//! the kubelet need not be reachable.
 
 use std::time::Duration;
 
@@ -18,15 +18,15 @@ use super::check::{Check, Seen, fail, get, ok, warn};
 use super::nodes::some;
 
 const UNBOOKED: &str = "unbooked cards";
-/// How many run at once.
+/// How many probes run at once.
 const AT_ONCE: usize = 16;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
-/// As nobody, so that the pod is allowed where pods are restricted.
+/// The uid of `nobody`, so that the pod is allowed where pods are restricted.
 const NOBODY: i64 = 65_534;
-/// What a container says that could look and could tell; an empty message may mean that it could do neither.
+/// A container that could look and report starts its message with this word. An empty message proves nothing.
 const LOOKED: &str = "looked";
-/// Tells that word, which the shell has as `$0`, and the device files of NVIDIA's cards and of those that Windows lends.
-/// Nothing is needed of the image but a shell.
+/// Reports that word, passed as `$0`, and the device files of NVIDIA's cards and of cards that WSL shares. The image
+/// needs only a shell.
 const LOOK: &str = r#"{
 echo "$0"
 for file in /dev/nvidia[0-9]* /dev/dxg; do
@@ -43,7 +43,7 @@ pub(super) struct Probe {
     pub(super) patience: Duration,
 }
 
-/// One try: a node, and a RuntimeClass where it is not the node's default runtime.
+/// One probe: a node, and a RuntimeClass if it does not use the node's default runtime.
 #[derive(Clone, Debug)]
 struct Place {
     node: String,
@@ -100,7 +100,7 @@ impl Probe {
         judged(nodes.len(), &open, &untold)
     }
 
-    /// RuntimeClasses by which anybody can choose the nvidia runtime.
+    /// RuntimeClasses with which any pod can choose the nvidia runtime.
     async fn classes(&self) -> Result<Vec<String>, String> {
         let list = match get(&self.client, "/apis/node.k8s.io/v1/runtimeclasses").await {
             Seen::Found(list) => list,
@@ -200,7 +200,7 @@ impl Probe {
     }
 }
 
-/// The cards that a container saw which looked.
+/// The cards in a container's message; `None` if the container could not look.
 fn seen(message: &str) -> Option<Vec<String>> {
     let mut words = message.split_whitespace();
     let looked = words.next() == Some(LOOKED);

@@ -1,4 +1,4 @@
-//! The API server: whether it answers, how old it is, and what the user may see of it.
+//! The API server: whether it answers, its version, and what the user may read.
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::authorization::v1::{
@@ -10,12 +10,12 @@ use kube::api::{Api, PostParams};
 use super::check::{Check, fail, ok, warn};
 use crate::connection::said;
 
-/// Admission policies and conditions of webhooks are stable since then.
+/// Admission policies and match conditions of webhooks are stable since this version.
 const OLDEST: (u32, u32) = (1, 30);
 const SERVER: &str = "API server";
 const RIGHTS: &str = "your rights";
 
-/// An error only where nothing more can be asked.
+/// Fails only if no other check could read anything either.
 pub(super) async fn look(client: &Client) -> Result<Vec<Check>> {
     let version = client
         .apiserver_version()

@@ -1,4 +1,4 @@
-//! The admission webhook: configured, believed, served, and for how much longer.
+//! The admission webhook: whether it is configured, trusted and served, and when its CA expires.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ const CONFIGURED: &str = "webhook";
 const MUTATING: &str = "mutatingwebhookconfigurations";
 const SERVED: &str = "webhook's Service";
 const SECONDS_IN_A_DAY: i64 = 86_400;
-/// It renews itself long before.
+/// The webhook renews its certificates long before this many days are left.
 const SOON_DAYS: i64 = 3;
 
 pub(super) async fn look(

@@ -1,5 +1,5 @@
-//! Nodes and pods with our inventory and records: exact to the MiB, for cards of any sizes and pods of
-//! every dialect.
+//! Nodes and pods with gpushare's inventory and records: exact to the MiB, for cards of any size and pods
+//! of every dialect.
 
 use gpushare_core::gpu::{self, AliyunUnit, Reading};
 use gpushare_core::request::{PodAsk, Want};
@@ -7,8 +7,8 @@ use gpushare_core::{Card, Classes};
 use gpushare_kube::convert::{self, PodFacts};
 use gpushare_kube::slim;
 
-/// The GPUs of a node in the order of their indexes; nothing where no agent of ours published any that
-/// can be read.
+/// The GPUs of a node in the order of their indexes; `None` if no gpushare agent has published a readable
+/// inventory.
 pub(super) fn cards(node: &slim::Node, classes: &Classes) -> Option<Vec<Card>> {
     let mut cards = convert::cards(node, classes).ok().flatten()?;
     cards.retain(|card| *card.class == *gpu::CLASS);
@@ -16,14 +16,14 @@ pub(super) fn cards(node: &slim::Node, classes: &Classes) -> Option<Vec<Card>> {
     (!cards.is_empty()).then_some(cards)
 }
 
-/// What the pod holds by its record, in MiB, by position among the cards. Nothing where it has no record
-/// that can be believed.
+/// What the pod holds according to its record, in MiB, by position among the cards. `None` if it has no
+/// valid record.
 pub(super) fn held(
     pod: &slim::Pod,
     cards: &[Card],
     unit: AliyunUnit,
 ) -> Option<Vec<(Option<usize>, u64)>> {
-    // A record proves that the pod is ours, so HAMi's names need no setting here.
+    // A record proves that gpushare placed the pod, so HAMi's resources need no flag here.
     let dialects = gpu::read(Reading {
         aliyun: unit,
         hami: true,
@@ -42,7 +42,7 @@ pub(super) fn held(
     Some(held.collect())
 }
 
-/// What a pod on the node asks for without a record, in MiB: it is on no card that we know.
+/// What a pod without a record asks for, in MiB: its card is unknown.
 pub(super) fn asked(pod: &slim::Pod, unit: AliyunUnit) -> Option<Vec<(Option<usize>, u64)>> {
     let facts = PodFacts::new(pod, &gpu::dialects(unit));
     let ask = facts.ask.ok().flatten()?;

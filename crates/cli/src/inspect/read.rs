@@ -1,4 +1,4 @@
-//! Reads nodes and pods of the cluster into what is in use where.
+//! Reads nodes and pods of the cluster and sums up what is in use on each node.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::theirs::{self, Offer};
 use super::usage::{NodeUse, PodUse, Usage};
 use crate::connection::{self, NODES, Only, PODS};
 
-/// A node, its cards where an agent of ours published them, and what one `aliyun.com/gpu-mem` is there.
+/// A node, its cards if a gpushare agent published them, and the unit of `aliyun.com/gpu-mem` there.
 struct Known {
     node: NodeUse,
     cards: Option<Vec<Card>>,
@@ -26,7 +26,7 @@ struct Known {
 /// The whole cluster, or these nodes of it.
 pub(super) async fn usage(client: &Client, only: &[String]) -> Result<Usage> {
     let mut nodes = BTreeMap::new();
-    // The server can look for one name; of several, all are read.
+    // The server can select one name; for several names, everything is read.
     let one = match only {
         [name] => Some(name),
         _ => None,
@@ -51,7 +51,7 @@ pub(super) async fn usage(client: &Client, only: &[String]) -> Result<Usage> {
     )
     .await?;
     let with_memory = |known: &Known| known.node.total > 0;
-    // As the predecessor: who asks for a node by name sees its cards, also while they offer no memory.
+    // As in the predecessor, a node that is asked for by name has columns for its cards even if they offer no memory.
     let headed = nodes
         .values()
         .filter(|known| !only.is_empty() || with_memory(known));
@@ -129,7 +129,7 @@ fn add_pod(nodes: &mut BTreeMap<String, Known>, value: &Value) -> Result<()> {
     Ok(())
 }
 
-/// On a node with our agent a pod may still be one that the predecessor placed.
+/// A pod on a node with our agent may still have been placed by the predecessor.
 fn held_of_ours(
     pod: &api::Pod,
     slim: &slim::Pod,
@@ -148,8 +148,8 @@ fn held_of_ours(
     ours::asked(slim, unit).unwrap_or_default()
 }
 
-/// Our nodes are read in MiB. A cluster that counts in GiB is shown in GiB, as its users know it, where
-/// that loses nothing of what pods hold; what a card has beyond full GiB cannot be asked for there.
+/// Nodes with our agent are read in MiB. A cluster that counts in GiB is shown in GiB, as its users expect,
+/// if all pods hold whole GiB. The rest of a card beyond whole GiB cannot be requested in such a cluster.
 fn in_full_gib(nodes: &mut [Known]) {
     let gib = AliyunUnit::GiB.mib();
     let full = |known: &Known| {

@@ -6,7 +6,7 @@ use std::iter::repeat_n;
 use super::usage::{Node, Usage};
 use crate::tabs::align;
 
-/// One line a node.
+/// One line per node.
 pub(super) fn summary(usage: &Usage) -> String {
     let Usage {
         unit,
@@ -48,7 +48,7 @@ pub(super) fn summary(usage: &Usage) -> String {
     aligned
 }
 
-/// A table a node, one line a pod.
+/// One table per node, with one line per pod.
 pub(super) fn details(usage: &Usage) -> String {
     let mut text = String::new();
     for node in &usage.nodes {
@@ -92,12 +92,12 @@ fn table(node: &Node) -> String {
         "Allocated :\t{allocated} ({}%)\t",
         percent(*allocated, *total)
     );
-    // The blank is the predecessor's, and counts where this cell is the widest.
+    // The predecessor prints this blank, and it changes the column's width if this cell is the widest.
     let _ = writeln!(text, "Total :\t{total} \t");
     text
 }
 
-/// A line of dashes as long as the table is wide; only a line end where it has no rows under `heads`.
+/// A line of dashes as wide as the table, or an empty line if the table has no rows under its `heads`.
 fn rule(table: &str, heads: usize) -> String {
     let widest = table.lines().map(|line| line.chars().count()).max();
     let has_rows = table.lines().count() > heads;
@@ -106,7 +106,7 @@ fn rule(table: &str, heads: usize) -> String {
     dashes
 }
 
-/// In the predecessor's arithmetic, whose rounding shows: to it 29 of 100 are 28%.
+/// Uses the predecessor's arithmetic, whose rounding is visible: it prints 29 of 100 as 28%.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

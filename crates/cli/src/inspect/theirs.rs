@@ -8,7 +8,7 @@ use gpushare_core::quantity::Quantity;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 
-/// A card with more units than this has MiB.
+/// A card with more units than this is counted in MiB.
 const MOST_GIB: u64 = 100;
 
 /// What a node offers: memory in units, and cards.
@@ -30,7 +30,7 @@ impl Offer {
         }
     }
 
-    /// The predecessor says nowhere which unit it counts in; only the size of a card tells.
+    /// The predecessor does not publish its unit, so it is derived from the size of a card.
     pub(super) fn unit(&self) -> Option<AliyunUnit> {
         let each = self.memory.checked_div(self.cards)?;
         Some(if each > MOST_GIB {
@@ -40,7 +40,7 @@ impl Offer {
         })
     }
 
-    /// Each card's total; the predecessor knows cards of one size only.
+    /// Each card's total; the predecessor assumes that all cards of a node have the same size.
     pub(super) fn each_card(&self) -> Vec<u64> {
         let each = self.memory.checked_div(self.cards).unwrap_or(0);
         let cards = usize::try_from(self.cards).unwrap_or(0).min(MOST_CARDS);
@@ -51,8 +51,8 @@ impl Offer {
 /// No node has more; a larger number in its status is a mistake that must not become a long table.
 const MOST_CARDS: usize = 1024;
 
-/// What the pod holds by the predecessor's word, in units: by its newer annotation where that can be
-/// read, else by the older one. Without either it is on the node and on no card.
+/// What the pod holds according to the predecessor, in units: from its newer annotation if that can be
+/// read, otherwise from the older one. Without either the pod is on the node, but on no known card.
 pub(super) fn held(pod: &Pod) -> Vec<(Option<usize>, u64)> {
     let asked = asked(pod);
     if asked == 0 {
@@ -75,8 +75,8 @@ fn asked(pod: &Pod) -> u64 {
         .fold(0, u64::saturating_add)
 }
 
-/// `{"0":{"1":3}}`: container 0 holds 3 units of card 1, and of card -1 where none was chosen. Nothing where it
-/// is not that, or empty. Numbers are in quotes, and read as the predecessor reads them.
+/// `{"0":{"1":3}}`: container 0 holds 3 units of card 1; card -1 means that none was chosen. `None` if the text is
+/// empty or has another form. The quoted numbers are parsed as the predecessor parses them.
 fn by_card(text: &str) -> Option<Vec<(Option<usize>, u64)>> {
     type Cards = BTreeMap<String, u64>;
     let containers: BTreeMap<String, Option<Cards>> = serde_json::from_str(text).ok()?;

@@ -1,18 +1,18 @@
-//! What is in use where: nodes, their cards, and the pods on them, in one unit of memory.
+//! What is in use on nodes and their cards, and by which pods, in one unit of memory.
 
 use gpushare_core::gpu::AliyunUnit;
 use serde::Serialize;
 
-/// A node as its sources tell it, in a unit of its own.
+/// A node as read from the cluster, in its own unit.
 #[derive(Debug)]
 pub(super) struct NodeUse {
     pub(super) name: String,
     pub(super) address: String,
-    /// Unknown where a node has memory and no cards.
+    /// Unknown if a node has memory but no cards.
     pub(super) unit: Option<AliyunUnit>,
     /// Total of each card, by position.
     pub(super) cards: Vec<u64>,
-    /// Total of the node; more than its cards where they do not divide it.
+    /// Total of the node; more than the sum of its cards if it does not divide evenly among them.
     pub(super) total: u64,
     pub(super) pods: Vec<PodUse>,
 }
@@ -21,19 +21,19 @@ pub(super) struct NodeUse {
 pub(super) struct PodUse {
     pub(super) namespace: String,
     pub(super) name: String,
-    /// By position of the card; `None` is on the node without a known card.
+    /// By position of the card; `None` means an unknown card of the node.
     pub(super) held: Vec<(Option<usize>, u64)>,
 }
 
-/// The whole answer, as it is printed.
+/// The whole answer in its printed form.
 #[derive(Debug, Serialize)]
 pub(super) struct Usage {
-    /// `GiB`, `MiB`, or empty where there are no cards.
+    /// `GiB`, `MiB`, or empty if there are no cards.
     pub(super) unit: &'static str,
     pub(super) allocated: u64,
     pub(super) total: u64,
     pub(super) nodes: Vec<Node>,
-    /// How many cards a summary has columns for.
+    /// For how many cards the summary has columns.
     #[serde(skip)]
     pub(super) columns: usize,
 }
@@ -45,7 +45,7 @@ pub(super) struct Node {
     pub(super) allocated: u64,
     pub(super) total: u64,
     pub(super) cards: Vec<Card>,
-    /// Memory of pods on the node whose card is not known.
+    /// Memory of pods on the node whose card is unknown.
     pub(super) pending: Option<u64>,
     pub(super) pods: Vec<Pod>,
 }
@@ -60,13 +60,13 @@ pub(super) struct Card {
 pub(super) struct Pod {
     pub(super) namespace: String,
     pub(super) name: String,
-    /// Of each card of the node.
+    /// What the pod holds of each card of the node.
     pub(super) cards: Vec<u64>,
     pub(super) pending: u64,
 }
 
 impl Usage {
-    /// Sorted by name. GiB where everything is in full GiB, else MiB for all.
+    /// Sorted by name. In GiB if all nodes are in GiB, otherwise everything in MiB.
     pub(super) fn new(mut nodes: Vec<NodeUse>, columns: usize) -> Self {
         nodes.sort_by(|one, other| one.name.cmp(&other.name));
         let mut units = nodes.iter().filter_map(|node| node.unit);
@@ -141,14 +141,14 @@ impl Pod {
         printed
     }
 
-    /// Pods stand in the order of their first card; those without one come last.
+    /// The sort key: pods are ordered by their first card, those without a card last.
     fn place(&self) -> (usize, &str, &str) {
         let first = self.cards.iter().position(|amount| *amount > 0);
         (first.unwrap_or(usize::MAX), &self.namespace, &self.name)
     }
 }
 
-/// A card that the node does not have is none.
+/// `None` also for a position at which the node has no card.
 fn on_card(position: Option<usize>, node: &NodeUse) -> Option<usize> {
     position.filter(|position| *position < node.cards.len())
 }

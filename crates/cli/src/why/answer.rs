@@ -1,4 +1,4 @@
-//! The answer, as programs get it; what people read is made of the same.
+//! The answer for programs; the text for people is made from the same data.
 
 use gpushare_core::NodeName;
 use gpushare_core::explain::MOST_NAMED;
@@ -16,21 +16,21 @@ use super::verdict::Group;
 pub(super) struct Answer {
     pub(super) pod: Target,
     pub(super) standing: Standing,
-    /// What stands in the way, in one word for programs; nothing when nothing does.
+    /// What stands in the pod's way, in one word for programs; `None` if nothing does.
     pub(super) reason: Option<String>,
-    /// The same for people, in whole sentences.
+    /// The same for people, in full sentences.
     pub(super) message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) node: Option<String>,
     /// Any of these would let the pod run.
     pub(super) help: Vec<Help>,
-    /// It is tried again by itself when room appears.
+    /// The pod is retried automatically when there is room.
     pub(super) waits: bool,
     pub(super) groups: Vec<GroupReport>,
     /// What kube-scheduler said last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) scheduler: Option<String>,
-    /// What could not be looked at.
+    /// What could not be checked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) notes: Vec<String>,
 }
@@ -38,21 +38,21 @@ pub(super) struct Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Standing {
-    /// It does not exist; this is what would happen.
+    /// The pod does not exist; the answer says what would happen.
     Proposed,
     Pending,
-    /// It has a node, and does not run there yet.
+    /// The pod has a node, but does not run there yet.
     Bound,
     Running,
     Finished,
     Deleting,
 }
 
-/// One way out: all of its steps, in this order.
+/// One solution: all of its steps, in this order.
 #[derive(Debug, Serialize)]
 pub(super) struct Help {
     pub(super) text: String,
-    /// The pod fits afterwards, by everything that is known now.
+    /// Afterwards the pod fits, as far as is known now.
     pub(super) certain: bool,
     pub(super) steps: Vec<Step>,
 }
@@ -66,7 +66,7 @@ pub(super) struct Step {
     /// A JSON patch of the target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) patch: Option<Vec<Value>>,
-    /// What somebody has to do that is in no object.
+    /// What an operator has to do that no patch can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) operation: Option<Operation>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,7 +76,7 @@ pub(super) struct Step {
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Action {
-    /// Patch the object; a pod is created anew with the patch.
+    /// Patch the object; a pod is recreated with the patch.
     Patch,
     Delete,
     Operate,
@@ -85,7 +85,7 @@ pub(super) enum Action {
 #[derive(Debug, Serialize)]
 pub(super) struct GroupReport {
     pub(super) count: usize,
-    /// Some of them; the one that lacks least first.
+    /// Some of the nodes; the one that lacks least comes first.
     pub(super) nodes: Vec<NodeName>,
     pub(super) reason: String,
     pub(super) obstacles: Vec<&'static str>,
@@ -103,7 +103,7 @@ impl GroupReport {
 }
 
 impl Help {
-    /// Where the pod has an owner, its template is what is changed.
+    /// If there is an owner, changes of the pod are made to its template.
     pub(super) fn new(plan: &Plan, pod: &Target, owner: Option<&Owner>) -> Self {
         let changes = plan.changes.iter();
         let texts: Vec<&str> = changes.clone().map(|change| change.text.as_str()).collect();
@@ -166,7 +166,7 @@ fn steps(change: &Change, pod: &Target, owner: Option<&Owner>) -> Vec<Step> {
     }
 }
 
-/// The operation on an object that has the pod at this place.
+/// The same operation for an object that contains the pod at this path.
 fn below(operation: &Value, prefix: &str) -> Value {
     let mut moved = operation.clone();
     let path = operation

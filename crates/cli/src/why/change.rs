@@ -1,4 +1,4 @@
-//! Changes that would help: each can be tried on a situation, told to a person, and handed to a program.
+//! Changes that would help: each can be tried on a situation, described to a person, and passed to a program.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use super::node::Obstacle;
 use super::pod::Pod;
 use super::verdict::Situation;
 
-/// What somebody would do.
+/// A change that somebody could make.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Change {
     pub(super) text: String,
-    /// What to type, where one line does it.
+    /// The command to type, if one line is enough.
     pub(super) command: Option<String>,
     pub(super) act: Act,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Act {
-    /// Operations on the pod, which then is created anew.
+    /// Patch operations on the pod, which is then recreated.
     Pod(Vec<Value>),
     Uncordon(NodeName),
     Untaint {
@@ -37,7 +37,7 @@ pub(super) enum Act {
         key: String,
         value: String,
     },
-    /// All of them together.
+    /// End all of these pods.
     End(Vec<Ending>),
     RaiseQuota {
         namespace: String,
@@ -46,7 +46,7 @@ pub(super) enum Act {
         hard: i64,
         written: String,
     },
-    /// What no line in an object does.
+    /// Work that cannot be done by changing an object.
     Operate {
         what: Operation,
         on: Target,
@@ -99,7 +99,7 @@ impl Target {
 }
 
 impl Change {
-    /// Makes the change in the situation. False where its outcome cannot be foreseen.
+    /// Makes the change in the situation. Returns false if its outcome cannot be predicted.
     pub(super) fn apply(&self, situation: &mut Situation) -> Result<bool> {
         match &self.act {
             Act::Pod(operations) => {
@@ -231,7 +231,7 @@ fn pointer(path: &[&str]) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// Operations that set a value, with the objects above it that are missing.
+/// Operations that set a value and create the missing objects above it.
 pub(super) fn set(object: &Value, path: &[&str], value: &Value) -> Vec<Value> {
     let mut at = Some(object);
     let mut pointer = String::new();
@@ -254,7 +254,7 @@ pub(super) fn set(object: &Value, path: &[&str], value: &Value) -> Vec<Value> {
     vec![json!({"op": op, "path": pointer, "value": inner})]
 }
 
-/// Operations that append to a list, which may be missing.
+/// Operations that append to a list, and create it if it is missing.
 pub(super) fn push(object: &Value, path: &[&str], value: &Value) -> Vec<Value> {
     let pointer = pointer(path);
     if object.pointer(&pointer).is_some_and(Value::is_array) {
@@ -264,7 +264,7 @@ pub(super) fn push(object: &Value, path: &[&str], value: &Value) -> Vec<Value> {
     }
 }
 
-/// Operations that remove what is there.
+/// Operations that remove a value, if it exists.
 pub(super) fn remove(object: &Value, path: &[&str]) -> Vec<Value> {
     let pointer = pointer(path);
     let there = object.pointer(&pointer).is_some();

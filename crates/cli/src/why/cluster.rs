@@ -1,6 +1,6 @@
 //! The cluster as the API server shows it: nodes, who is on them, and what is booked on their cards.
 //!
-//! A copy that changes can be tried on before anybody is told to make them.
+//! It is a copy on which changes are tried before they are suggested to the user.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use gpushare_kube::totals::{self, Totals};
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::core::v1::Taint;
 
-/// How long a choice of pods to end may be searched for.
+/// Steps of one search for pods to end.
 const STEPS: u32 = 200_000;
 
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Cluster {
     pub(super) nodes: BTreeMap<NodeName, Node>,
     pub(super) pods: BTreeMap<PodUid, Holder>,
     claims: BTreeMap<PodUid, Claim>,
-    /// What the pods of each node take of its totals.
+    /// How much the pods of each node use of its totals.
     used: BTreeMap<NodeName, Totals>,
     ledger: Ledger,
 }
@@ -35,7 +35,7 @@ pub(super) struct Node {
     pub(super) taints: Vec<Taint>,
     pub(super) cordoned: bool,
     pub(super) allocatable: Totals,
-    /// Nothing where no agent has published any; or why they cannot be read.
+    /// `None` if no agent has published any; an error says why they cannot be read.
     pub(super) cards: Result<Option<Vec<Card>>, String>,
     /// What containers without pods still hold.
     held: Vec<HeldPod>,
@@ -48,15 +48,14 @@ pub(super) struct Holder {
     pub(super) name: String,
     pub(super) node: NodeName,
     pub(super) needs: Totals,
-    /// It asks for cards and nobody has chosen any: it came past kube-scheduler, gets none, and takes totals all the
-    /// same.
+    /// The pod asks for cards but bypassed kube-scheduler, so none was chosen. It gets no card, yet uses up totals.
     pub(super) past_scheduler: bool,
     rank: Rank,
     started: i64,
     bound: Option<Bound>,
 }
 
-/// Room that is kept for a pod until others have gone.
+/// Room kept for a pod while its victims end.
 #[derive(Clone, Debug)]
 struct Claim {
     who: String,
@@ -178,7 +177,7 @@ impl Cluster {
         self.claims.insert(uid, claim);
     }
 
-    /// This node alone, to try changes on.
+    /// A cluster with only this node, to try changes on.
     pub(super) fn only(&self, name: &NodeName) -> Self {
         let mut one = Self::new(self.dialects.clone());
         if let Some(node) = self.nodes.get(name) {
@@ -231,7 +230,7 @@ impl Cluster {
             .filter(move |(_, holder)| holder.node == *name)
     }
 
-    /// The pods for whom room on the node is kept, by name.
+    /// The names of pods for which room on the node is kept.
     pub(super) fn claims_on<'a>(&'a self, name: &'a NodeName) -> impl Iterator<Item = &'a str> {
         let claims = self
             .claims
@@ -240,8 +239,8 @@ impl Cluster {
         claims.map(|claim| claim.who.as_str())
     }
 
-    /// The fewest pods whose end lets the request on the node, by the extender's own choice, whatever their
-    /// priority.
+    /// The fewest pods that must end for the request to fit on the node, chosen by the extender's algorithm regardless
+    /// of their priority.
     pub(super) fn in_the_way(
         &self,
         name: &NodeName,
@@ -274,7 +273,8 @@ impl Cluster {
         (!plan.victims.is_empty()).then_some(plan.victims)
     }
 
-    /// The fewest pods whose end frees so much of a total: those that hold it for nothing first, then the largest.
+    /// The fewest pods that must end to free this much of a total. If pods that bypassed the scheduler hold enough,
+    /// only they are chosen.
     pub(super) fn holders_of(
         &self,
         name: &NodeName,
@@ -294,7 +294,7 @@ impl Cluster {
             holders.retain(|(_, uid)| in_vain(uid));
         }
         holders.sort();
-        // One that is just large enough, or the largest until they are.
+        // The smallest pod that suffices alone, or otherwise the largest ones until they suffice.
         if let Some((_, one)) = holders.iter().find(|(held, _)| *held >= missing) {
             return Some(vec![(*one).clone()]);
         }

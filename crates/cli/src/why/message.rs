@@ -1,4 +1,4 @@
-//! The reason in whole sentences.
+//! The reason in full sentences.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::node::Obstacle;
 use super::surroundings::Shortage;
 use super::verdict::{Block, Group, Situation};
 
-/// Reasons of further groups of nodes that are told in the paragraph.
+/// How many further groups of nodes the paragraph gives reasons for.
 const MOST_OTHERS: usize = 3;
 
 pub(super) fn of_block(situation: &Situation, block: &Block, exists: bool) -> String {
@@ -140,7 +140,7 @@ fn named(group: &Group) -> String {
     }
 }
 
-/// What there is, where the pod wants something else.
+/// Which models the nodes have, if the pod wants others.
 fn models(situation: &Situation, group: &Group) -> Option<String> {
     let excluded = |obstacle: &Obstacle| matches!(obstacle, Obstacle::Cards(Why::Blocked { by, .. }) if by.choice);
     group.obstacles.iter().any(excluded).then_some(())?;
@@ -155,7 +155,7 @@ fn models(situation: &Situation, group: &Group) -> Option<String> {
     (!models.is_empty()).then(|| format!("The cards there are of the model {}.", models.join(", ")))
 }
 
-/// Totals that pods hold for nothing, so that too little is left of them while the cards are free.
+/// Names pods that use up totals without holding a card, so that totals run out while cards are free.
 fn past_scheduler(situation: &Situation, group: &Group) -> Option<String> {
     let lacking: Vec<&String> = group
         .obstacles
@@ -192,7 +192,7 @@ fn past_scheduler(situation: &Situation, group: &Group) -> Option<String> {
     Some(format!("The cards may be free: {takers}, and {rest}."))
 }
 
-/// Enough in all, and nowhere enough on one card.
+/// Says so if enough is free in total, but not on any single card.
 fn fragmentation(situation: &Situation, groups: &[Group]) -> Option<String> {
     let lacking = |group: &Group| match group.obstacles.as_slice() {
         [Obstacle::Cards(Why::Blocked { by, short, .. })]

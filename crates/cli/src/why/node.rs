@@ -1,4 +1,4 @@
-//! One node: everything that keeps the pod off it, by kube-scheduler's checks and by ours.
+//! One node: everything that keeps the pod off it, according to kube-scheduler's checks and ours.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use super::cluster::{Cluster, Node};
 use super::pod::Pod;
 use super::rules;
 
-/// What the API server and the node controller put on nodes that do not answer.
+/// Taints that the API server and the node controller put on nodes that are not ready.
 const NOT_READY: [&str; 2] = [
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",
 ];
-/// What a cordon puts there beside `spec.unschedulable`.
+/// The taint that a cordon adds besides setting `spec.unschedulable`.
 const CORDONED: &str = "node.kubernetes.io/unschedulable";
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +49,7 @@ pub(super) enum Obstacle {
     Cards(Why),
 }
 
-/// All of them; none when the node can take the pod.
+/// All obstacles; empty if the node can take the pod.
 pub(super) fn obstacles(
     cluster: &Cluster,
     pod: &Pod,
@@ -70,7 +70,7 @@ pub(super) fn obstacles(
     found
 }
 
-/// Why the node's cards do not do.
+/// Why the pod does not fit on the node's cards.
 pub(super) fn cards(cluster: &Cluster, pod: &Pod, name: &NodeName, steps: &Steps) -> Option<Why> {
     let ask = pod.facts.ask.as_ref().ok()?.as_ref()?;
     let ledger = cluster.ledger();
@@ -79,7 +79,7 @@ pub(super) fn cards(cluster: &Cluster, pod: &Pod, name: &NodeName, steps: &Steps
     ledger.fit(name.as_str(), uid, &search).err()
 }
 
-/// What has nothing to do with resources.
+/// Obstacles that have nothing to do with resources.
 pub(super) fn placing(node: &Node, pod: &Pod) -> Vec<Obstacle> {
     let placing = &pod.placing;
     let mut found = Vec::new();
@@ -147,7 +147,7 @@ fn totals(
                 resource: resource.clone(),
             });
         } else if free < *needed && !(ours && cards.is_some()) {
-            // Where the cards do not do, they say better what is missing than their sum.
+            // If the pod does not fit on the cards, that reason is more precise than the total of our resource.
             found.push(Obstacle::Total {
                 resource: resource.clone(),
                 needed: *needed,
@@ -160,7 +160,7 @@ fn totals(
 }
 
 impl Obstacle {
-    /// As programs read it.
+    /// The word for programs.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Cordoned => "cordoned",
@@ -185,7 +185,7 @@ impl Obstacle {
         }
     }
 
-    /// The same without numbers: what several nodes have in common.
+    /// The obstacle without its numbers, equal for several nodes.
     pub(super) fn common(&self) -> Self {
         match self {
             Self::Total { resource, .. } => Self::Total {
@@ -200,7 +200,7 @@ impl Obstacle {
         }
     }
 
-    /// How much somebody would have to do about it; what passes by itself is least.
+    /// How much work it takes to remove the obstacle; least if it goes away by itself.
     pub(super) fn weight(&self) -> u32 {
         match self {
             Self::Cards(Why::Blocked { by, .. }) => {
@@ -219,7 +219,7 @@ impl Obstacle {
         }
     }
 
-    /// How far from enough, comparable among obstacles of one kind.
+    /// How much is missing, comparable among obstacles of one kind.
     pub(super) fn lack(&self) -> u64 {
         match self {
             Self::Total { needed, free, .. } => needed.saturating_sub(*free).unsigned_abs(),
@@ -228,7 +228,7 @@ impl Obstacle {
         }
     }
 
-    /// The reason as it reads for several nodes, of which this one lacks least.
+    /// The reason in words that fit several nodes, of which this one lacks least.
     pub(super) fn of_several(&self) -> String {
         match self {
             Self::Cards(why) => why.of_several(),

@@ -1,5 +1,5 @@
-//! Plans: the changes after which the pod would be scheduled. Every plan was tried on a copy of the cluster, with the
-//! rules that decide there, before anybody is told of it.
+//! Plans: changes after which the pod would be scheduled. Every plan is tried on a copy of the cluster, with the rules
+//! that decide there, before it is suggested to the user.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use super::node::Obstacle;
 use super::repair;
 use super::verdict::{Block, Group, Situation, Verdict};
 
-/// More changes than this are no help.
+/// Longer plans are discarded.
 const MOST_CHANGES: usize = 8;
-/// Groups of nodes for which a way is looked for.
+/// How many groups of nodes to make plans for.
 const MOST_GROUPS: usize = 3;
 const MOST_PLANS: usize = 5;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plan {
     pub(super) changes: Vec<Change>,
-    /// The pod fits afterwards by all that is known. Otherwise it is a step in the right direction.
+    /// Afterwards the pod fits, as far as is known. Otherwise the plan is a step in the right direction.
     pub(super) certain: bool,
 }
 
-/// The best first.
+/// Plans for this verdict, the best first.
 pub(super) fn plans(situation: &Situation, verdict: &Verdict) -> Vec<Plan> {
     let mut plans = Vec::new();
     match verdict {
@@ -59,7 +59,7 @@ fn of_group(situation: &Situation, group: &Group) -> Vec<Plan> {
         .collect()
 }
 
-/// The change, and whatever else it takes after it.
+/// The change and all further changes that are needed after it.
 fn carried_through(mut situation: Situation, first: Change) -> Option<Plan> {
     let mut changes = vec![first];
     loop {
@@ -72,7 +72,7 @@ fn carried_through(mut situation: Situation, first: Change) -> Option<Plan> {
             });
         }
         let verdict = situation.verdict();
-        // To ask for no card at all is no answer to a mistake in the request.
+        // Asking for no card at all does not correct a mistake in the request.
         if matches!(before, Verdict::Blocked(Block::Invalid(_)))
             && matches!(situation.pod.facts.ask, Ok(None))
         {
@@ -84,7 +84,7 @@ fn carried_through(mut situation: Situation, first: Change) -> Option<Plan> {
                 certain: true,
             });
         }
-        // What changes nothing is no help, and a way that is too long is none.
+        // Discard changes without effect and plans that are too long.
         if verdict == before || changes.len() == MOST_CHANGES {
             return None;
         }
@@ -115,7 +115,7 @@ fn sorted(mut plans: Vec<Plan>) -> Vec<Plan> {
         let effort: u32 = plan.changes.iter().map(|change| effort(&change.act)).sum();
         (!plan.certain, plan.changes.len(), effort)
     });
-    // Whoever has a way out need not hear of guesses.
+    // If any plan is certain, leave out the uncertain ones.
     if plans.iter().any(|plan| plan.certain) {
         plans.retain(|plan| plan.certain);
     }
@@ -129,7 +129,7 @@ fn sorted(mut plans: Vec<Plan>) -> Vec<Plan> {
     kept
 }
 
-/// One's own pod is changed before others' things are.
+/// Changing the user's own pod is preferred over changing what belongs to others.
 fn effort(act: &Act) -> u32 {
     match act {
         Act::Pod(_) => 0,

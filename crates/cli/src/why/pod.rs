@@ -1,4 +1,4 @@
-//! The pod that is asked about, as gpushare and as kube-scheduler read it.
+//! The pod in question, as gpushare and kube-scheduler read it.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ use k8s_openapi::api::core::v1::{Affinity, Toleration};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A name that tells a scheduler apart from others; what a pod has that names none.
+/// The scheduler of pods that name none.
 pub(super) const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
 #[derive(Clone, Debug)]
 pub(super) struct Pod {
     pub(super) object: Value,
     pub(super) facts: PodFacts,
-    /// What it takes of a node's totals.
+    /// How much it uses of a node's totals.
     pub(super) needs: Totals,
     pub(super) placing: Placing,
 }
 
-/// What kube-scheduler goes by, beside resources.
+/// What kube-scheduler considers besides resources.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Placing {
@@ -95,14 +95,14 @@ impl Pod {
             .unwrap_or(DEFAULT_SCHEDULER)
     }
 
-    /// Persistent volume claims that must be there.
+    /// Persistent volume claims that must exist.
     pub(super) fn claims(&self) -> impl Iterator<Item = &str> {
         let claims = self.placing.volumes.iter();
         claims
             .filter_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.as_str()))
     }
 
-    /// The scheduler's last word on the pod.
+    /// The pod's condition with the scheduler's latest decision.
     pub(super) fn scheduled_condition(&self) -> Option<&Value> {
         let conditions = self.object.pointer("/status/conditions")?.as_array()?;
         conditions.iter().find(|condition| {

@@ -32,7 +32,7 @@ pub(super) async fn cluster(client: &Client, dialects: Dialects) -> Result<Clust
     Ok(cluster)
 }
 
-/// What cannot be read is left out, and noted: it may be what stands in the way.
+/// What cannot be read is left out and noted, because it may be the reason.
 pub(super) async fn surroundings(
     client: &Client,
     pod: &Pod,
@@ -79,7 +79,7 @@ fn noted<T>(answer: kube::Result<T>, what: &str, notes: &mut Vec<String>) -> Opt
         .ok()
 }
 
-/// The budget that the namespace pays from; nothing where there is none or it cannot be read.
+/// The budget that the namespace pays from; `None` if there is none or it cannot be read.
 async fn budget(client: &Client, namespace: &str) -> Option<Budget> {
     let budgets: Api<GpuBudget> = Api::all(client.clone());
     let budgets = budgets.list(&ListParams::default()).await.ok()?.items;
@@ -98,7 +98,7 @@ async fn budget(client: &Client, namespace: &str) -> Option<Budget> {
     })
 }
 
-/// A scheduler that has neither looked at this pod nor placed any other.
+/// The pod's scheduler, if it has neither tried this pod nor placed any other.
 async fn unknown_scheduler(client: &Client, pod: &Pod, exists: bool) -> Option<String> {
     let name = pod.scheduler();
     if name == DEFAULT_SCHEDULER || (exists && pod.scheduled_condition().is_some()) {
@@ -118,8 +118,8 @@ async fn unknown_scheduler(client: &Client, pod: &Pod, exists: bool) -> Option<S
     (!alike.items.iter().any(placed)).then(|| name.to_owned())
 }
 
-/// Whether the pod has a node on which it can never start: one that does not exist, or one that was written by hand, where
-/// nobody has chosen a card.
+/// Whether the pod has a node on which it can never start: a node that does not exist, or one that was written by hand,
+/// so that no card was chosen.
 pub(super) async fn is_misplaced(client: &Client, pod: &Pod) -> bool {
     let phase = pod.text("/status/phase");
     let Some(node) = pod
@@ -137,7 +137,7 @@ pub(super) async fn is_misplaced(client: &Client, pod: &Pod) -> bool {
     matches!(nodes.get_opt(node.as_str()).await, Ok(None))
 }
 
-/// Why a controller could not create pods: the newest complaint on it or on what it made.
+/// Why a controller could not create pods: the newest such event on it or on what it created.
 pub(super) async fn refused_creation(
     client: &Client,
     namespace: &str,

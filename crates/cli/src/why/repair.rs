@@ -1,4 +1,4 @@
-//! What might be done about an obstacle: candidates, of which the plans keep those that work.
+//! Candidate changes that might remove an obstacle; the plans keep those that work.
 
 use gpushare_core::names::{ALLOCATION, BUDGET_GATE, GPU};
 use gpushare_core::{NodeName, PodUid, Why};
@@ -12,7 +12,7 @@ use super::request;
 use super::surroundings::Shortage;
 use super::verdict::{Block, Situation};
 
-/// The easiest first.
+/// Candidate changes, the easiest first.
 pub(super) fn of_block(situation: &Situation, block: &Block) -> Vec<Change> {
     let pod = &situation.pod;
     let namespace = pod.facts.namespace.as_str();
@@ -67,7 +67,7 @@ pub(super) fn of_block(situation: &Situation, block: &Block) -> Vec<Change> {
             let text = if record.is_empty() {
                 "remove spec.nodeName".to_owned()
             } else {
-                // The API server takes no record from anybody but the extender.
+                // The API server accepts records only from the extender.
                 format!("remove spec.nodeName and the annotation {ALLOCATION}")
             };
             operations.extend(record);
@@ -128,7 +128,7 @@ fn quota(situation: &Situation, shortage: &Shortage) -> Vec<Change> {
     changes
 }
 
-/// What might be done about an obstacle on a node.
+/// Candidate changes that might remove an obstacle on a node.
 pub(super) fn of_obstacle(
     situation: &Situation,
     name: &NodeName,

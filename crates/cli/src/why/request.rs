@@ -1,6 +1,6 @@
-//! Changes of what a pod asks for: mistakes put right, and less asked where less would do.
+//! Changes to a pod's request: correct mistakes, and ask for less where less would fit.
 //!
-//! Candidates are made here; the core's validator and search say whether they are right.
+//! This module makes candidates; the core's validator and search decide whether they work.
 
 use gpushare_core::Quantity;
 use gpushare_core::dialect::{Dialect, Dialects, Scale};
@@ -14,7 +14,7 @@ use super::pod::Pod;
 const LISTS: [&str; 2] = ["initContainers", "containers"];
 const BYTES_IN_MIB: i64 = 1 << 20;
 
-/// Where a container stands in the pod.
+/// The position of a container in the pod.
 #[derive(Clone, Debug)]
 struct Place {
     list: &'static str,
@@ -49,7 +49,7 @@ impl Place {
     }
 }
 
-/// Sets a limit, and the request where one is written.
+/// Sets a limit, and the request if there is one.
 fn set_limit(pod: &Pod, place: &Place, container: &Value, resource: &str, value: &str) -> Change {
     let value_json = json!(value);
     let mut operations = set(&pod.object, &place.path("limits", resource), &value_json);
@@ -94,7 +94,7 @@ pub(super) fn remove_annotation(pod: &Pod, name: &str) -> Option<Change> {
     })
 }
 
-/// What might have been meant where the validator found a mistake.
+/// What the user may have meant where the validator found a mistake.
 pub(super) fn corrections(pod: &Pod, dialects: &Dialects, mistake: &Violation) -> Vec<Change> {
     let Some(name) = &mistake.container else {
         return remove_annotation(pod, &mistake.field).into_iter().collect();
@@ -115,7 +115,7 @@ pub(super) fn corrections(pod: &Pod, dialects: &Dialects, mistake: &Violation) -
         .iter()
         .map(|value| set_limit(pod, &place, container, field, value))
         .collect();
-    // Whoever knows what was meant need not offer to drop it.
+    // If a corrected value can be suggested, do not suggest removing it.
     if !candidates.is_empty() && !mistake.value.is_empty() {
         return candidates;
     }
@@ -135,7 +135,7 @@ pub(super) fn corrections(pod: &Pod, dialects: &Dialects, mistake: &Violation) -
     candidates
 }
 
-/// Values that a field may have been meant to have.
+/// Values that the user may have meant for a field.
 fn meant(dialect: &Dialect, field: &str, value: &str) -> Vec<String> {
     if dialect
         .count
@@ -146,7 +146,7 @@ fn meant(dialect: &Dialect, field: &str, value: &str) -> Vec<String> {
     }
     let part = dialect.parts.iter().find(|part| *part.resource == *field);
     if value.is_empty() {
-        // Nobody can know how much was meant; a small share is a beginning.
+        // The intended amount is unknown; suggest a small share to start with.
         return part
             .map(|part| a_little(&part.scale).to_string())
             .into_iter()
@@ -157,7 +157,7 @@ fn meant(dialect: &Dialect, field: &str, value: &str) -> Vec<String> {
     let mut meant = Vec::new();
     match part.map(|part| &part.scale) {
         Some(Scale::Units { each, most, .. }) if *most > 1_000 => {
-            // Written as a quantity of bytes, such as 4Gi.
+            // The value was written in bytes, such as 4Gi.
             let unit = i64::try_from(*each)
                 .unwrap_or(1)
                 .saturating_mul(BYTES_IN_MIB);
@@ -195,7 +195,7 @@ fn up(number: i64, by: i64) -> i64 {
     number.saturating_add(by - 1) / by.max(1)
 }
 
-/// For each resource that the pod asks for cards with: the most of it with which `does` is still true.
+/// For each resource with which the pod asks for cards: the largest amount for which `does` still holds.
 pub(super) fn less(pod: &Pod, dialects: &Dialects, does: impl Fn(&Pod) -> bool) -> Vec<Change> {
     let mut found = Vec::new();
     for (place, container) in places(pod) {
@@ -223,7 +223,7 @@ pub(super) fn less(pod: &Pod, dialects: &Dialects, does: impl Fn(&Pod) -> bool) 
     found
 }
 
-/// A part of a card where whole ones are asked for.
+/// Suggests a part of a card to a container that asks for whole cards.
 fn part_of_whole(
     pod: &Pod,
     dialects: &Dialects,
@@ -253,7 +253,7 @@ fn part_of_whole(
     most(pod, dialects, largest, set, does)
 }
 
-/// The change to the largest value below `now` that does, by halving: more is never easier.
+/// The change to the largest value below `now` that fits, by binary search: a larger value never fits more easily.
 fn most(
     pod: &Pod,
     dialects: &Dialects,
@@ -282,7 +282,7 @@ fn most(
     Some(best)
 }
 
-/// Lowers what a container requests of a total by so much.
+/// Lowers a container's request for a resource by this amount.
 pub(super) fn lower(pod: &Pod, resource: &str, by: i64) -> Vec<Change> {
     use gpushare_kube::totals::{amount, text};
     let mut found = Vec::new();

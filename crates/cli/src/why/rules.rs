@@ -1,7 +1,7 @@
-//! Checks of kube-scheduler that come before ours and need only a pod and a node: taints, labels, affinity.
+//! kube-scheduler's checks that come before ours and need only a pod and a node: taints, labels, affinity.
 //!
-//! They follow the scheduler's own rules, so that an answer here is the answer there. What cannot be
-//! understood counts as not met, as it does there.
+//! They follow the scheduler's own rules, so that both give the same answer. As in the scheduler, what
+//! cannot be parsed counts as not met.
 
 use std::collections::BTreeMap;
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::answer::Standing;
 use super::pod::Pod;
 
-/// How it stands and what is to be said of it, and the word for programs where something is in its way.
+/// The pod's standing, a message, and the word for programs if something is in its way.
 pub(super) fn tell(pod: &Pod, classes: &Classes) -> (Standing, String, Option<&'static str>) {
     let node = pod
         .facts
@@ -75,7 +75,7 @@ fn cards(pod: &Pod, classes: &Classes) -> String {
     }
 }
 
-/// What containers wait for, such as the agent's refusal to start them.
+/// Why containers wait, for example because the agent refused to start them.
 fn waiting(pod: &Pod) -> Option<String> {
     let lists = ["/status/initContainerStatuses", "/status/containerStatuses"];
     let statuses = lists

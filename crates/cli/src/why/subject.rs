@@ -1,4 +1,4 @@
-//! Whom the question is about: a pod by name, a workload by type and name, or a manifest.
+//! What the question is about: a pod by name, a workload by type and name, or a manifest.
 
 use std::path::Path;
 
@@ -12,15 +12,15 @@ use serde_json::{Value, json};
 use super::change::Target;
 use crate::from_cluster::manifest_of;
 
-/// A pod that exists or could, and the object in which its spec is changed.
+/// An existing or proposed pod, and the object in which to change its spec.
 #[derive(Clone, Debug)]
 pub(super) struct Subject {
     pub(super) exists: bool,
     /// The pod, with its namespace and name.
     pub(super) pod: Value,
-    /// The workload that makes such pods.
+    /// The workload that creates such pods.
     pub(super) owner: Option<Owner>,
-    /// How many pods of the workload have a node, where it was asked about.
+    /// How many pods of the workload have a node, if the question is about a workload.
     pub(super) placed: usize,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Owner {
 
 struct Kind {
     names: &'static [&'static str],
-    /// As objects name it.
+    /// The `kind` in objects.
     written: &'static str,
     path: &'static str,
     plural: &'static str,
@@ -183,7 +183,7 @@ impl Subject {
     }
 }
 
-/// A template as the pod that it would become.
+/// A template turned into the pod that it would become.
 pub(super) fn named(mut pod: Value, target: &Target) -> Value {
     if let Some(metadata) = pod.as_object_mut().and_then(|pod| {
         pod.entry("metadata")
@@ -196,7 +196,7 @@ pub(super) fn named(mut pod: Value, target: &Target) -> Value {
     pod
 }
 
-/// A pod of these labels that waits, and how many have a node.
+/// A waiting pod with these labels, and how many such pods have a node.
 async fn pods_of(client: &Client, namespace: &str, labels: &str) -> Result<(Option<Value>, usize)> {
     let pods: Api<core::Pod> = Api::namespaced(client.clone(), namespace);
     let list = pods.list(&ListParams::default().labels(labels)).await;
@@ -213,11 +213,11 @@ async fn pods_of(client: &Client, namespace: &str, labels: &str) -> Result<(Opti
     Ok((first.transpose()?, count))
 }
 
-/// The workload that a change of the pod belongs into, as far up as there is one.
+/// The topmost workload that owns the pod, in which changes belong.
 async fn owner_of(client: &Client, namespace: &str, pod: &Value) -> Option<Owner> {
     let mut found: Option<Owner> = None;
     let mut object = pod.clone();
-    // A job's pod has the job above it, and that a cron job.
+    // Two levels: a pod belongs to a job, for example, and the job to a cron job.
     for _ in 0..2 {
         let owners = object
             .pointer("/metadata/ownerReferences")?
@@ -273,7 +273,7 @@ async fn get(client: &Client, request: Request, name: &str) -> Result<Option<Val
     }
 }
 
-/// What to say of a pod that is not there: perhaps its controller was refused, or it is elsewhere.
+/// The message for a pod that was not found: its creation may have been refused, or it is in another namespace.
 async fn unknown(client: &Client, namespace: &str, name: &str) -> String {
     let missing = format!("there is no pod {name} in the namespace {namespace}");
     if let Some(refusal) = super::read::refused_creation(client, namespace, name).await {

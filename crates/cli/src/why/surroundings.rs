@@ -1,4 +1,4 @@
-//! What concerns the pod beside nodes: quotas and the budget of its namespace, claims of volumes, its priority
+//! What affects the pod besides nodes: quotas and the budget of its namespace, volume claims, its priority
 //! class, its scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,12 +12,12 @@ use super::pod::{DEFAULT_SCHEDULER, Pod};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Surroundings {
-    /// Only of pods that do not exist yet: the others have passed them.
+    /// Read only for pods that do not exist yet: existing pods have passed their quotas.
     pub(super) quotas: Vec<Quota>,
     pub(super) budget: Option<Budget>,
     pub(super) missing_claims: BTreeSet<String>,
     pub(super) missing_class: Option<String>,
-    /// A scheduler of which nothing has been seen.
+    /// The pod's scheduler, if there is no sign that it runs.
     pub(super) unknown_scheduler: Option<String>,
 }
 
@@ -31,9 +31,9 @@ pub(super) struct Quota {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shortage {
     pub(super) quota: String,
-    /// As the quota names it, such as `requests.gpushare.io/gpu-mem`.
+    /// The quota's name for the resource, such as `requests.gpushare.io/gpu-mem`.
     pub(super) counted: String,
-    /// As containers name it.
+    /// The name of the resource in containers.
     pub(super) resource: String,
     pub(super) needed: i64,
     pub(super) used: i64,
@@ -49,7 +49,7 @@ pub(super) struct Budget {
 }
 
 impl Quota {
-    /// Nothing when it counts some pods only: whether this one is among them depends on more than we read.
+    /// `None` for a quota that counts only some pods: whether this pod is one of them depends on more than we read.
     pub(super) fn read(quota: &ResourceQuota) -> Option<Self> {
         let spec = quota.spec.as_ref()?;
         let scoped = spec.scopes.iter().flatten().next().is_some();
@@ -77,7 +77,7 @@ impl Quota {
             let resource = resource_of(counted);
             let needed = match counted.as_str() {
                 "limits.cpu" | "limits.memory" => limits(pod, resource),
-                // Of our resources and other extended ones, only requests are counted.
+                // For extended resources such as ours, quotas count only requests.
                 name if name.contains('/')
                     && !name.starts_with("requests.")
                     && resource != PODS =>

@@ -1,13 +1,13 @@
-//! The answer as people read it: a paragraph, what would help, and on demand the nodes.
+//! The answer for people: a paragraph, what would help, and on demand the nodes.
 
 use std::fmt::Write as _;
 
 use super::answer::Answer;
 use crate::tabs::align;
 
-/// Columns of a terminal; paragraphs are broken there.
+/// Paragraphs are wrapped at this column.
 const WIDTH: usize = 100;
-/// Nodes that are named in a line.
+/// How many nodes a line names.
 const MOST_NAMES: usize = 4;
 
 pub(super) fn paragraph(answer: &Answer, wide: bool) -> String {

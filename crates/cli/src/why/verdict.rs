@@ -1,4 +1,4 @@
-//! The verdict on a pod: what stands in its way before any node is looked at, or on every node.
+//! The verdict on a pod: what stands in its way on every node, or before any node is considered.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -13,18 +13,18 @@ use super::node::{self, Obstacle};
 use super::pod::Pod;
 use super::surroundings::{Shortage, Surroundings};
 
-/// A pod in a cluster: what is, or what would be after some changes.
+/// A pod in a cluster, as it is now or as it would be after some changes.
 #[derive(Clone, Debug)]
 pub(super) struct Situation {
-    /// Shared until a change is tried on it: most changes are of the pod alone.
+    /// Shared until a change is tried on it: most changes concern only the pod.
     pub(super) cluster: Arc<Cluster>,
     pub(super) pod: Pod,
     pub(super) around: Surroundings,
-    /// What may be tried for the whole answer.
+    /// The search steps left for the whole answer.
     pub(super) steps: Rc<Steps>,
 }
 
-/// What keeps the pod from being looked at, or from being created.
+/// What keeps the pod from being scheduled at all, or from being created.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Block {
     Invalid(Violations),
@@ -32,20 +32,20 @@ pub(super) enum Block {
     NoScheduler,
     /// `spec.nodeName` names no node.
     NoSuchNode(NodeName),
-    /// `spec.nodeName` was written by hand, so nobody has chosen a card.
+    /// `spec.nodeName` was written by hand, so no card was chosen.
     PastScheduler(NodeName),
     NoPriorityClass(String),
     NoVolumeClaim(String),
     Quota(Shortage),
 }
 
-/// Nodes that do not take the pod for the same reasons.
+/// Nodes that reject the pod for the same reasons.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Group {
-    /// Of the node that lacks least.
+    /// The obstacles on the node that lacks least.
     pub(super) obstacles: Vec<Obstacle>,
     pub(super) same: bool,
-    /// The one that lacks least first, then by name.
+    /// The first is the node that lacks least; the order of the others has no meaning.
     pub(super) nodes: Vec<NodeName>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Group {
 pub(super) enum Verdict {
     Blocked(Block),
     Fits(Vec<NodeName>),
-    /// The group in whose way least stands first.
+    /// The group that takes the least work comes first.
     Nowhere(Vec<Group>),
 }
 
@@ -90,7 +90,7 @@ impl Situation {
                 return Some(Block::PastScheduler(node.clone()));
             }
         }
-        // Our own gate last: whoever is told of the budget should have nothing else in the way.
+        // Our own gate is the last gate to report: the budget matters only if no other gate holds the pod back.
         let gates = || pod.placing.scheduling_gates.iter().map(|gate| &gate.name);
         let gate = gates().find(|name| *name != BUDGET_GATE);
         if let Some(gate) = gate.or_else(|| gates().next()) {
@@ -160,7 +160,7 @@ impl Group {
 }
 
 impl Block {
-    /// As programs read it.
+    /// The word for programs.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Invalid(_) => "invalid-request",

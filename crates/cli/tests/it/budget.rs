@@ -144,7 +144,7 @@ async fn what_keeps_a_budget_from_being_shown_is_said() {
     assert!(said.contains("cannot find a cluster"), "{said}");
 }
 
-/// A timekeeper that answers as it is told, and remembers what it was asked.
+/// A fake timekeeper that gives preset answers and records the requests.
 pub(crate) struct Fake {
     url: String,
     files: TempDir,
@@ -287,7 +287,7 @@ async fn a_grant_has_an_id_and_a_reason_and_no_author() {
         format!("POST /v1/budgets/vision/grants Bearer my-token {sent}")
     );
     assert!(asked[1].contains(r#"{"amount":60,"id":""#), "{asked:?}");
-    // Without a reason nothing is asked.
+    // Without a reason no request is sent.
     let missing = fake
         .command(&cluster, &["grant", "vision", "20h"])
         .assert()
@@ -354,7 +354,7 @@ async fn a_token_goes_only_to_who_proves_to_be_the_timekeeper() {
             .args(["--timekeeper-name", "elsewhere.example"]),
     );
     assert!(said.contains("--timekeeper-name"), "{said}");
-    // Whether a grant was written is not known when there is no answer.
+    // Without an answer it is unknown whether the grant was written.
     let grant = [
         "grant",
         "b",
@@ -406,7 +406,7 @@ async fn without_a_token_an_account_can_ask() {
     assert!(said.contains("NAMESPACE/NAME"), "{said}");
 }
 
-/// Puts a kubectl of ours before all others.
+/// Puts our own kubectl first on the PATH.
 fn with_kubectl(command: &mut Command, directory: &Path, script: &str) {
     let program = directory.join("kubectl");
     fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -455,7 +455,7 @@ async fn without_an_address_kubectl_leads_to_the_service_and_the_cluster_says_wh
         arguments.trim(),
         "--context=c port-forward --address=127.0.0.1 --namespace gpushare-system service/gpushare-timekeeper :443"
     );
-    // It does not outlive the program.
+    // The forwarding does not outlive the program.
     let pid = fs::read_to_string(&pid).unwrap();
     assert!(!Path::new("/proc").join(pid.trim()).exists());
 }

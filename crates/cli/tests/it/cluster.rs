@@ -1,4 +1,4 @@
-//! A cluster to ask: the embedded API server and a kubeconfig of it.
+//! A cluster for tests: the embedded API server and a kubeconfig for it.
 
 use std::fmt::Debug;
 use std::fs;
@@ -59,7 +59,7 @@ impl Cluster {
         Self::with(Server::builder(), &json!({})).await
     }
 
-    /// A server with budgets, and a user with this in the kubeconfig.
+    /// A server with budgets, and a kubeconfig with these credentials of its user.
     pub(crate) async fn with_budgets(user: &Value) -> Self {
         let budgets = Resource {
             short_names: &["gb"],
@@ -107,7 +107,7 @@ impl Cluster {
         &self.server
     }
 
-    /// Creates any object by the path of its kind.
+    /// Creates an object of any kind, given the path of the kind.
     pub(crate) async fn create_at(&self, path: &str, object: &Value) {
         let namespace = object["metadata"]["namespace"].as_str();
         if let Some(namespace) = namespace {
@@ -130,7 +130,7 @@ impl Cluster {
         self.directory.path().join("kubeconfig")
     }
 
-    /// Creates the node with its status, which a create alone may leave out.
+    /// Creates the node and writes its status, which a create alone may drop.
     pub(crate) async fn add_node(&self, node: &Value) {
         let api: Api<Node> = Api::all(self.client.clone());
         let object = serde_json::from_value(node.clone()).unwrap();
@@ -140,7 +140,7 @@ impl Cluster {
         api.patch_status(name, &PatchParams::default(), &patch)
             .await
             .unwrap();
-        // The API server marks every new node as not ready; the node controller would take that back.
+        // The API server taints every new node as not ready; the node controller would remove the taint.
         let taints = json!({"spec": {"taints": node["spec"]["taints"]}});
         api.patch(name, &PatchParams::default(), &Patch::Merge(taints))
             .await
@@ -219,7 +219,7 @@ impl Cluster {
     }
 }
 
-/// The annotation of a node whose agent found cards with so many MiB each.
+/// The annotation of a node whose agent found cards of these sizes in MiB.
 pub(crate) fn inventory_of(node: &str, mib: &[u64]) -> Value {
     let cards: Vec<Card> = (0..)
         .zip(mib)

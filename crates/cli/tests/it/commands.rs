@@ -1,5 +1,5 @@
-//! Every command of the plugins, as the programs list them themselves, and how each is called in tests. A command that is
-//! new is not known here, and says so.
+//! Every command of the plugins, as listed by the programs themselves, and how tests call each of them. Tests fail on a
+//! new command until its calls are added here.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub(crate) struct Named(String);
 /// A way to call a command. `POD` is the path of a file with a pod.
 pub(crate) type Call = &'static [&'static str];
 
-/// All that have a help text.
+/// All commands that have a help text.
 pub(crate) fn all() -> Vec<Named> {
     let directory = tempfile::tempdir().unwrap();
     Command::new(env!("CARGO_BIN_EXE_kubectl-gpushare"))
@@ -31,7 +31,7 @@ pub(crate) fn all() -> Vec<Named> {
     names.into_iter().map(Named).collect()
 }
 
-/// All that do something themselves.
+/// All commands without subcommands.
 pub(crate) fn that_run() -> Vec<Named> {
     let (known, mut commands) = (all(), all());
     commands.retain(|Named(name)| {
@@ -41,7 +41,7 @@ pub(crate) fn that_run() -> Vec<Named> {
     commands
 }
 
-/// All that ask a cluster, with the ways to call them.
+/// All commands that ask a cluster, with the ways to call them.
 pub(crate) fn that_ask() -> Vec<(Named, Call)> {
     let each = that_run().into_iter().flat_map(|command| {
         let calls = command.calls().iter();
@@ -55,7 +55,7 @@ impl Named {
         &self.0
     }
 
-    /// The words that lead to it.
+    /// The words of the command after the program's name.
     pub(crate) fn words(&self) -> Vec<&str> {
         let nested = self.0.strip_prefix("kubectl-gpushare").unwrap_or_default();
         nested.split('-').filter(|word| !word.is_empty()).collect()
@@ -79,7 +79,7 @@ impl Named {
         String::from_utf8(assert.get_output().stdout.clone()).unwrap()
     }
 
-    /// Without the words that lead to it.
+    /// The arguments for each way to call it, without those words.
     fn calls(&self) -> &'static [Call] {
         match self.words().as_slice() {
             [] => &[&[], &["-d"], &["-d", "a"]],
@@ -91,7 +91,7 @@ impl Named {
             ["budget", "show"] => &[&[], &["-A"], &["-n", "default"], &["--budget", "b"]],
             ["budget", "grant"] => &[&["b", "1h", "--reason", "r"]],
             ["budget", "statement"] => &[&[], &["--budget", "b"]],
-            // They ask no cluster.
+            // These ask no cluster.
             ["completion" | "version"] => &[],
             other => panic!("say here how {other:?} is called"),
         }
@@ -113,7 +113,7 @@ impl Named {
             .env("KUBECONFIG", kubeconfig)
             .env("NO_COLOR", "1")
             .env_remove("GPUSHARE_TIMEKEEPER_CA_FILE")
-            // Nobody listens there; no test may lead to somebody's cluster.
+            // Nothing listens there: no test may reach a real cluster.
             .env("GPUSHARE_TIMEKEEPER", "https://127.0.0.1:1");
         command
     }

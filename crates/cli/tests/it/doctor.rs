@@ -56,7 +56,7 @@ async fn an_empty_cluster_is_told_what_is_missing_and_fails() {
     let cluster = Cluster::start().await;
     let output = doctor(&cluster, &[]).code(1).get_output().clone();
     let text = String::from_utf8(output.stdout).unwrap();
-    // The first line has the server's version.
+    // The snapshot leaves out the first line, which has the server's version.
     let (first, rest) = text.split_once('\n').unwrap();
     assert!(first.starts_with("ok    API server"), "{first}");
     insta::assert_snapshot!("doctor_empty", rest);
@@ -174,7 +174,7 @@ async fn neither_an_empty_record_nor_an_incomplete_request_hides_a_pod_past_the_
     for (name, limits, annotations) in [
         ("empty", share(1_024), &record),
         ("incomplete", memory("gpushare.io/gpu-mem"), &none),
-        // That may be HAMi's own.
+        // This one may be managed by HAMi itself, so it is not reported.
         ("other", memory("nvidia.com/gpumem"), &none),
     ] {
         let pod = crate::cluster::pod(name, "a", &[limits], annotations);

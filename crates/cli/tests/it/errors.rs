@@ -1,5 +1,5 @@
-//! What every command that asks a cluster says when it cannot: no cluster, no rights, unknown names, an old server, a
-//! closed pipe. Which commands there are is the programs' own word.
+//! What every command that asks a cluster prints when it fails: no cluster, no rights, unknown names, an old server, a
+//! closed pipe. The programs themselves list the commands.
 
 use std::path::Path;
 use std::process::{Command as Process, Stdio};
@@ -84,7 +84,7 @@ async fn what_the_server_says_is_told_without_the_clients_own_words() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_server_every_command_says_what_it_could_not_do() {
     let cluster = cluster().await;
-    // Nobody listens on port 1.
+    // Nothing listens on port 1.
     let config = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
     let gone = config.replace(&cluster.server().url(), "http://127.0.0.1:1");
     let gone = cluster.write("gone", &gone);
@@ -106,7 +106,7 @@ async fn without_a_server_every_command_says_what_it_could_not_do() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_does_not_answer_is_not_waited_for_longer_than_was_asked() {
     let cluster = cluster().await;
-    // It takes connections and says nothing.
+    // It accepts connections but never answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let config = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
@@ -130,7 +130,7 @@ async fn without_rights_every_command_names_the_right_that_is_missing() {
             Answer::Forbidden,
         );
         for (command, call) in commands::that_ask() {
-            // These read neither.
+            // These read neither nodes nor pods.
             if command.words().first() == Some(&"budget") || call == ["deployment/web"] {
                 continue;
             }
@@ -139,7 +139,7 @@ async fn without_rights_every_command_names_the_right_that_is_missing() {
                 format!("you may list {kind}"),
                 format!("you may list and watch {kind}"),
             ];
-            // One pod is got and not listed.
+            // A single pod is read with get, not list.
             let expected = if call == ["p"] && kind == "pods" {
                 vec!["that you may read it".to_owned()]
             } else {
@@ -233,8 +233,8 @@ async fn what_does_not_exist_is_named_with_where_to_look() {
                     "cannot read the namespace \"nowhere\"; check its name",
                 ),
             ],
-            // What the timekeeper says of unknown names is told in its words (see the tests of budgets); the doctor names
-            // what is missing as a finding; the others look for nothing.
+            // The timekeeper's own errors about unknown names are tested with the budgets; the doctor reports what is
+            // missing as a finding; the others look up no names.
             ["budget", "grant" | "statement"] | ["doctor" | "completion" | "version"] => &[],
             other => panic!("say here what {other:?} may not find"),
         };
@@ -247,7 +247,7 @@ async fn what_does_not_exist_is_named_with_where_to_look() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_newer_kinds_is_told_from_a_broken_one() {
-    // The embedded server knows neither budgets nor admission policies, as an old one.
+    // Like an old server, the embedded one knows neither budgets nor admission policies.
     let cluster = Cluster::start().await;
     cluster.add_node(&node("a", &[16_384])).await;
     cluster.add_pod(&waiting("p", &share(1))).await;
@@ -322,7 +322,7 @@ async fn an_old_server_is_told_by_its_number() {
     let server = &report["checks"][0];
     assert_eq!(server["status"], "fail");
     assert_eq!(server["message"], "version v1.25.16 is older than 1.30");
-    // Those who need no more than nodes and pods work there.
+    // Commands that need only nodes and pods work there.
     for (words, call) in [
         (&[][..], &[][..]),
         (&["cards"], &[]),
@@ -365,7 +365,7 @@ fn every_command_has_a_help_text_with_an_example() {
     for name in ["kubectl-inspect-gpushare", "kubectl-gpushare-budget-grant"] {
         assert!(names.contains(&name), "{names:?}");
     }
-    // Of the plugin itself the list of commands is the help.
+    // The plugin's own help is the list of commands, without examples.
     for command in all.iter().filter(|one| one.name() != "kubectl-gpushare") {
         let (name, text) = (command.name(), command.help());
         assert!(text.contains("Examples:"), "{name}: {text}");

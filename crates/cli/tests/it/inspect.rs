@@ -1,5 +1,5 @@
-//! `kubectl inspect gpushare` against an API server: the predecessor's clusters with its own output, and
-//! ours with cards of several sizes.
+//! `kubectl inspect gpushare` against an API server: the predecessor's clusters, compared with its own
+//! output, and ours with cards of several sizes.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn printed(cluster: &Cluster, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Without what is free: blanks at the end of a line and how long a rule of dashes is.
+/// Removes differences that do not matter: blanks at the end of a line, and the length of a rule of dashes.
 fn comparable(text: &str) -> Vec<String> {
     let line = |line: &str| {
         let line = line.trim_end();
@@ -44,7 +44,7 @@ fn items(path: &Path) -> Vec<Value> {
     list["items"].as_array().unwrap().clone()
 }
 
-/// The predecessor's objects and what it printed for them.
+/// Compares our output for the predecessor's objects with what it printed for them.
 async fn equals_the_predecessor(sample: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/data/inspect")
@@ -154,7 +154,7 @@ async fn hostile_annotations_are_shown_as_pending_and_break_nothing() {
             .add_pod(&pod(name, "node", &limits, &annotations))
             .await;
     }
-    // In the newer annotation a card of -1 is none too; what is no number is passed over.
+    // In the newer annotation card -1 means no card too; an annotation with something else than numbers is ignored.
     for (name, allocation) in [
         ("none", r#"{"0":{"-1":3}}"#),
         ("letters", r#"{"0":{"x":3}}"#),

@@ -1,4 +1,4 @@
-//! What programs read: every command that prints JSON keeps its schema, whichever commands there are.
+//! Output for programs: every command that prints JSON keeps its schema. The programs themselves list the commands.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::commands;
 use crate::simulate;
 use crate::why::{node, share, waiting};
 
-/// Each place in a document with the type of what is there. Elements of a list are one place.
+/// Each path in a document with the type of its value. All elements of a list count as one path.
 fn places(place: &str, value: &Value, lines: &mut Vec<String>) {
     let kind = match value {
         Value::Object(fields) => {
@@ -42,7 +42,7 @@ pub(crate) fn schema_of(report: &Value) -> String {
     lines.join("\n")
 }
 
-/// Something of everything: two nodes, one cordoned; a pod that holds a card, one that is too large to fit.
+/// A bit of everything: two nodes, one of them cordoned; a pod that holds a card, and one that is too large to fit.
 async fn cluster() -> Cluster {
     let cluster = Cluster::start().await;
     cluster.add_node(&node("a", &[16_384, 16_384])).await;
@@ -89,7 +89,7 @@ async fn every_command_that_prints_json_keeps_its_schema() {
             other => panic!("say here how {other:?} prints JSON"),
         };
         let output = run.output().unwrap();
-        // A cluster with so little in it is not well.
+        // The doctor fails on a cluster with so little in it.
         let expected = i32::from(command.words() == ["doctor"]);
         assert_eq!(output.status.code(), Some(expected), "{output:?}");
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();

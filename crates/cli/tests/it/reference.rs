@@ -1,4 +1,4 @@
-//! The reference is the program's own description.
+//! The reference is generated from the program and up to date.
 
 use std::path::Path;
 use std::process::Command;

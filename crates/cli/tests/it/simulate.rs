@@ -49,7 +49,7 @@ pub(crate) fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&printed(&replay(&all))).unwrap()
 }
 
-/// What a failed run says, and that it said nothing on standard output.
+/// The error of a failed run. Also asserts that it printed nothing on standard output.
 fn complaint(output: &Output, status: i32) -> String {
     assert_eq!(output.status.code(), Some(status), "{output:?}");
     assert!(output.stdout.is_empty(), "{output:?}");

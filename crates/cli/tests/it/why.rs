@@ -1,4 +1,4 @@
-//! `kubectl gpushare why`: what it says in each standing, and the schema of its JSON.
+//! `kubectl gpushare why`: what it prints for each standing, and the schema of its JSON.
 
 use assert_cmd::Command;
 use gpushare_core::placement::Hold;
@@ -28,7 +28,7 @@ fn complaint(cluster: &Cluster, arguments: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// A node whose agent and kubelet do what they should.
+/// A node whose agent and kubelet work.
 pub(crate) fn node(name: &str, mib: &[u64]) -> Value {
     let sum: u64 = mib.iter().sum();
     let count = mib.len() as u64;
@@ -248,7 +248,7 @@ async fn neither_an_empty_record_nor_an_incomplete_request_hides_a_pod_past_the_
         assert!(text.contains(part), "{part:?} in {text}");
     }
 
-    // It runs: it asks for no device of which the kubelet would tell the agent.
+    // This pod runs: it asks for no device, so the kubelet never calls the agent.
     let memory_only = json!({"gpushare.io/gpu-mem": "6144"});
     let incomplete = crate::cluster::pod("incomplete", "a", &[memory_only], &json!({}));
     cluster.add_pod(&incomplete).await;

@@ -1,5 +1,5 @@
-//! The reasons of pods that wait, one by one, and the first thing that is said to help. That each of these changes lets the
-//! pod be scheduled is shown on a real scheduler, in `testing/e2e/tests/why`.
+//! Each reason why a pod waits, and the first change that is suggested. `testing/e2e/tests/why` shows with a real
+//! scheduler that the pod is scheduled after each of these changes.
 
 use std::fmt::Write as _;
 

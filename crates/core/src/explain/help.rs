@@ -1,4 +1,4 @@
-//! What would help, in words: for each group the changes that would let its best nodes take the pod.
+//! What would help, in words: for each group, the changes that would let its best nodes take the pod.
 
 use crate::choice::{Choice, Pattern};
 use crate::dialect::{Chooser, Chooses, Dialects};
@@ -8,7 +8,7 @@ use crate::why::{Obstacles, Shortage, Why};
 
 use super::Group;
 
-/// Names written out in a sentence.
+/// How many node names a sentence lists.
 const MOST_IN_TEXT: usize = 3;
 
 pub(super) fn help(group: &Group, ask: &PodAsk, dialects: &Dialects) -> Vec<String> {
@@ -91,7 +91,7 @@ fn too_small(short: &Shortage) -> Vec<String> {
     }
 }
 
-/// At least that much: in another dimension something may be missing, too.
+/// The advice says "at least", because something may be missing in another dimension, too.
 fn free(short: &Shortage, nodes: &str) -> Vec<String> {
     match short {
         Shortage::Amount {
@@ -149,7 +149,7 @@ fn loosen(class: &str, ask: &PodAsk, dialects: &Dialects) -> String {
     format!("remove or loosen {}", annotations.join(", "))
 }
 
-/// Whether the choice can come from this annotation.
+/// Whether this annotation can be the source of the choice.
 fn restricts(chooser: &Chooser, choice: &Choice) -> bool {
     let words = |all: &[Pattern]| all.iter().any(|one| matches!(one, Pattern::Words(_)));
     let parts = |all: &[Pattern]| all.iter().any(|one| matches!(one, Pattern::Part(_)));

@@ -1,4 +1,4 @@
-//! An explanation as programs read it.
+//! An explanation for programs.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use crate::why::{Obstacles, Shortage, Why};
 
 use super::{Explanation, Group, Nodes, help};
 
-/// Of so many nodes of a group the cards are shown.
+/// For how many nodes of a group the cards are shown.
 const MOST_DETAILED: usize = 3;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// What a person reads.
+    /// The explanation as text for people.
     pub message: String,
     /// How many nodes were looked at.
     pub nodes: usize,
@@ -36,16 +36,16 @@ pub struct GroupReport {
     pub kind: Kind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// What would have to change, all of it; without these the pod would fit.
+    /// All of these stand in the way; without them the pod would fit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub obstacles: Vec<Obstacle>,
-    /// On the node that lacks least.
+    /// What is missing on the node that lacks least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lack: Option<Lack>,
     pub count: usize,
-    /// Some of them; those that lack least come first.
+    /// Some of the nodes; those that lack least come first.
     pub nodes: Vec<NodeName>,
-    /// Any of these would let the pod on such a node, or come nearer to it.
+    /// Each of these changes would let the pod onto such a node, or bring it closer.
     pub help: Vec<String>,
     /// The cards of the first few nodes.
     pub cards: BTreeMap<NodeName, Vec<CardDetail>>,
@@ -55,10 +55,10 @@ pub struct GroupReport {
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     NoCards,
-    /// Even empty, healthy and accepted cards would not do.
+    /// The cards would not suffice even if all were empty, healthy and accepted.
     TooSmall,
     Blocked,
-    /// It was not found out in the steps that a node or a request may take.
+    /// The steps allowed for the node or the request were used up before the answer was found.
     Undecided,
     /// The pod is bound or being bound.
     Held,
@@ -84,7 +84,7 @@ pub enum Lack {
         unused: u32,
     },
     Amount {
-        /// On so many cards of one node.
+        /// On how many cards of one node the amount is needed.
         wanted: u32,
         dimension: String,
         unit: String,
@@ -117,7 +117,7 @@ impl CardDetail {
             .get(&card.class)
             .map(|class| class.named(&card.capacity));
         let size = size.unwrap_or_default();
-        // What is used up is shown as 0, not left out.
+        // A dimension that is used up is shown as 0, not left out.
         let mut free: BTreeMap<String, u64> = size.keys().map(|name| (name.clone(), 0)).collect();
         let named = |amounts: &Amounts| classes.get(&card.class).map(|class| class.named(amounts));
         free.extend(named(&room.free()).unwrap_or_default());
@@ -135,7 +135,7 @@ impl CardDetail {
 }
 
 impl Explanation {
-    /// With the cards of a node as `cards` shows them.
+    /// The report; `cards` returns the cards of a node.
     pub fn report(
         &self,
         ask: &PodAsk,

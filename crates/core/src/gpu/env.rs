@@ -1,5 +1,5 @@
-//! What a container and old tools are told about a decision: environment and annotations, as the
-//! predecessors set them. They are written for others and never read back.
+//! How containers and older tools learn about a decision: environment variables and annotations, as
+//! gpushare's predecessors set them. They are written for other programs and never read back.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// What may be used of each card in one dimension.
+    /// How much of each card the container may use in one dimension.
     fn usable(&self, dimension: usize) -> Vec<u64> {
         let usable = |card: &&Card| self.ask.usable(&card.capacity).get(dimension);
         self.cards.iter().map(usable).collect()
@@ -98,7 +98,7 @@ fn given<'a>(
     (*placed.class == *CLASS && !cards.is_empty()).then_some(Given { ask, cards })
 }
 
-/// One number where all cards agree, else each card's.
+/// One number if all cards agree, otherwise one for each card.
 fn one_or_each(amounts: &[u64]) -> String {
     let each: Vec<String> = match amounts {
         [first, rest @ ..] if rest.iter().all(|amount| amount == first) => vec![first.to_string()],
@@ -107,10 +107,10 @@ fn one_or_each(amounts: &[u64]) -> String {
     each.join(",")
 }
 
-/// The annotations that the predecessors' tools expect on a bound pod, by the dialects it uses.
+/// The annotations that the predecessors' tools expect on a bound pod, depending on the dialects it uses.
 ///
-/// They mark cards as assigned at once: the decision is final with the bind, and nothing patches the pod
-/// later.
+/// They mark cards as assigned at once, because the decision is final with the bind and nothing patches
+/// the pod later.
 pub fn annotations<'a>(
     ask: &'a PodAsk,
     placement: &Placement,
@@ -209,7 +209,7 @@ fn owned(annotations: Vec<(&str, String)>) -> Vec<(String, String)> {
     annotations.into_iter().map(owned).collect()
 }
 
-/// What Aliyun's tools call the pod's memory: the sum over its app containers, of one card each.
+/// What Aliyun's tools call the pod's memory: the sum over its app containers, counting one card each.
 fn pod_memory(ask: &PodAsk) -> u64 {
     ask.of_class(CLASS)
         .filter(|ask| ask.role == Role::App && *ask.dialect == *ALIYUN)

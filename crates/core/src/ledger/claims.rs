@@ -1,9 +1,9 @@
-//! Claims: room kept for a pod while those who hold it are still going.
+//! Claims: room kept for a pod while the pods that hold it are still ending.
 //!
-//! A claim counts against its cards for everybody but its own pod, from the moment it is made and also
-//! past a card's size. Its pod fits there once the others have gone, and is booked on the claimed cards
-//! while they can take it. While the pod is booked on the claim's node, the booking counts instead;
-//! if that booking ends, the claim counts again.
+//! A claim counts against its cards for every pod but its own, from the moment it is made and even past
+//! a card's size. Its pod fits there once the other pods are gone, and is booked on the claimed cards
+//! if they can take it. While the pod is booked on the claim's node, the booking counts instead; if
+//! that booking ends, the claim counts again.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct Claim {
 }
 
 impl Ledger {
-    /// Keeps this placement's room for the pod; an earlier claim of it ends.
+    /// Keeps this placement's room for the pod; replaces an earlier claim of the pod.
     pub fn claim(&mut self, pod: &PodUid, node: &NodeName, ask: &PodAsk, placement: Placement) {
         self.unclaim(pod);
         let claim = Claim {
@@ -87,12 +87,12 @@ impl Ledger {
         (booking.is_none_or(|booking| booking.node != claim.node)).then_some(claim)
     }
 
-    /// Before a booking of the pod comes to the claim's node.
+    /// Call it before the pod is booked on the claim's node.
     pub(super) fn suspend_claim(&mut self, pod: &PodUid) {
         self.change_claim(pod, CardRoom::unclaim);
     }
 
-    /// After a booking of the pod has left the claim's node.
+    /// Call it after a booking of the pod on the claim's node has ended.
     pub(super) fn resume_claim(&mut self, pod: &PodUid) {
         self.change_claim(pod, CardRoom::claim);
     }
@@ -108,7 +108,7 @@ impl Ledger {
         self.journal.enter(node);
     }
 
-    /// Counts the claims on a node whose cards were just taken over.
+    /// Counts the claims on a node whose inventory was just replaced.
     pub(super) fn count_claims(&mut self, node: &NodeName) {
         let pods = self.nodes.get(node).map(|node| node.claims.clone());
         for pod in pods.iter().flatten() {
@@ -118,7 +118,7 @@ impl Ledger {
 }
 
 impl Claim {
-    /// Whether these cards can take it now. They must not count the claim itself.
+    /// Whether these cards can take the claim now. They must not count the claim itself.
     pub(super) fn fits(&self, rooms: &[CardRoom]) -> bool {
         self.charges.iter().all(|(id, hold)| {
             let room = rooms.iter().find(|room| room.card.id == *id);
@@ -128,7 +128,7 @@ impl Claim {
 }
 
 impl Node {
-    /// Nothing is known of it any more.
+    /// Whether the books have nothing left about this node.
     pub(super) fn is_forgotten(&self) -> bool {
         let unused = self.pods.is_empty() && self.claims.is_empty() && self.held.is_empty();
         self.cards.is_empty() && unused

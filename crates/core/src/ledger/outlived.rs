@@ -1,7 +1,7 @@
-//! Containers that outlive their pods: what they hold stays booked for as long as the node's agent tells so.
+//! Containers that outlive their pods: what they hold stays booked for as long as the node agent reports them.
 //!
-//! The word of the API server about a pod comes first: as long as the pod is booked by its record, what the agent tells of
-//! it is only kept. When that booking ends, and the agent still tells of the pod, an outlived booking takes its place.
+//! What the API server says about a pod comes first: while the pod is booked by its record, the agent's report about it
+//! is only stored. If the agent still reports the pod when that booking ends, an outlived booking takes its place.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use crate::ids::{NodeName, PodUid};
 use crate::placement::Placement;
 
 impl Ledger {
-    /// Takes over what the node's agent tells of containers without pods. Returns whether less is booked for them than
-    /// before.
+    /// Replaces the node agent's report about containers without pods. Returns whether an outlived booking ended or
+    /// changed, so that room may have become free.
     pub fn set_held(&mut self, name: &NodeName, held: Vec<HeldPod>) -> bool {
         let told: BTreeMap<PodUid, HeldPod> = held
             .into_iter()
@@ -49,7 +49,7 @@ impl Ledger {
         ended
     }
 
-    /// What the node's agent calls a pod whose containers have outlived it.
+    /// The node agent's report about a pod that its containers have outlived.
     pub fn outlived(&self, pod: &str) -> Option<&HeldPod> {
         let booking = self.bookings.get(pod)?;
         let outlived = booking.state == State::Outlived;
@@ -57,7 +57,7 @@ impl Ledger {
         node.held.get(pod)
     }
 
-    /// Books whatever the node's agent tells of pods that are not booked.
+    /// Books the pods that the node agent reports and that are not booked.
     pub(super) fn book_outlived(&mut self, name: &NodeName) {
         let Some(node) = self.nodes.get(name) else {
             return;
@@ -70,7 +70,7 @@ impl Ledger {
         for held in unbooked {
             let booking = Booking {
                 node: name.clone(),
-                // Which container holds what does not matter any more: none of them starts again.
+                // Which container holds what no longer matters, because none of them starts again.
                 placement: Placement {
                     containers: Vec::new(),
                 },
@@ -81,7 +81,7 @@ impl Ledger {
         }
     }
 
-    /// The node is gone, and its agent's word with it.
+    /// Drops the agent's report, because its node is gone.
     pub(super) fn forget_held(&mut self, name: &NodeName) {
         let Some(node) = self.nodes.get_mut(name) else {
             return;

@@ -16,7 +16,7 @@ pub struct NodeView<'a> {
     ledger: &'a Ledger,
 }
 
-/// A card, the sum booked on it, and who holds it.
+/// A card, the sum booked on it, and the pods that hold it.
 #[derive(Clone, Copy, Debug)]
 pub struct CardView<'a> {
     pub card: &'a Card,
@@ -79,7 +79,7 @@ impl<'a> NodeView<'a> {
         &self.node.cards
     }
 
-    /// As [`Self::rooms`], as they are now, for as long as one likes.
+    /// A snapshot of [`Self::rooms`] that the caller may keep.
     pub fn shared_rooms(self) -> Arc<Vec<CardRoom>> {
         self.node.cards.clone()
     }

@@ -1,7 +1,7 @@
 //! The choice of victims on one node.
 //!
-//! Every set of cards that the pod could use is looked at, the cheapest cards first, and for each set
-//! the cheapest victims ([`super::dive`]).
+//! Looks at every set of cards that the pod could use, the cheapest cards first, and finds the cheapest victims for
+//! each set ([`super::dive`]).
 
 use std::cmp::Reverse;
 
@@ -16,12 +16,12 @@ use crate::search::Search;
 use crate::steps::Steps;
 
 const MILLION: u64 = 1_000_000;
-/// One set of cards may use up this part of the steps that are left, so that some are left for others.
+/// One set of cards may use up at most one in this many of the remaining steps, to leave some for other sets.
 const PART_OF_STEPS: u32 = 8;
-/// As many as the first way down a large set of cards takes.
+/// But always this many: enough for the first descent on a large set of cards.
 const MAX_DIVE: u32 = 1_000;
 
-/// A pod that may be evicted, by its holds on the node's cards.
+/// A pod that may be evicted, with its holds on the node's cards.
 #[derive(Debug)]
 pub(super) struct Candidate<'a> {
     pub(super) pod: &'a PodUid,
@@ -30,10 +30,10 @@ pub(super) struct Candidate<'a> {
     pub(super) holds: Vec<(usize, Hold)>,
 }
 
-/// The cheapest plan for the pod on this node, if there is one that costs less than `limit`.
+/// Finds the cheapest plan for the pod on this node that costs less than `limit`.
 ///
-/// `headroom` is how many pods each disruption budget still lets go. `steps` are for the choice among victims; the
-/// search has its own, which may be the same.
+/// `headroom` is how many more evictions each disruption budget allows. `steps` limit the choice among victims; the
+/// search has its own steps, which may be the same.
 pub fn choose(
     site: &Site<'_>,
     search: &Search<'_>,
@@ -95,7 +95,7 @@ fn plan(
     }
     let mut victims: Vec<PodUid> = victims.iter().map(|victim| victim.pod.clone()).collect();
     victims.sort_unstable();
-    // It fits: only the steps can be missing.
+    // The pod fits, so placing it can only fail for lack of steps.
     search.place(&rooms).map_or(Chosen::Unknown, |placement| {
         Chosen::Plan(Plan {
             victims,
@@ -126,7 +126,7 @@ fn holds(occupant: &Occupant<'_>, rooms: &[CardRoom]) -> Vec<(usize, Hold)> {
 }
 
 impl<'a> Candidate<'a> {
-    /// Nothing when the pod must stay, or going would not help.
+    /// `None` if the pod must stay, or its eviction would not help.
     fn new(
         occupant: &Occupant<'a>,
         rooms: &[CardRoom],
@@ -155,7 +155,7 @@ impl<'a> Candidate<'a> {
 }
 
 impl Occupant<'_> {
-    /// What it costs by itself to make it go from these cards.
+    /// The cost of evicting only this pod from these cards.
     pub fn cost(&self, rooms: &[CardRoom]) -> Cost {
         let amounts = holds(self, rooms).into_iter().map(|(card, hold)| {
             let room = rooms.get(card);
@@ -171,7 +171,7 @@ impl Occupant<'_> {
     }
 }
 
-/// The largest part in any dimension.
+/// The part of the card that is held, in millionths: that of the dimension where it is largest.
 pub(super) fn millionths(hold: &Hold, capacity: &Amounts) -> u64 {
     let Hold::Part(amounts) = hold else {
         return MILLION;
@@ -191,7 +191,7 @@ struct Chooser<'a> {
     candidates: Vec<Candidate<'a>>,
     headroom: &'a [u32],
     steps: &'a Steps,
-    /// The steps did not suffice somewhere.
+    /// Whether the steps ran out somewhere, so that a plan may have been missed.
     missed: bool,
 }
 
@@ -233,8 +233,8 @@ impl Chooser<'_> {
         best
     }
 
-    /// The cards of a class in the order of what each costs by itself, which is the least that any set
-    /// with it costs; without those that cost too much.
+    /// The cards of a class, ordered by what each costs alone; that is the least that any set with the card costs.
+    /// Leaves out cards that cost too much.
     fn promising(
         &mut self,
         cards: Vec<usize>,
@@ -261,8 +261,8 @@ impl Chooser<'_> {
         promising.into_iter().map(|(_, card)| card).collect()
     }
 
-    /// The cheapest victims that make these cards do, below the limit; and whether nothing cheaper can
-    /// have been missed.
+    /// The cheapest victims below the limit that make room on these cards, and whether it is certain that there are no
+    /// cheaper ones.
     fn cheapest_on(&mut self, set: &[usize], limit: Option<Cost>) -> (Option<Found>, bool) {
         let most = (self.steps.left() / PART_OF_STEPS).max(MAX_DIVE);
         let portion = self.steps.portion(most);

@@ -1,8 +1,8 @@
-//! The claim as it stands on the preemptor: which room is kept for it and who goes for it.
+//! The claim as recorded on the preemptor: which room is kept for it and which pods are evicted for it.
 //!
-//! It lets a restarted or newly leading extender go on where the last one stopped. Like an allocation
-//! record it is believed only if it agrees with its pod in everything; keeping others from writing one
-//! is the API server's business (`deploy/admission.yaml`).
+//! It lets a restarted or newly leading extender continue where the last one stopped. Like an
+//! allocation record, it is accepted only if it agrees with its pod in everything; the API server
+//! prevents others from writing one (`deploy/admission.yaml`).
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -15,7 +15,7 @@ use crate::request::PodAsk;
 
 const VERSION: u32 = 1;
 
-/// Who carries the evictions out.
+/// Who carries out the evictions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Evictor {
@@ -26,7 +26,7 @@ pub enum Evictor {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimRecord {
     version: u32,
-    /// When it was made, in milliseconds since 1970: two claims of a pod differ in it.
+    /// When it was made, in milliseconds since 1970; this tells two claims of one pod apart.
     pub since: i64,
     pub evictor: Evictor,
     pub victims: Vec<PodUid>,
@@ -72,7 +72,7 @@ impl ClaimRecord {
         }
     }
 
-    /// The claimed placement, if the record agrees with its pod.
+    /// The claimed placement, if the claim agrees with its pod.
     pub fn verify(
         &self,
         pod: &PodUid,

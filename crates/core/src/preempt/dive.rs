@@ -1,9 +1,10 @@
 //! The cheapest victims for one set of cards.
 //!
-//! Victims are taken or spared one after the other. A branch ends when the cards do, when they would not
-//! do even if all that are left went, when nothing cheaper than the best can come of it, or when the
-//! steps are used up. A victim is taken only for a card that still needs it, and never instead of one
-//! that holds the same and costs less.
+//! A branch-and-bound search: candidates are taken or spared one after the other. A branch ends when
+//! the cards have enough room, when they would not have enough even if all remaining candidates were
+//! taken, when it cannot become cheaper than the best, or when the steps are used up. A candidate is
+//! taken only for a card that still needs it, and never instead of one that holds the same and costs
+//! less.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -16,19 +17,19 @@ use crate::room::CardRoom;
 use crate::search::Search;
 use crate::steps::Steps;
 
-/// What victims cost, and their places among the candidates.
+/// The cost of the victims, and their places among the candidates.
 pub(super) type Found = (Cost, Vec<usize>);
 
 struct Turn {
     victim: usize,
     cost: Cost,
     budget: Option<usize>,
-    /// By place in the set.
+    /// By the card's place in the set.
     holds: Vec<(usize, Hold)>,
 }
 
 impl Turn {
-    /// Whether the other can be spared whenever this one is.
+    /// Whether the other can be spared whenever this one is: it frees the same and costs no less.
     fn outdoes(&self, other: &Self) -> bool {
         self.holds == other.holds
             && self.budget == other.budget
@@ -41,20 +42,20 @@ impl Turn {
 
 pub(super) struct Dive<'a> {
     search: &'a Search<'a>,
-    /// The cards do exactly if each of them does.
+    /// Whether each card can be checked by itself, see `Search::is_simple`.
     simple: bool,
-    /// Candidates in the order in which they are decided.
+    /// The candidates, in the order in which they are decided.
     turns: Vec<Turn>,
-    /// Without those taken.
+    /// The cards without the victims taken so far.
     rooms: Vec<CardRoom>,
-    /// Without those taken and those not decided yet.
+    /// The cards without the victims taken so far and the candidates not decided yet.
     hopeful: Vec<CardRoom>,
     headroom: Vec<u32>,
     steps: &'a Steps,
     taken: Vec<usize>,
     best: Option<Found>,
     limit: Option<Cost>,
-    /// No steps were wanting.
+    /// Whether the steps have sufficed so far.
     complete: Cell<bool>,
 }
 
@@ -78,7 +79,7 @@ impl<'a> Dive<'a> {
             })
         };
         let mut turns: Vec<Turn> = candidates.iter().enumerate().filter_map(turn).collect();
-        // Card by card, so that a card that cannot be had any more is noticed at once.
+        // Ordered card by card, so that a card that can no longer be freed is noticed at once.
         turns.sort_by_key(|turn| {
             let first = turn.holds.iter().map(|(card, _)| *card).min();
             (first, turn.cost, turn.victim)
@@ -102,7 +103,7 @@ impl<'a> Dive<'a> {
         }
     }
 
-    /// The cheapest victims below the limit, and whether nothing cheaper can have been missed.
+    /// The cheapest victims below the limit, and whether it is certain that there are no cheaper ones.
     pub(super) fn cheapest(
         mut self,
         headroom: Vec<u32>,
@@ -130,7 +131,7 @@ impl<'a> Dive<'a> {
         decided == Some(true)
     }
 
-    /// Decides about the victims from `at` on, when those taken cost this much.
+    /// Decides about the candidates from `at` on; `cost` is that of the victims taken so far.
     fn decide(&mut self, at: usize, cost: Cost) {
         if !self.steps.spend() {
             self.complete.set(false);
@@ -199,7 +200,7 @@ impl<'a> Dive<'a> {
         }
     }
 
-    /// The least that those still to be taken can cost.
+    /// A lower bound for the cost of the victims that must still be taken.
     fn least_to_come(&self, at: usize) -> Cost {
         let turns = self.turns.get(at..).unwrap_or_default();
         let single = turns.iter().all(|turn| turn.holds.len() == 1);
@@ -208,7 +209,7 @@ impl<'a> Dive<'a> {
         for (place, room) in self.rooms.iter().enumerate() {
             let lack = self.search.lack(room);
             let number = least_number(&lack, turns, place);
-            // Each victim's part is rounded down.
+            // Each victim's part is rounded down, by less than one millionth each.
             let part = millionths(&Hold::Part(lack), &room.card.capacity);
             let part = part.saturating_sub(u64::try_from(turns.len()).unwrap_or(u64::MAX));
             victims = victims.max(number);
@@ -232,7 +233,7 @@ impl<'a> Dive<'a> {
     }
 }
 
-/// How many must go at least to make up for a lack on one card.
+/// A lower bound for the number of victims that make up for a lack on one card.
 fn least_number(lack: &Amounts, turns: &[Turn], place: usize) -> u64 {
     if lack.is_zero() {
         return 0;
@@ -241,7 +242,7 @@ fn least_number(lack: &Amounts, turns: &[Turn], place: usize) -> u64 {
     for (card, hold) in turns.iter().flat_map(|turn| &turn.holds) {
         match hold {
             Hold::Part(amounts) if *card == place => largest = largest.max_each(amounts),
-            // Who holds all of the card frees all of it.
+            // A victim that holds the whole card frees all of it.
             Hold::Whole if *card == place => return 1,
             _ => {}
         }

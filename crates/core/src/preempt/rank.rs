@@ -1,6 +1,6 @@
-//! Who outranks whom.
+//! Which pod outranks which.
 
-/// Whether a pod's owner has spent more than is granted.
+/// Whether a pod's owner has spent more GPU time than its budget grants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Spending {
     OverBudget,
@@ -8,28 +8,28 @@ pub enum Spending {
     WithinBudget,
 }
 
-/// How a pod stands among others when there is not enough for all: whoever is within budget is above whoever
-/// is not, whatever their priorities, and among those the priority decides.
+/// The order of pods when there is not enough room for all: a pod within budget outranks a pod over budget, whatever
+/// their priorities; otherwise the priority decides.
 ///
-/// A pod's priority cannot change while it exists, so its spending is what ranks a running pod anew.
+/// A pod's priority cannot change while it exists, so only spending can change the rank of a running pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
-    // In this order: the first field counts first.
+    // The derived order compares the first field first, so the order of the fields matters.
     pub spending: Spending,
     pub priority: i32,
 }
 
 impl Rank {
-    /// The priority of pods that name no class, and of those that budgets pay for.
+    /// The priority of pods without a priority class, and of pods that a budget pays for.
     pub const ORDINARY: i32 = 0;
 
-    /// Below everybody.
+    /// Below every other rank.
     pub const LOWEST: Self = Self {
         spending: Spending::OverBudget,
         priority: i32::MIN,
     };
 
-    /// Of a pod within its budget, or without one.
+    /// The rank of a pod within its budget, or without a budget.
     pub const fn within_budget(priority: i32) -> Self {
         Self {
             spending: Spending::WithinBudget,
@@ -44,8 +44,8 @@ impl Rank {
         }
     }
 
-    /// Of a pod that was created over budget, with a low priority for good, and is within it again: as if it had
-    /// been created now.
+    /// The rank of a pod that was created over budget, so that its low priority is permanent, and is within budget
+    /// again: as if it had been created now.
     pub fn restored(priority: i32) -> Self {
         Self::within_budget(priority.max(Self::ORDINARY))
     }

@@ -1,7 +1,7 @@
-//! Sets of cards: every way to take a number of cards of each class, the most promising first.
+//! Sets of cards: every way to choose a number of cards of each class, the most promising first.
 
-/// Calls `visit` with every choice of `sizes[i]` members of `groups[i]`, for all i together, until it
-/// returns false. The first choice takes the first members of each group.
+/// Calls `visit` with every combination of `sizes[i]` members of each `groups[i]`, until it returns
+/// false. The first combination takes the first members of each group.
 pub(super) fn each_set(
     groups: &[Vec<usize>],
     sizes: &[usize],
@@ -25,7 +25,7 @@ fn extend(
     }
 }
 
-/// Adds `missing` members to `chosen` in every way.
+/// Adds `missing` members to `chosen` in every possible way.
 fn take(
     members: &[usize],
     missing: usize,

@@ -1,4 +1,4 @@
-//! Why the cards of a node do not do: the fewest things that stand in the way.
+//! Why the cards of a node do not suffice: the fewest obstacles.
 
 use super::{EVERYTHING, Found, Group, NOTHING, number};
 use crate::amounts::MAX_DIMENSIONS;
@@ -7,7 +7,7 @@ use crate::room::CardRoom;
 use crate::steps::Steps;
 use crate::why::{Obstacles, Shortage, Why};
 
-/// Fewest first; of equally many, the one that passes by itself first.
+/// The fewest obstacles first; among equally many, those that resolve by themselves first.
 const BY_NUMBER: [Obstacles; 7] = [
     Obstacles {
         room: true,
@@ -36,7 +36,7 @@ const BY_NUMBER: [Obstacles; 7] = [
     EVERYTHING,
 ];
 
-/// The request had no steps left to find it out.
+/// The steps of the request were used up before the answer was found.
 struct OutOfSteps;
 
 impl Group<'_> {
@@ -47,7 +47,8 @@ impl Group<'_> {
         })
     }
 
-    /// Why the cards, which do not do, do not; nothing if the steps do not suffice to tell.
+    /// Why the pod does not fit on these cards; `None` if the steps do not suffice to find out. The
+    /// caller knows that it does not fit.
     pub(super) fn refusal(&self, cards: &[CardRoom], steps: &Steps) -> Option<Why> {
         if let Some(why) = self.lacks_cards(cards) {
             return Some(why);
@@ -82,7 +83,8 @@ impl Group<'_> {
         })
     }
 
-    /// Without which several containers would fit; nothing if they would not fit even without all.
+    /// The fewest obstacles without which several containers would fit; `None` if they would not fit
+    /// even without any obstacle.
     fn fewest_obstacles(
         &self,
         cards: &[CardRoom],
@@ -95,7 +97,7 @@ impl Group<'_> {
         let unhealthy = of_class.any(|room| !room.card.healthy);
         let mut of_class = self.considered(cards, EVERYTHING);
         let unaccepted = of_class.any(|room| !self.accepts(room));
-        // Without an obstacle that is not there, all is as it was.
+        // Removing an obstacle that does not exist changes nothing, so such sets are skipped.
         let there = |by: &Obstacles| (!by.health || unhealthy) && (!by.choice || unaccepted);
         for by in BY_NUMBER.into_iter().filter(there) {
             match self.found_without(cards, by, steps) {
@@ -107,7 +109,7 @@ impl Group<'_> {
         Ok(None)
     }
 
-    /// What keeps each card from a container that asks alone, in one look at the cards.
+    /// What keeps each card from the only asking container, in one pass over the cards.
     fn kept_from(&self, ask: &ContainerAsk, cards: &[CardRoom]) -> Kept {
         let mut kept = Kept::default();
         for room in self.considered(cards, EVERYTHING) {
@@ -123,7 +125,7 @@ impl Group<'_> {
         kept
     }
 
-    /// What the first request that fails for itself lacks; if none does, they fail together.
+    /// What the first request that cannot be met by itself lacks; if each can, they only fail together.
     fn shortage(&self, cards: &[CardRoom], without: Obstacles) -> Shortage {
         let rooms: Vec<&CardRoom> = self.considered(cards, without).collect();
         let lacking = |ask: &&ContainerAsk| self.lacks(ask, &rooms, without.room);
@@ -177,7 +179,7 @@ impl Group<'_> {
     }
 }
 
-/// Cards by what keeps them from a container.
+/// The number of cards for each combination of obstacles that keeps them from a container.
 #[derive(Default)]
 struct Kept([usize; 8]);
 
@@ -188,7 +190,7 @@ impl Kept {
         }
     }
 
-    /// How many would do without these obstacles.
+    /// How many cards could be used without these obstacles.
     fn without(&self, obstacles: Obstacles) -> usize {
         let gone = bits(obstacles);
         let kept = self.0.iter().enumerate();
@@ -207,7 +209,7 @@ fn bits(obstacles: Obstacles) -> usize {
     usize::from(room) | usize::from(health) << 1 | usize::from(choice) << 2
 }
 
-/// The largest but so many, counted from 1.
+/// The element at `place` in descending order, counted from 1.
 fn largest<T: Ord>(each: impl Iterator<Item = T>, place: usize) -> Option<T> {
     if place == 1 {
         return each.max();

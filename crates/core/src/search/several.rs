@@ -1,8 +1,8 @@
 //! Several containers on the cards of one node.
 //!
-//! Containers are placed one after the other, the hardest first. What cannot be is seen first, as far as that is
-//! cheap; then the containers are spread over the cards, which mostly holds if anything does; and only then every
-//! way is tried, until the steps are used up.
+//! Containers are placed one after the other, the hardest first. Cheap checks first rule out what cannot fit. Then the
+//! containers are spread over the cards, which mostly succeeds if anything does. Only then every assignment is tried,
+//! until one fits or the steps are used up.
 
 mod dive;
 mod load;
@@ -23,11 +23,11 @@ pub(super) struct Several<'a> {
     asks: Vec<&'a ContainerAsk>,
     /// Places of the asks, the hardest first.
     hardest: Vec<usize>,
-    /// The fewest cards that can do.
+    /// The least number of cards that can suffice.
     fewest: usize,
-    /// How many are asked for, each container's counted by itself.
+    /// How many cards are requested in all, each container's counted separately.
     in_all: usize,
-    /// The least that all cards together must hold as long as the pod runs.
+    /// The least that all cards together must provide for as long as the pod runs.
     lasting: Amounts,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Several<'a> {
         dive.search(all)
     }
 
-    /// An assignment on as few cards as possible: the others stay whole.
+    /// An assignment on as few cards as possible, so that the other cards stay whole.
     pub(super) fn on_fewest<'n>(&self, cards: Vec<Spot<'n>>, steps: &Steps) -> Found<'n> {
         match self.outlook(&cards, steps) {
             Outlook::Hopeless => return Found::Nowhere,
@@ -93,12 +93,12 @@ impl<'a> Several<'a> {
         Found::Nowhere
     }
 
-    /// What can be said without trying: each container must fit alone, and all of them in what is free in all.
+    /// What is known without trying: each container must fit alone, and all together must fit into the total free room.
     fn outlook(&self, cards: &[Spot<'_>], steps: &Steps) -> Outlook {
         if cards.len() < self.fewest {
             return Outlook::Hopeless;
         }
-        // The search goes as deep as that; no pod that validation lets through asks for more.
+        // This limits the depth of the search; validation refuses pods that ask for more.
         if self.in_all > MOST_CARDS_IN_ALL || !steps.spend_all(cards.len()) {
             return Outlook::Unknown;
         }
@@ -128,7 +128,7 @@ impl<'a> Several<'a> {
         Outlook::Possible
     }
 
-    /// With fewer cards than this, not even the freest have what is needed in all.
+    /// With fewer cards than this, not even the freest cards have enough room in total.
     fn enough(&self, cards: &[Spot<'_>]) -> usize {
         let of_dimension = |dimension| {
             let needed = self.lasting.get(dimension);

@@ -6,7 +6,7 @@ use crate::ids::CardId;
 
 use super::Violation;
 
-/// Longer lists are a mistake or an attack; matching them would slow every decision.
+/// Longer lists are a mistake or an attack, and matching them would slow down every decision.
 const MOST_ENTRIES: usize = 64;
 
 pub(super) fn choice(
@@ -102,7 +102,7 @@ fn policy(dialects: &Dialects, text: &str) -> Result<std::sync::Arc<str>, (Strin
     })
 }
 
-/// Values stand in events and logs; a hostile one must not fill them.
+/// Values appear in events and logs; a hostile one must not flood them.
 fn shortened(text: &str) -> String {
     const MOST: usize = 80;
     let mut short: String = text.chars().take(MOST).collect();

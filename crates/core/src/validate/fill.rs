@@ -1,4 +1,4 @@
-//! What a container may leave out because there is only one thing it can mean.
+//! Resources that a container may leave out because only one value makes sense.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use crate::dialect::Dialects;
 
 use super::{ContainerView, read};
 
-/// What is filled in where a count of cards must be there and is not.
+/// The value that is filled in if a required card count is missing.
 pub const ONE_CARD: &str = "1";
 
-/// The counts that the container left out although it names a part of a card: it wants one card.
+/// The required counts that the container left out although it names a part of a card: it means one card.
 pub fn left_out<'a>(
     dialects: &'a Dialects,
     container: &ContainerView<'_>,

@@ -12,13 +12,13 @@ use super::{ContainerView, Violation};
 /// More cards than any node has.
 const MOST_CARDS: u64 = 64;
 
-/// What the parts add up to before the count of cards is known.
+/// The sum of the parts, before the number of cards is known.
 #[derive(Default)]
 struct Parts {
     part: Part,
-    /// Whole cards by a dimension that counts in hundreds.
+    /// The number of whole cards, if a dimension that counts in hundreds requests them.
     whole_cards: Option<u64>,
-    /// Whether a part was named at all.
+    /// Whether the container names any part.
     named: bool,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn read(
     })
 }
 
-/// A part as written, if it says anything.
+/// The value of a part as written; `None` if it is absent or counts as absent.
 pub(super) fn written<'a>(
     dialect: &Dialect,
     container: &'a ContainerView<'_>,
@@ -86,7 +86,7 @@ impl Reader<'_> {
         written(self.dialect, self.container, rule)
     }
 
-    /// How many cards; one where the dialect leaves that out.
+    /// How many cards the container asks for; one if the dialect has no count.
     fn count(&mut self) -> u64 {
         let Some(count) = self.dialect.count.as_ref() else {
             return 1;
@@ -163,7 +163,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What dimensions mean of which the container says nothing.
+    /// Handles the dimensions that the container does not mention.
     fn absent(&mut self, parts: &mut Parts) {
         let dialect = self.dialect;
         for (at, rule) in dialect.parts.iter().enumerate() {
@@ -184,7 +184,7 @@ impl Reader<'_> {
                     let percents = &mut parts.part.percent;
                     *percents = percents.with(rule.dimension, 100);
                 }
-                // A whole card needs no further word.
+                // A request for whole cards needs no amounts.
                 Absent::Refused if parts.whole_cards.is_some() => {}
                 Absent::Refused => {
                     let unit = rule.unit();
@@ -195,7 +195,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What each of the whole cards may be used up to, of a limit for all of them together.
+    /// Splits a limit for all whole cards together into the limit for each.
     fn split(&mut self, all: &Amounts, cards: u64) -> Amounts {
         let dialect = self.dialect;
         let mut each = Amounts::ZERO;
@@ -234,7 +234,7 @@ impl PartRule {
     }
 }
 
-/// What a value means, or (problem, fix).
+/// The meaning of a value, or (problem, fix).
 fn measured(rule: &PartRule, text: &str) -> Result<Measured, (String, String)> {
     let unit = rule.unit();
     let plain = format!("write a plain number of {unit}");

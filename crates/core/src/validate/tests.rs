@@ -330,7 +330,7 @@ fn an_ephemeral_container_gets_no_devices_whatever_else_it_asks_for() {
     assert_eq!(validate(&all_dialects(), &pod), Ok(None));
 }
 
-/// A pod of so many containers with so many cards each.
+/// The containers of a pod, each asking for this many cards.
 fn many(names: &[String], cards: &'static str) -> Vec<ContainerView<'static>> {
     let each = names.iter().map(|name| ContainerView {
         name: name.clone().leak(),

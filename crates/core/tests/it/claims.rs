@@ -14,7 +14,7 @@ fn on(index: u32, memory: u64) -> Placement {
     Placement::on_one_card(&ask(memory), &CardId::new(format!("GPU-{index}")))
 }
 
-/// One full card, claimed by pod 9 for when pod 1 has gone.
+/// One card of 8, of which pod 1 holds 6; pod 9 claims all of it for the time after pod 1.
 fn claimed() -> Ledger {
     let mut ledger = ledger(&[("n", &[8])]);
     ledger.reserve(&pod(1), &node("n"), &ask(6)).expect("room");
@@ -118,7 +118,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The rooms as they follow from the bookings and claims alone.
+/// The rooms, computed again from the bookings and claims alone.
 fn recounted(ledger: &Ledger) -> Vec<CardRoom> {
     let mut fresh = Ledger::new(gpu::classes());
     fresh.set_node(&node("n"), vec![card(0, 8), card(1, 8)]);

@@ -1,4 +1,4 @@
-//! Explanations over whole clusters: nothing is lost in the groups, and what they say is true and minimal.
+//! Explanations of whole clusters: the groups lose no node, and their reasons are true and minimal.
 
 use std::collections::BTreeMap;
 
@@ -103,7 +103,7 @@ proptest! {
     }
 }
 
-/// A pod of 6 that accepts only T4s.
+/// The report for a pod that asks for 6 and accepts only T4s.
 fn report(nodes: &[Vec<SomeCard>]) -> gpushare_core::explain::Report {
     let (books, ask) = (cluster(nodes), some_pod(&[(1, Some(6), 2)], true));
     let explanation = explained(verdicts(&books, &ask, nodes.len()).iter());

@@ -1,5 +1,5 @@
-//! One candidate and what it sees, case by case. What holds for several in any order is in
-//! `lease_model`.
+//! One candidate and what it sees, case by case. `lease_model` tests several candidates with events in
+//! any order.
 
 use gpushare_core::lease::{Candidate, Lease, Millis, Step, Term, Timing, TimingError};
 

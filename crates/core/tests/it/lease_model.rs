@@ -1,5 +1,5 @@
-//! Candidates, a store and a bad network in any order: at most one leads, and whoever leads knows that
-//! everything begun by others is over.
+//! Candidates, a store and a bad network, with events in any order: at most one candidate leads, and
+//! everything that earlier leaders began is over by then.
 
 use gpushare_core::lease::{Candidate, Lease, Millis, Step, Timing};
 use proptest::prelude::*;
@@ -18,13 +18,13 @@ const BIND: Millis = 800;
 enum Event {
     /// True time passes.
     Pass(Millis),
-    /// True time passes until the leader's right is about to end, and it binds then.
+    /// True time passes until just before the leader's term ends, and the leader binds then.
     BindAtTheBrink,
-    /// The candidate's present request makes one step: sent, carried out, or answered.
+    /// The candidate's current request advances by one step: sent, carried out, or answered.
     Go(usize),
-    /// It reads and, where it should, writes, with nothing in between.
+    /// The candidate reads and, if it should, writes, with nothing in between.
     Round(usize),
-    /// It is lost where it is. If it was not carried out yet, it may still be, later.
+    /// The candidate's request is lost. If it was not carried out yet, that may still happen later.
     Lose(usize),
     /// A lost request arrives after all.
     Arrive(usize),
@@ -32,11 +32,11 @@ enum Event {
     Bind(usize),
     /// The process dies; another of the same name takes its place.
     Restart(usize),
-    /// The process ends in order: with nothing under way, it gives the lease back.
+    /// The process ends cleanly: with nothing under way, it releases the lease.
     End(usize),
-    /// Somebody deletes the lease.
+    /// A user deletes the lease.
     Delete,
-    /// Somebody removes the holder from it.
+    /// A user removes the holder from the lease.
     Clear,
 }
 
@@ -71,7 +71,7 @@ enum Request {
     /// Read, not answered yet.
     Read(Option<Lease>),
     Sent(Write, Millis),
-    /// Carried out, not answered yet. What nobody leads by is answered with nothing to learn.
+    /// Carried out, not answered yet: the stored lease, or `None` if the write was refused.
     Done(Option<Lease>, Millis),
 }
 
@@ -79,9 +79,9 @@ enum Request {
 struct Process {
     candidate: Candidate,
     request: Request,
-    /// Percent of true time, and what the clock showed at the beginning.
+    /// The clock's speed in percent of true time, and what it showed at the start.
     clock: (u64, u64),
-    /// Binds under way, by the moment at which they are over.
+    /// Binds under way, as the times at which they are over.
     binds: Vec<Millis>,
 }
 
@@ -91,7 +91,7 @@ struct World {
     version: u64,
     stored: Option<Lease>,
     processes: Vec<Process>,
-    /// Writes that their sender has given up.
+    /// Writes that their sender has given up on.
     adrift: Vec<Write>,
     /// Binds of processes that are dead.
     left_behind: Vec<Millis>,
@@ -293,7 +293,7 @@ proptest! {
         }
     }
 
-    /// Whatever has happened before, once the network works again someone leads.
+    /// Whatever has happened before, some candidate leads once the network works again.
     #[test]
     fn in_the_end_someone_leads(events in prop::collection::vec(event(), 1..100)) {
         let mut world = World::new([100; 3]);

@@ -1,4 +1,4 @@
-//! Containers that outlive their pods keep their room, for as long as their node's agent tells so.
+//! Containers that outlive their pods keep their room for as long as the node agent reports them.
 
 use crate::common::{ask, card, fit, ledger, node, pod, used};
 use gpushare_core::gpu::MEMORY;

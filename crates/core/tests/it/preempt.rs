@@ -1,4 +1,4 @@
-//! Preemption: the cheapest victims, checked against trying every set of them.
+//! Preemption: the cheapest victims, checked against a search of every possible set.
 
 mod every_set;
 
@@ -282,7 +282,7 @@ fn a_large_node_is_decided_within_its_steps() {
     assert!(search.fits(&node.rooms(|pod| plan.victims.contains(&pod.uid))));
 }
 
-/// Three containers, of which no card takes two.
+/// Three containers; no card can take two of them.
 fn three() -> PodAsk {
     let each = |at: u64| container(&format!("c{at}"), Role::App, 1, share(20 + at));
     PodAsk {
@@ -290,7 +290,7 @@ fn three() -> PodAsk {
     }
 }
 
-/// Eight cards with four pods on each, of which two have to go from three cards.
+/// Eight cards with four pods on each; three pods have to go from each of three cards.
 fn crowded() -> Node {
     let pods: Vec<Pod> = (0..8_u32)
         .flat_map(|card| (0..4_u64).map(move |at| (card, at)))

@@ -1,4 +1,4 @@
-//! What holds whatever happens, in whatever order.
+//! Properties that hold for any events in any order.
 
 use std::collections::BTreeMap;
 
@@ -169,7 +169,7 @@ proptest! {
         for step in &steps {
             world.apply(step);
         }
-        // What a crash loses: everything the API server does not show.
+        // A crash loses everything that the API server does not show.
         let unconfirmed: Vec<PodUid> =
             (0..PODS).map(pod).filter(|uid| !world.api.contains_key(uid)).collect();
         for uid in unconfirmed {

@@ -1,4 +1,4 @@
-//! Every shape of request on the cards of one node: where it goes, or the least that stands in the way.
+//! Every shape of request on the cards of one node: where it goes, or the fewest obstacles.
 
 use std::sync::Arc;
 
@@ -249,9 +249,9 @@ fn another_class_of_devices_is_booked_by_the_same_code() {
     assert_eq!(used(&ledger, "n"), [5, 0, 60_000]);
 }
 
-/// Size, what is held of it, whether it is well, and whether it is a T4.
+/// Size, the amount held, whether the card is healthy, and whether it is a T4.
 pub(crate) type SomeCard = (u64, u64, bool, bool);
-/// Number of cards, what is taken of each (or all of it), and the role.
+/// Number of cards, the amount of each (`None` for all of it), and the role.
 pub(crate) type SomeAsk = (u32, Option<u64>, usize);
 
 #[derive(Clone, Debug)]
@@ -286,7 +286,7 @@ fn built(shape: &Shape, choosy: bool) -> (Ledger, PodAsk) {
     (books, some_pod(&shape.asks, choosy))
 }
 
-/// A node with these cards, and pods on it that hold what is held.
+/// Adds a node with these cards, and pods that hold the given amounts.
 pub(crate) fn add_node(books: &mut Ledger, name: &str, cards: &[SomeCard]) {
     let built = cards
         .iter()
@@ -329,7 +329,7 @@ pub(crate) fn some_pod(containers: &[SomeAsk], choosy: bool) -> PodAsk {
     asks(containers.collect())
 }
 
-/// Whether the pod would fit on the node if these things were not in the way.
+/// Whether the pod would fit on the node without these obstacles.
 pub(crate) fn fits_without(books: &Ledger, name: &str, ask: &PodAsk, by: Obstacles) -> bool {
     let rooms = books.node(name).expect("known").rooms().iter();
     let rooms: Vec<CardRoom> = rooms
@@ -365,7 +365,7 @@ pub(crate) fn fewer(by: Obstacles) -> impl Iterator<Item = Obstacles> {
     all.into_iter().filter(move |less| *less != by)
 }
 
-/// Whether any assignment at all holds, by trying every one.
+/// Whether any assignment fits, by trying every one.
 fn fits_by_force(rooms: &[CardRoom], ask: &PodAsk, taken: &mut Vec<Vec<usize>>) -> bool {
     let Some(next) = ask.containers.get(taken.len()) else {
         return rooms

@@ -1,4 +1,4 @@
-//! How much is tried for one request, whatever its pod asks for.
+//! The work for one request is bounded, whatever its pod asks for.
 
 use crate::common::{ask, card, container, ledger, node, pod, share};
 use gpushare_core::gpu;
@@ -10,7 +10,7 @@ const UNEQUAL: [u64; 8] = [
     16_384, 15_000, 14_000, 13_000, 12_000, 11_000, 10_500, 10_000,
 ];
 
-/// Containers with 2 to 4 cards each and shares of different size: the sum leaves it open whether they fit.
+/// Containers with 2 to 4 cards each and shares of different sizes: the sum does not tell whether they fit.
 fn hostile(containers: usize, seed: u64) -> PodAsk {
     let each = |at: usize| {
         let number = u64::try_from(at).expect("small") + seed;
@@ -24,7 +24,7 @@ fn hostile(containers: usize, seed: u64) -> PodAsk {
     }
 }
 
-/// Just too large for the cards in a way that only trying can show.
+/// A request that is just too large for the cards, which only trying can show.
 fn knapsack(containers: usize, seed: u64, sum: u64) -> PodAsk {
     let mut asks = hostile(containers, seed).containers.to_vec();
     let number = u64::try_from(containers).expect("small");

@@ -1,21 +1,21 @@
-//! How large a body may be: as a flag says, or as large as a cluster of so many nodes needs.
+//! How large a body may be: as set by a flag, or as large as the number of nodes requires.
 
 use std::fmt;
 
 use super::MIB;
 
-/// A pod, and what else does not grow with the cluster.
+/// For a pod, and everything else that does not grow with the cluster.
 const BASE: usize = 16 * MIB;
-/// A node as kube-scheduler sends it: mostly the names of images, of which the kubelet reports 50.
+/// For a node as kube-scheduler sends it: mostly the names of images, of which the kubelet reports 50.
 const PER_NODE: usize = 32 * 1024;
 
 pub enum Limit {
     Fixed(usize),
-    /// By how many nodes there are now.
+    /// Depends on the current number of nodes.
     ByNodes(Box<dyn Fn() -> usize + Send + Sync>),
 }
 
-/// The limit at some moment; written as a refusal names it.
+/// The limit at one moment; it displays as a refusal states it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Largest {
     pub(super) bytes: usize,
@@ -23,7 +23,7 @@ pub(super) struct Largest {
 }
 
 impl Limit {
-    /// The limit as far as it matters for a body of this length: nodes are counted for large ones only.
+    /// The limit for a body of this length: nodes are counted only if it is large.
     pub(super) fn for_length(&self, length: usize) -> Largest {
         match self {
             Self::Fixed(bytes) => Largest {

@@ -1,7 +1,7 @@
-//! Memory for request bodies, counted in bytes that have really come.
+//! Memory for request bodies, counted in bytes that have actually arrived.
 //!
-//! Nobody waits for a slow client: when the room is used up, the body that has been arriving for longest is given up.
-//! Bodies that have come whole are waited for, because work on them ends by itself.
+//! No request waits for a slow client: when the room is used up, the body that has been arriving for longest is
+//! given up. Requests do wait for bodies that are complete, because the work on them ends by itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,25 +11,25 @@ use thiserror::Error;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Clones are the same room.
+/// Clones share the same room.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Room(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     books: Mutex<Books>,
-    /// Rung when room becomes free.
+    /// Notified when room becomes free.
     freed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Books {
     used: usize,
-    /// Of what is used, bytes of bodies that were given up and will be gone at once.
+    /// The part of `used` that belongs to bodies that were given up and will soon be freed.
     leaving: usize,
-    /// How many have come in all: numbers are in the order of arrival.
+    /// How many bodies have arrived so far: numbers are in the order of arrival.
     came: u64,
-    /// Those of which something has come and something is missing.
+    /// Bodies of which a part has arrived and a part is missing.
     arriving: BTreeMap<u64, Arriving>,
 }
 
@@ -39,7 +39,7 @@ struct Arriving {
     given_up: CancellationToken,
 }
 
-/// One body's part of the room, free again when dropped.
+/// One body's part of the room, freed when dropped.
 #[derive(Debug)]
 pub(super) struct Claim {
     room: Room,
@@ -48,7 +48,7 @@ pub(super) struct Claim {
     given_up: CancellationToken,
 }
 
-/// The room was needed for bodies that came later.
+/// The room was needed for bodies that arrived later.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("given up for later ones")]
 pub(super) struct GivenUp;
@@ -73,7 +73,7 @@ impl Room {
 }
 
 impl Books {
-    /// Takes the bytes if there is room for them; if not, makes room as far as that is possible.
+    /// Takes the bytes if there is room for them; otherwise makes as much room as it can.
     fn take(&mut self, claim: &Claim, bytes: usize, capacity: usize) -> Result<bool, GivenUp> {
         let number = claim.number;
         if claim.bytes > 0 && !self.arriving.contains_key(&number) {
@@ -89,7 +89,7 @@ impl Books {
             return Ok(true);
         }
         while (self.used - self.leaving).saturating_add(bytes) > capacity {
-            // The last one that arrives can only wait for those that are being worked on.
+            // If no other body is arriving, this one can only wait for those that are being processed.
             if self.arriving.len() == 1 && self.arriving.contains_key(&number) {
                 break;
             }
@@ -126,7 +126,7 @@ impl Claim {
         self.given_up.cancelled().await;
     }
 
-    /// The body has come whole, and is not given up any more.
+    /// The body is complete, and cannot be given up any more.
     pub(super) fn whole(&mut self) -> Result<(), GivenUp> {
         let arrived = self.room.0.books.lock().arriving.remove(&self.number);
         if arrived.is_none() && self.bytes > 0 {
@@ -170,7 +170,7 @@ mod tests {
         assert!(second.given_up().now_or_never().is_none());
         assert_eq!(first.whole(), Err(GivenUp));
         assert_eq!(grown(&mut first, 1), Some(Err(GivenUp)));
-        // While the first one's bytes are still there, nobody else has to go for them.
+        // While the first body's bytes are still being freed, no other body is given up for the same room.
         assert_eq!(grown(&mut third, 30), None);
         assert!(second.given_up().now_or_never().is_none());
         drop(first);

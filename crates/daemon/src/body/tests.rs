@@ -25,7 +25,7 @@ fn never_ending(bytes: usize) -> Body {
     Body::from_stream(stream::iter([Ok::<_, Infallible>(begun)]).chain(stream::pending()))
 }
 
-/// What the reader has by now.
+/// The status that the reader has returned so far, if any.
 fn read(
     reading: &mut (impl Future<Output = Result<Held, Response>> + Unpin),
 ) -> Option<StatusCode> {
@@ -33,7 +33,7 @@ fn read(
     Some(read.map_or_else(|refusal| refusal.status(), |_held| StatusCode::OK))
 }
 
-/// What the reader has once those that were given up for it have gone.
+/// The status of the reader after the bodies that were given up for it are gone.
 fn read_among<R>(open: &mut Vec<R>, reading: &mut R) -> Option<StatusCode>
 where
     R: Future<Output = Result<Held, Response>> + Unpin,
@@ -54,7 +54,7 @@ fn however_many_bodies_never_end_their_bytes_are_bounded_and_others_are_read() {
             open.push(reading);
             assert!(room.room.used() <= 4 * LIMIT, "{}", room.room.used());
         }
-        // Beside four that never end there is no room for it.
+        // There is no room for it next to four bodies that never end.
         let mut ordinary = Box::pin(room.read(&none, body(500)));
         assert_eq!(read_among(&mut open, &mut ordinary), Some(StatusCode::OK));
     }

@@ -1,7 +1,7 @@
-//! Answers that a client has to take.
+//! Answers, and how long they wait for the client to read them.
 //!
-//! With HTTP/2 a client grants each answer its bytes, and without a grant nothing is written. So each piece of an
-//! answer tells the pulse how long it has been waiting, wherever hyper keeps it.
+//! With HTTP/2 a client grants each answer a window of bytes, and without it nothing is written. So each piece of an
+//! answer reports to the pulse since when it has been waiting, wherever hyper keeps it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use hyper::body::{Buf, Bytes, Frame, SizeHint};
 
 use super::pulse::Busy;
 
-/// An answer; its request has ended when all of it is taken.
+/// An answer; its request ends when the client has taken all of it.
 #[derive(Debug)]
 pub(super) struct Answer {
     body: Body,
     busy: Arc<Busy>,
 }
 
-/// A part of an answer, in the hands of hyper.
+/// A part of an answer that was passed to hyper.
 #[derive(Debug)]
 pub(super) struct Piece {
     bytes: Bytes,
-    /// Until all of it is taken.
+    /// Set until the client has taken all of it.
     untaken: Option<Untaken>,
 }
 
@@ -157,7 +157,7 @@ mod tests {
         }
     }
 
-    /// With HTTP/2, answers are made in tasks of their own.
+    /// With HTTP/2, answers are produced in separate tasks.
     #[test]
     fn a_connection_is_woken_when_an_answer_beside_it_begins_to_wait_and_when_it_ends() {
         let (pulse, woken) = (Pulse::new(), Arc::new(Woken::default()));

@@ -1,4 +1,4 @@
-//! The life of one connection: handshake, requests, and an end that no client can put off.
+//! The life of one connection: handshake, requests, and an end that no client can delay.
 
 use std::future::poll_fn;
 use std::net::IpAddr;
@@ -29,22 +29,22 @@ use super::pulse::{Due, Felt, Pulse};
 use super::traffic::{Slow, Traffic};
 use super::{DRAIN, FAREWELL};
 
-/// What is buffered of a client at most before a handler takes it: for all connections together 64 MiB, half of what the
-/// smallest part of ours may use. Headers have to fit in here; hyper allows as much with HTTP/2.
+/// The most that is buffered of a client's bytes before a handler takes them: 64 MiB for all connections together, half
+/// of the memory limit of the webhook, our smallest service. Headers must fit in it; hyper allows as much with HTTP/2.
 const BUFFER: usize = 16 * 1024;
-/// How many requests may be answered on a connection at once. Clients written in Go assume as many until they are told,
-/// so with fewer the API server's first reviews could be refused.
+/// How many requests may be open on a connection at once. Go clients assume this number until they receive ours, so
+/// with fewer the API server's first reviews could be refused.
 const STREAMS: u32 = 100;
-/// Finds clients that are gone without a word.
+/// Detects clients that are gone without closing their connection.
 const PING_EVERY: Duration = Duration::from_secs(30);
 
-/// On what terms clients are served.
+/// The settings with which clients are served.
 #[derive(Clone, Debug)]
 pub(super) struct Terms {
     pub(super) router: Router,
     pub(super) limits: Limits,
     pub(super) traffic: Traffic,
-    /// Open requests are finished, and then the connection ends.
+    /// When cancelled, open requests are finished, and then the connection ends.
     pub(super) hang_up: CancellationToken,
 }
 
@@ -74,7 +74,7 @@ impl Terms {
         }
     }
 
-    /// Serves requests until the client ends it, is too slow, or the server hangs up.
+    /// Serves requests until the client closes the connection, is too slow, or the server hangs up.
     pub(super) async fn drive<S>(self, stream: S, client: IpAddr)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -123,7 +123,7 @@ impl Terms {
     }
 }
 
-/// Goes on with the connection until something is due; nothing when it ended by itself.
+/// Drives the connection until something is due; `None` if it ended by itself.
 async fn until_due<C: Future>(
     mut connection: Pin<&mut C>,
     pulse: &Pulse,

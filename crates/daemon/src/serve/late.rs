@@ -1,4 +1,4 @@
-//! Request bodies that have to arrive in time, as a whole: a trickle does not prolong it.
+//! Request bodies, with a deadline for the whole body: a trickle of bytes does not extend it.
 
 use std::error::Error;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use super::traffic::{Slow, Traffic};
 pub struct LateBody(pub Duration);
 
 impl LateBody {
-    /// Whether this is why a body could not be read.
+    /// The late body that caused this error, if it did.
     pub fn behind(error: &(dyn Error + 'static)) -> Option<Self> {
         let mut cause = Some(error);
         while let Some(error) = cause {
@@ -37,7 +37,7 @@ pub(super) struct Timely {
     body: Incoming,
     began: Instant,
     allowed: Duration,
-    /// Made when something is waited for.
+    /// Created when the body is first waited for.
     alarm: Option<Pin<Box<Sleep>>>,
     traffic: Traffic,
     client: IpAddr,

@@ -1,31 +1,31 @@
-//! How long a client may take, how many may come, and how many files the process may have open.
+//! How long a client may take, how many may connect, and how many files the process may have open.
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// A listener takes at most this part of the file descriptors. The process needs others: a second listener, the
-/// API server, the ledger, certificates that are read again.
+/// A listener takes at most one part in this many of the file descriptors. The process needs others: for a second
+/// listener, the API server, the ledger, and certificates that are read again.
 const PART_OF_DESCRIPTORS: usize = 4;
 
 /// What one listener grants to its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Open connections in all; fewer where the process may not have so many files open.
+    /// Open connections in all; fewer if the process may not have that many files open.
     pub connections: usize,
     /// Open connections of one address. It may be a NAT, an ingress or a host with many processes.
     pub per_client: usize,
     /// How long a TLS handshake may take.
     pub handshake: Duration,
-    /// How long the headers of a request may take, and a new connection to send its first ones.
+    /// How long the headers of a request may take, counted on a new connection from its start.
     pub head: Duration,
     /// How long a request's whole body may take.
     pub body: Duration,
-    /// How long a connection may wait for its next request. Go's clients, kube-scheduler and the API server among
-    /// them, give an idle connection up after 90 seconds: they are to be first, or a request could meet the end.
+    /// How long a connection may wait for its next request. Go clients, such as kube-scheduler and the API server,
+    /// close an idle connection after 90 seconds. They must close it first, or a request could arrive as we close it.
     pub idle: Duration,
-    /// How long a client may take none of the bytes that are sent to it.
+    /// How long a client may go without taking any of the bytes that are sent to it.
     pub stall: Duration,
 }
 
@@ -46,12 +46,12 @@ impl Limits {
         stall: Duration::from_secs(30),
     };
 
-    /// With no more connections than the process has descriptors for.
+    /// The same limits, with no more connections than the process has descriptors for.
     pub(super) fn within_descriptors(self) -> Self {
         self.with_at_most((descriptors() / PART_OF_DESCRIPTORS).max(1))
     }
 
-    /// With fewer connections if need be; one client may have the same part of them as before.
+    /// The same limits, with fewer connections if necessary; one client may still have the same fraction of them.
     fn with_at_most(self, connections: usize) -> Self {
         if connections >= self.connections {
             return self;
@@ -65,7 +65,7 @@ impl Limits {
     }
 }
 
-/// How many files this process may have open, after the limit was raised as far as it may be.
+/// How many files this process may have open, after raising the limit as far as possible.
 fn descriptors() -> usize {
     static RAISED: OnceLock<usize> = OnceLock::new();
     *RAISED.get_or_init(|| {

@@ -1,7 +1,7 @@
-//! Places for connections: so many in all, and so many for one client.
+//! Places for connections: limited in total, and for each client.
 //!
-//! When all are taken, a client that holds few gets one of the client that holds most: otherwise a few clients could keep
-//! everybody out, the kubelet's probes among them.
+//! When all are taken, a client with few connections gets a place of the client with the most: otherwise a few clients
+//! could keep all others out, including the kubelet's probes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::limits::Limits;
 
-/// Connections that were displaced are open for a moment yet: at most this part of all, in addition.
+/// Displaced connections stay open for a moment. They may exceed the total by at most one part in this many.
 const PART_LEAVING: usize = 16;
 
-/// The places of one listener; clones are the same ones.
+/// The places of one listener; clones share them.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     connections: usize,
@@ -25,9 +25,9 @@ pub(super) struct Places {
 
 #[derive(Debug, Default)]
 struct Taken {
-    /// Also of connections that were displaced and have not gone yet.
+    /// Includes connections that were displaced and have not closed yet.
     all: usize,
-    /// How many came in all: numbers are in the order of arrival.
+    /// How many connections have come so far: numbers are in the order of arrival.
     came: u64,
     by: HashMap<IpAddr, BTreeMap<u64, CancellationToken>>,
     /// The clients by how many places they hold.
@@ -39,11 +39,11 @@ struct Taken {
 pub(super) enum Full {
     /// All places are taken.
     All,
-    /// The client has as many as it may.
+    /// The client has as many places as it may have.
     Client,
 }
 
-/// Free again when dropped.
+/// One taken place, freed when dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     client: IpAddr,
@@ -61,9 +61,9 @@ impl Places {
         }
     }
 
-    /// A place, and from whom it was taken if none was free.
+    /// Takes a place; also returns the client that lost it, if none was free.
     pub(super) fn take(&self, client: IpAddr) -> Result<(Place, Option<IpAddr>), Full> {
-        // On a socket for both families, clients of IPv4 have mapped addresses.
+        // On a dual-stack socket, IPv4 clients have mapped addresses.
         let client = client.to_canonical();
         let mut taken = self.taken.lock();
         let own = taken.by.get(&client).map_or(0, BTreeMap::len);
@@ -95,8 +95,8 @@ impl Places {
 }
 
 impl Taken {
-    /// Ends the oldest connection of the client that holds most, unless the newcomer would then hold as many as that one
-    /// did: two clients would displace each other for ever. So nobody loses its only connection.
+    /// Ends the oldest connection of the client that holds most, unless the newcomer would then hold as many as that
+    /// client did: the two would displace each other for ever. So no client loses its only connection.
     fn displace_for(&mut self, own: usize) -> Option<IpAddr> {
         let (most, client) = self.ranks.last().copied()?;
         if own + 1 >= most {
@@ -110,7 +110,7 @@ impl Taken {
         Some(client)
     }
 
-    /// Changes what a client holds, and its rank with that. Nothing is kept of clients that hold nothing.
+    /// Changes the places of a client and updates its rank. Clients without places are removed.
     fn change(
         &mut self,
         client: IpAddr,
@@ -128,7 +128,7 @@ impl Taken {
 }
 
 impl Place {
-    /// Waits until the place is given to somebody else.
+    /// Waits until the place is given to another client.
     pub(super) async fn displaced(&self) {
         self.displaced.cancelled().await;
     }

@@ -1,7 +1,7 @@
-//! What a connection is doing right now, and until when it may.
+//! What a connection is doing right now, and for how long it may.
 //!
 //! hyper's own deadline for headers also runs while a kept connection waits for its next request, so it cannot be
-//! short. Here waiting and sending headers are told apart by whether bytes have come.
+//! short. Here bytes that arrive tell a client that sends headers from one that is idle.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,39 +17,39 @@ use tokio::time::Instant;
 use super::limits::Limits;
 use super::traffic::Slow;
 
-/// One connection; clones are the same one.
+/// The state of one connection; clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Pulse(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
     doing: Doing,
-    /// With HTTP/2 bytes come also without requests.
+    /// HTTP/2, where bytes also arrive without requests.
     multiplexed: bool,
-    /// Since when the client takes nothing of what is sent.
+    /// Since when the client has taken none of the bytes that are sent.
     stalled: Option<Instant>,
-    /// Since when each piece of an answer waits for the client to take some of it. A number is new whenever it takes
-    /// some, so the first one has waited for longest.
+    /// Since when each piece of an answer has been waiting for the client to take some of it. A piece gets a new number
+    /// whenever the client takes some, so the first entry has waited longest.
     untaken: BTreeMap<u64, Instant>,
     last_number: u64,
-    /// With HTTP/2 answers are made beside the connection: it has to look when they change what is due.
+    /// With HTTP/2 answers are produced in other tasks, which wake the connection when they change what is due.
     connection: Waker,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Doing {
-    /// The headers of a request are coming, or the first ones are waited for.
+    /// The headers of a request are arriving, or the first ones have not begun to arrive.
     Head(Instant),
     Idle(Instant),
-    /// So many requests are being answered.
+    /// The number of requests that are being answered.
     Busy(usize),
 }
 
-/// What is due when nothing happens.
+/// What to do at the deadline if nothing happens before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Cut(Slow),
-    /// It has waited for a request long enough.
+    /// It has been idle for too long.
     Leave,
 }
 
@@ -65,7 +65,7 @@ impl Pulse {
         })))
     }
 
-    /// A request has come whole but for its body; it ends when this is dropped.
+    /// The headers of a request have arrived; the request ends when the returned value is dropped.
     pub(super) fn begin(&self, version: Version) -> Busy {
         let mut state = self.0.lock();
         state.multiplexed |= version == Version::HTTP_2;
@@ -76,7 +76,7 @@ impl Pulse {
         Busy(self.clone())
     }
 
-    /// What is due first, and when; the connection is woken when another task changes it.
+    /// The next deadline and what is due then; the connection is woken when another task changes it.
     pub(super) fn due(&self, limits: &Limits, cx: &Context<'_>) -> Option<(Instant, Due)> {
         let mut state = self.0.lock();
         state.connection.clone_from(cx.waker());
@@ -93,7 +93,7 @@ impl Pulse {
         doing.into_iter().chain(not_taken).min_by_key(|(at, _)| *at)
     }
 
-    /// A piece of an answer waits for the client from now on, under the number that is returned.
+    /// A piece of an answer begins to wait for the client; returns the number under which it waits.
     pub(super) fn waits(&self) -> u64 {
         let mut state = self.0.lock();
         if state.untaken.is_empty() {
@@ -102,7 +102,7 @@ impl Pulse {
         state.note_wait()
     }
 
-    /// The client took some of the piece; it waits for the rest under another number.
+    /// The client took some of the piece; the rest waits under the number that is returned.
     pub(super) fn took_some(&self, number: u64) -> u64 {
         let mut state = self.0.lock();
         state.untaken.remove(&number);
@@ -161,15 +161,15 @@ impl Drop for Busy {
         if let Doing::Busy(requests @ 2..) = state.doing {
             state.doing = Doing::Busy(requests - 1);
         } else {
-            // What may have come already of a next request is in hyper's buffer, unseen: it has as long as an idle
-            // connection, and the time for headers from its next byte.
+            // Part of a next request may already be in hyper's buffer, where we cannot see it: it gets the idle time,
+            // and from its next byte on the time for headers.
             state.doing = Doing::Idle(Instant::now());
             state.wake();
         }
     }
 }
 
-/// A stream that tells the pulse of its bytes.
+/// A stream that reports its reads and writes to the pulse.
 #[derive(Debug)]
 pub(super) struct Felt<S> {
     pub(super) stream: S,

@@ -117,7 +117,7 @@ async fn each_response_on_a_kept_connection_is_one_write() {
     assert_eq!(writes.load(Ordering::SeqCst), 3);
 }
 
-/// As the connections that kube-scheduler keeps open to an extender.
+/// Like the connections that kube-scheduler keeps open to an extender.
 #[tokio::test]
 async fn a_client_that_keeps_its_connection_is_made_to_connect_anew() {
     let (listener, address) = on_loopback();
@@ -132,7 +132,7 @@ async fn a_client_that_keeps_its_connection_is_made_to_connect_anew() {
         })
         .await;
         connections.hang_up();
-        // Only the end of the connection ends this.
+        // This read returns only when the connection is closed.
         let left = blocking(move || connection.read(&mut [0]).unwrap()).await;
         assert_eq!(left, 0);
     }
@@ -178,7 +178,7 @@ async fn a_taken_port_is_named() {
     assert!(error.contains(&address.to_string()), "{error}");
 }
 
-/// An authority, and files of a server certificate by it in a directory of its own.
+/// A CA, and a directory with the files of a server certificate that it issued.
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     directory: tempfile::TempDir,
@@ -245,7 +245,7 @@ impl Authority {
     }
 }
 
-/// One request over TLS: the answer, and the certificate that the server showed.
+/// One request over TLS: the answer, and the certificate that the server presented.
 fn ask_tls(address: SocketAddr, client: Arc<ClientConfig>) -> io::Result<(String, Vec<u8>)> {
     let mut socket = TcpStream::connect(address)?;
     socket.set_read_timeout(Some(PATIENCE))?;
@@ -317,7 +317,7 @@ async fn a_renewed_certificate_is_served_and_a_broken_one_is_not() {
     tasks.finished(DRAIN).await.unwrap();
 }
 
-/// Clients that connect and never finish their handshakes, up to the bound, must not keep anybody out for long.
+/// Clients that take all places and never finish their handshakes must not keep others out for long.
 #[tokio::test]
 async fn handshakes_that_do_not_end_are_closed_and_their_places_are_free_again() {
     let (listener, address) = on_loopback();

@@ -1,5 +1,5 @@
-//! What becomes of connections: counted for operators, and told in the log at a bounded rate, since clients decide
-//! how often it happens.
+//! What happens to connections: counted in metrics, and logged at a limited rate, since clients decide how often it
+//! happens.
 
 use std::io;
 use std::net::IpAddr;
@@ -57,7 +57,7 @@ struct Lines {
     not_accepted: Line,
 }
 
-/// One line of the log, and how often it was held back.
+/// One log line: when it was last written, and how often it was suppressed since.
 #[derive(Debug, Default)]
 struct Line(Mutex<(Option<Instant>, u64)>);
 
@@ -79,7 +79,7 @@ impl Traffic {
         }
     }
 
-    /// One more is open, until this is dropped.
+    /// Counts one more open connection, until the returned value is dropped.
     pub(super) fn opened(&self) -> Open {
         self.open.inc();
         Open(self.open.clone())

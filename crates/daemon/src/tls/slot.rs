@@ -1,5 +1,5 @@
-//! A place for the certificate in use, filled by whoever issues it. A new one is for new connections; those that
-//! are open go on.
+//! A slot for the certificate in use, filled by the code that issues it. A new one applies to new connections; open
+//! connections continue.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use thiserror::Error;
 
-/// Clones are the same place.
+/// Clones share the same slot.
 #[derive(Clone, Debug, Default)]
 pub struct Slot(Arc<ArcSwapOption<CertifiedKey>>);
 
@@ -28,7 +28,7 @@ impl Slot {
         self.0.load().is_none()
     }
 
-    /// Puts a certificate chain and its key in place of what was there.
+    /// Replaces the certificate chain and its key.
     pub fn put(&self, chain: &str, key: &str) -> Result<(), SlotError> {
         let unreadable = |what| {
             move |error: rustls::pki_types::pem::Error| SlotError::Pem {

@@ -1,4 +1,4 @@
-//! Sessions of browsers, in memory only: a restart ends them all. Bounded, and each ends by itself.
+//! Sessions of browsers, in memory only: a restart ends them all. Their number is bounded, and each expires.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -7,11 +7,11 @@ use axum::http::HeaderValue;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-/// The prefix makes browsers keep it to this host and to HTTPS.
+/// The prefix makes browsers send it only to this host and only over HTTPS.
 pub(super) const COOKIE_NAME: &str = "__Host-gpushare";
-/// A working day; the token itself may end before.
+/// A working day; the token itself may expire before.
 const LIFE: Duration = Duration::from_hours(8);
-/// When there are more, the oldest end.
+/// When there are more, the oldest is ended.
 const MOST: usize = 1000;
 
 #[derive(Default)]
@@ -61,7 +61,7 @@ impl Sessions {
     }
 }
 
-/// What makes a browser forget its session.
+/// A cookie that makes the browser forget its session.
 pub(super) fn forgotten() -> HeaderValue {
     cookie("", Duration::ZERO)
 }

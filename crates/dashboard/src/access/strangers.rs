@@ -1,4 +1,4 @@
-//! How many wrong tokens are looked at. Nobody can guess a token, but each try costs the API server work.
+//! Limits how many wrong tokens are checked. Tokens cannot be guessed, but each attempt costs the API server work.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use parking_lot::Mutex;
 
 /// Wrong tokens are counted for this long.
 pub(super) const COUNTED_FOR: Duration = Duration::from_secs(10);
-/// After so many within that time, tokens that nobody has vouched for wait until it is over.
+/// After this many within that time, unknown tokens are not checked until it is over.
 const MOST_WRONG: u32 = 40;
 
-/// Everybody without a session or an answer that is still known counts together: behind an ingress all come from one
+/// All clients without a session or a remembered answer are counted together: behind an ingress they all have the same
 /// address.
 #[derive(Debug, Default)]
 pub(super) struct Strangers(Mutex<Option<Counted>>);
@@ -21,7 +21,7 @@ struct Counted {
 }
 
 impl Strangers {
-    /// Whether another token may be asked about.
+    /// Whether another token may be checked.
     pub(super) fn may_try(&self, now: Instant) -> bool {
         let counted = self.0.lock();
         let recent = counted.as_ref().filter(|counted| counted.holds(now));

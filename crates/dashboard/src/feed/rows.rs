@@ -1,4 +1,4 @@
-//! Rows by key, as they were last written, so that only those that differ are told again.
+//! Rows by key, as they were last serialized, so that only those that differ are sent again.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::value::{RawValue, to_raw_value};
 #[derive(Debug, Default)]
 pub(super) struct Rows(BTreeMap<String, Box<RawValue>>);
 
-/// What became of some rows.
+/// Rows that are new or changed, and the keys of rows that are gone.
 #[derive(Debug, Serialize)]
 pub(super) struct RowsChange<'a> {
     set: Vec<&'a RawValue>,
@@ -30,7 +30,7 @@ impl Rows {
         self.0.values().map(AsRef::as_ref).collect()
     }
 
-    /// These rows, or their end; the keys of those that became different.
+    /// Sets these rows, or removes them if `None`; returns the keys of those that changed.
     pub(super) fn set<'a, R: Serialize>(
         &mut self,
         rows: impl Iterator<Item = (&'a str, Option<R>)>,
@@ -51,7 +51,7 @@ impl Rows {
         changed
     }
 
-    /// As [`Self::set`]; what is not among them is gone.
+    /// Like [`Self::set`], but removes all other rows.
     pub(super) fn replace<R: Serialize>(&mut self, rows: &BTreeMap<String, R>) -> Vec<String> {
         let gone = self.0.keys().filter(|key| !rows.contains_key(*key));
         let mut changed: Vec<String> = gone.cloned().collect();

@@ -1,4 +1,4 @@
-//! Pods that concern cards: those that hold some by their record, and those that wait for some.
+//! Pods that concern cards: those whose record says that they hold some, and those that wait for some.
 
 use std::collections::BTreeSet;
 
@@ -21,20 +21,20 @@ pub(crate) struct Pod {
     pub(crate) standing: Standing,
 }
 
-/// How a pod stands to cards.
+/// Whether a pod holds cards or waits for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Its record is believed.
+    /// Its record is valid.
     Placed {
         node: NodeName,
         ask: PodAsk,
         placement: Placement,
     },
-    /// It is on a node, and its record is missing or not believed.
+    /// It is on a node, but its record is missing, or its record or request is not accepted.
     Unproven { node: NodeName, why: String },
     Waiting {
         ask: PodAsk,
-        /// The scheduler does not look at it yet.
+        /// It has a scheduling gate, so the scheduler does not consider it yet.
         gated: bool,
         /// Where room is being made for it.
         claim: Option<(NodeName, Placement)>,
@@ -57,7 +57,7 @@ impl Pod {
 }
 
 impl Model {
-    /// What is kept of a pod; nothing if it does not concern cards, or does no more.
+    /// What is kept of a pod; `None` if it does not concern cards, or no longer does.
     pub(crate) fn see_pod(&self, pod: &slim::Pod) -> (PodUid, Option<Pod>) {
         let facts = PodFacts::new(pod, &self.dialects);
         let uid = facts.uid.clone();
@@ -177,7 +177,7 @@ impl Model {
         self.missing.remove(PODS);
     }
 
-    /// Whatever happens on a card can change why others wait.
+    /// Any change on a card can change why other pods wait.
     fn note_pod(&mut self, pod: &Pod) {
         self.changes.pending = true;
         self.changes.nodes.extend(pod.node().cloned());

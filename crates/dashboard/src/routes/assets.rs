@@ -1,4 +1,4 @@
-//! The page's files, in the program. A browser asks again each time, and gets them only if they have changed.
+//! The page's files, embedded in the program. A browser revalidates them each time, and gets them only if they changed.
 
 use std::sync::LazyLock;
 
@@ -50,8 +50,8 @@ static ASSETS: &[Asset] = assets![
 ];
 const SVG: &str = "image/svg+xml";
 
-/// The digest of everything: whoever has one file of a version has the others of it, too. Weak, because it is the same
-/// for a file and its compressed form.
+/// The digest of all files, so that a browser never mixes files of two versions. It is a weak tag, because it is the
+/// same for a file and its compressed form.
 static VERSION: LazyLock<HeaderValue> = LazyLock::new(|| {
     let mut digest = Sha256::new();
     for asset in PAGE.iter().chain(ASSETS) {

@@ -1,4 +1,4 @@
-//! What every request passes, and what every answer carries.
+//! The checks that every request passes, and the headers that every answer carries.
 
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderName};
@@ -11,7 +11,7 @@ use super::refuse;
 use crate::Dashboard;
 use crate::access::{Access, Refusal};
 
-/// Nothing but our own files, nothing inline, no markup out of text, nobody's frame.
+/// Only our own files, nothing inline, no markup made from text, not in a frame of any site.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
      trusted-types 'none'";
@@ -42,8 +42,8 @@ pub(super) async fn harden(mut response: Response) -> Response {
     response
 }
 
-/// Without tokens the only protection is that nobody else reaches this machine's loopback; another site's script
-/// in a browser here does, by a name of its own that points to it. Such a request names another host.
+/// Without tokens the only protection is that other machines cannot reach this one's loopback. But a script of another
+/// site in a local browser can, by a host name that resolves to loopback (DNS rebinding). Its request names that host.
 pub(super) async fn only_this_host(
     State(dashboard): State<Dashboard>,
     request: Request,
@@ -56,7 +56,7 @@ pub(super) async fn only_this_host(
     next.run(request).await
 }
 
-/// Pages of other sites may link to this one, and do nothing else here: not read, and not log anybody in or out.
+/// Pages of other sites may link to the dashboard and nothing else: they cannot read it, nor log a user in or out.
 pub(super) async fn only_own_pages(request: Request, next: Next) -> Response {
     if foreign(&request) {
         let message = "this is for the dashboard's own page";
@@ -65,7 +65,7 @@ pub(super) async fn only_own_pages(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// Browsers say who asks, and scripts cannot change it; programs say nothing.
+/// Browsers send `Sec-Fetch-*` headers, which scripts cannot change; other programs send none.
 fn foreign(request: &Request) -> bool {
     let said = |name| {
         let value = request.headers().get(HeaderName::from_static(name));
@@ -111,7 +111,7 @@ pub(super) async fn only_viewers(
     }
 }
 
-/// A browser that opens the page, not a program.
+/// Whether a browser opens the page, rather than a program that calls the API.
 fn wants_page(headers: &HeaderMap) -> bool {
     let accepted = headers.get(header::ACCEPT);
     accepted

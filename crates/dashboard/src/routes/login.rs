@@ -1,4 +1,4 @@
-//! Logging in and out. The token comes in a header, which no other site's form can set.
+//! Logging in and out. The token is sent in a header, which a form of another site cannot set.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};

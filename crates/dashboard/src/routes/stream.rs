@@ -1,4 +1,4 @@
-//! The live stream: server-sent events, each with the number by which a viewer that was cut off goes on.
+//! The live stream: server-sent events, each with an id from which a viewer that was cut off can resume.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::Dashboard;
 use crate::access::Access;
 use crate::feed::{Beginning, Frame};
 
-/// More at once are refused.
+/// More viewers at once are refused.
 const MOST_VIEWERS: usize = 500;
-/// A stream of somebody with a token ends after this time; the browser comes back, and is checked again.
+/// The stream of a viewer with a token ends after this time; the browser reconnects, and is checked again.
 const CHECKED_AGAIN: Duration = Duration::from_mins(5);
-/// How soon a browser comes back when its stream has ended.
+/// How soon a browser reconnects when its stream has ended.
 const COME_BACK: Duration = Duration::from_secs(1);
-/// Forever, for a stream.
+/// As good as for ever, for a stream.
 const OPEN_END: Duration = Duration::from_hours(365 * 24);
 
 #[derive(Debug, Deserialize)]
@@ -54,7 +54,7 @@ pub(super) async fn stream(
     let again = dashboard.clone();
     let following = BroadcastStream::new(frames).map(move |frame| match frame {
         Ok(frame) => event("delta", &frame),
-        // Too slow for the frames in between.
+        // The viewer was too slow and has missed frames.
         Err(_) => event("snapshot", &again.0.feed.snapshot()),
     });
     let life = match dashboard.0.access {

@@ -1,4 +1,4 @@
-//! Budgets: what a period has had, what is left, and when it will be gone.
+//! Budgets: what was used in the period, what is left, and when it will be exhausted.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use crate::model::Model;
 pub(crate) struct Row {
     pub(crate) name: String,
     parent: Option<String>,
-    /// Those that pay from it.
+    /// The namespaces that pay from it.
     namespaces: Vec<String>,
     amount: String,
     period: PeriodKind,
     when_exhausted: WhenExhausted,
-    /// What the timekeeper says; nothing before it has looked at the budget.
+    /// What the timekeeper reports; `None` until it has processed the budget.
     status: Option<Status>,
     /// What is wrong with the budget.
     problem: Option<String>,
-    /// Seconds since 1970 and GPU-seconds that remained then.
+    /// Times in seconds since 1970, with the GPU-seconds that remained then.
     pub(crate) points: Vec<(i64, i64)>,
 }
 
@@ -37,7 +37,7 @@ struct Status {
     held_seconds: i64,
     remaining_seconds: i64,
     exhausted: bool,
-    /// In seconds since 1970, like the others.
+    /// This and the next two in seconds since 1970.
     start: Option<i64>,
     end: Option<i64>,
     exhausts: Option<i64>,
@@ -61,7 +61,7 @@ pub(crate) fn rows(model: &Model) -> BTreeMap<String, Row> {
         .collect()
 }
 
-/// GPU-seconds that remain, if the timekeeper has said so.
+/// GPU-seconds that remain, if the timekeeper has reported them.
 pub(crate) fn remaining(budget: &GpuBudget) -> Option<i64> {
     budget.status.as_ref()?.remaining_seconds
 }

@@ -20,7 +20,7 @@ pub(crate) struct Row {
     pub(crate) pods: usize,
     pub(crate) memory: Level,
     pub(crate) core: Level,
-    /// For each card, how much is gone of what is scarcest, in percent.
+    /// For each card, how much of its scarcest dimension is used, in percent.
     pub(crate) full: Vec<u8>,
     pub(crate) cordoned: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,7 +33,7 @@ pub(crate) struct Detail {
     #[serde(flatten)]
     row: Row,
     devices: Vec<Card>,
-    /// On the node, and counted on no card.
+    /// Pods that are on the node but not counted on any card.
     unproven: Vec<Unproven>,
 }
 
@@ -47,7 +47,7 @@ struct Card {
     healthy: bool,
     capacity: BTreeMap<String, u64>,
     used: BTreeMap<String, u64>,
-    /// Kept for pods that wait until others have gone.
+    /// Kept for pods that wait for their victims to end.
     claimed: BTreeMap<String, u64>,
     units: BTreeMap<String, String>,
     pods: Vec<Holder>,
@@ -72,7 +72,7 @@ struct Unproven {
     why: String,
 }
 
-/// Nothing for a node that has no cards and never had.
+/// `None` for a node on which no agent has published cards.
 pub(crate) fn row(model: &Model, name: &NodeName) -> Option<Row> {
     let node = model.nodes().get(name)?;
     let mut row = Row {
@@ -159,7 +159,7 @@ impl Card {
     }
 }
 
-/// How much is gone of what is scarcest, in percent.
+/// How much of the scarcest dimension is used, in percent.
 fn fullest(card: &CardView<'_>) -> u8 {
     let dimensions = [gpu::MEMORY, gpu::CORE];
     let shares = dimensions.map(|dimension| {

@@ -1,7 +1,7 @@
 //! The whole cluster in a few numbers: how full the cards are, and how much of the rest can still be used.
 //!
-//! Idle memory is of use only where a pod of the usual size still fits. The usual size is the median of what pods
-//! that share cards hold or ask for; so the number falls when the rest is scattered in small pieces.
+//! Idle memory is usable only where a pod of the usual size still fits. The usual size is the median of what containers
+//! that share cards ask for. So usable memory falls when free memory is scattered in small pieces.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::Level;
 use crate::model::{Model, Standing};
 
-/// Cards are counted by how full they are, in so many steps.
+/// Cards are counted by how full they are, in this many steps.
 const STEPS: usize = 10;
 
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
@@ -28,7 +28,7 @@ pub(crate) struct Overview {
     pub(crate) core: Level,
     /// Free memory on healthy cards, and how much of it pods of the usual size could use.
     pub(crate) idle: Level,
-    /// The usual size, in MiB; nothing while no pod shares a card.
+    /// The usual size in MiB; `None` while no pod shares a card.
     pub(crate) usual: Option<u64>,
     pub(crate) models: BTreeMap<String, OfModel>,
     /// Cards by how much of their memory is used, from empty to full.
@@ -107,7 +107,7 @@ fn idle(card: &CardView<'_>, usual: Option<&Amounts>) -> Level {
     }
 }
 
-/// In each dimension the median of what containers that share cards ask for.
+/// The median of what containers that share cards ask for, in each dimension.
 fn usual_size(model: &Model) -> Option<Amounts> {
     let asks = model.pods().filter_map(|(_, pod)| match &pod.standing {
         Standing::Placed { ask, .. } | Standing::Waiting { ask, .. } => Some(ask),

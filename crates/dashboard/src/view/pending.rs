@@ -1,6 +1,6 @@
 //! Pods that wait, each with the reason in one line and what would help.
 //!
-//! Pods that ask for the same wait for the same reasons, so those are worked out once for each different ask.
+//! Pods with the same ask wait for the same reasons, so these are computed once for each different ask.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use serde::Serialize;
 use super::asked;
 use crate::model::{Model, Pod, Standing};
 
-/// So many different asks are explained in the list; a pod's own page explains it in any case.
+/// How many different asks are explained in the list; a pod's own page always explains it.
 const MOST_EXPLAINED: usize = 32;
-/// So many things that would help are shown in the list.
+/// How many suggestions the list shows for each pod.
 const MOST_HELP: usize = 3;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -25,7 +25,7 @@ pub(crate) struct Row {
     pub(crate) priority: i32,
     pub(crate) state: State,
     pub(crate) asks: String,
-    /// Nothing where it was not worked out.
+    /// `None` if it was not computed.
     pub(crate) reason: Option<String>,
     pub(crate) help: Vec<String>,
 }
@@ -34,15 +34,15 @@ pub(crate) struct Row {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum State {
     Waiting,
-    /// A node could take it: the scheduler has not come to it yet, or has its own reasons.
+    /// A node could take it: the scheduler has not tried it yet, or has its own reasons.
     Fits,
-    /// Others are made to go for it.
+    /// Other pods are being evicted for it.
     Preempting,
     Gated,
     Invalid,
 }
 
-/// Why one kind of pod waits.
+/// Why pods with one ask wait.
 #[derive(Clone, Debug)]
 struct Reason {
     fits: bool,
@@ -124,7 +124,7 @@ impl Reason {
     }
 }
 
-/// Why each node does or does not take the pod, by the rule that decides about it.
+/// Why each node can or cannot take the pod, by the same rule that the extender applies.
 fn explain(model: &Model, pod: &PodUid, ask: &PodAsk) -> Explanation {
     let ledger = model.ledger();
     let steps = Steps::for_request();
@@ -136,7 +136,7 @@ fn explain(model: &Model, pod: &PodUid, ask: &PodAsk) -> Explanation {
     tally.finish()
 }
 
-/// The same with everything a person may want to know.
+/// The same explanation with all details.
 pub(crate) fn report(model: &Model, pod: &PodUid, ask: &PodAsk) -> Report {
     let ledger = model.ledger();
     let cards = |node: &NodeName| {

@@ -1,4 +1,4 @@
-//! Pods by name; and one pod: where its containers are, or why it waits.
+//! Search for pods by name, and the details of one pod: where its containers are, or why it waits.
 
 use gpushare_core::explain::Report;
 use gpushare_core::placement::Share;
@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use super::{asked, named, pending};
 use crate::model::{Model, Pod, Standing};
 
-/// So many are named; a longer text finds fewer.
+/// How many results are listed; a longer search text finds fewer.
 const MOST_FOUND: usize = 20;
 
-/// Pods whose names contain a text.
+/// Pods that match a search text.
 #[derive(Debug, Serialize)]
 pub(crate) struct Found {
     total: usize,

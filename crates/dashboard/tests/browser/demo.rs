@@ -1,4 +1,4 @@
-//! A cluster as a picture should show it: several models, teams, pods that wait, budgets.
+//! A cluster for screenshots: several models, teams, pods that wait, budgets.
 
 use jiff::{Timestamp, ToSpan};
 use serde_json::json;
@@ -62,7 +62,7 @@ pub(crate) async fn populate(cluster: &Cluster) {
     budgets(cluster).await;
 }
 
-/// Two to five pods that share a card; some cards stay empty.
+/// Places up to five pods on a card; some cards stay empty.
 async fn fill(cluster: &Cluster, number: u64, on: (&str, u32), memory: u64) {
     let pods = varied(number) % 6;
     let mut left = memory;

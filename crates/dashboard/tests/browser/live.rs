@@ -1,4 +1,4 @@
-//! What happens in the cluster appears by itself; what is hostile in it stays text.
+//! Changes in the cluster appear without a reload; hostile names in it stay text.
 
 use serde_json::json;
 

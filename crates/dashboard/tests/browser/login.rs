@@ -1,4 +1,4 @@
-//! Logging in and out, as people do it: with a mouse, with the keyboard alone, and with a link that somebody sent.
+//! Logging in and out, as people do it: with a mouse, with the keyboard alone, and through a link from elsewhere.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::cluster::{A100, Cluster};
 use crate::reviews::reviews;
 use crate::{DARK, LIGHT, Window, pictures};
 
-/// A dashboard for whoever has the token `viewer`.
+/// A dashboard that the token `viewer` may view.
 async fn guarded(tls: Option<Tls>) -> (Cluster, SocketAddr) {
     let cluster = Cluster::start().await;
     cluster.add_node("gpu-a", &[A100]).await;
@@ -22,7 +22,7 @@ async fn guarded(tls: Option<Tls>) -> (Cluster, SocketAddr) {
     (cluster, address)
 }
 
-/// A certificate that nobody but the test believes.
+/// A certificate that only the test trusts.
 fn certificate() -> Tls {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
@@ -71,13 +71,13 @@ async fn a_viewer_logs_in_stays_and_logs_out_with_the_keyboard_alone() {
     page.wait_for_text("does not know this token").unwrap();
     page.wait("document.getElementById('token').getAttribute('aria-invalid') === 'true'")
         .unwrap();
-    // What was typed is selected, so that the next one takes its place.
+    // The page has selected the rejected token, so that typing the next one replaces it.
     enter(&window, "stranger");
     page.wait_for_text("stranger has not the verb \"get\" on dashboards.gpushare.io")
         .unwrap();
     page.wait_for_text("gpushare-dashboard-viewer").unwrap();
     enter(&window, "viewer");
-    // At the place that was asked for.
+    // The browser is now at the view that was requested before the login.
     page.wait("document.querySelector('h1')?.textContent === 'gpu-a'")
         .unwrap();
     page.wait("document.getElementById('live').textContent === 'Live'")
@@ -117,7 +117,7 @@ async fn a_session_works_on_loopback_without_tls_and_a_link_from_elsewhere_finds
     let page = &window.page;
     enter(&window, "viewer");
     page.wait_for_text("Packing over time").unwrap();
-    // Another site's page, from which browsers send no session along.
+    // A page of another site: requests from there carry no session cookie.
     page.requests();
     page.go("data:text/html,<title>elsewhere</title>").unwrap();
     page.wait("document.title === 'elsewhere'").unwrap();

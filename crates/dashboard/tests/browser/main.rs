@@ -64,7 +64,6 @@ impl Window {
 
     /// Goes to a place of the page and waits until it shows the text.
     fn go(&self, place: &str, text: &str) {
-        // Another query makes another document even where only the fragment differs.
         let url = format!("http://{}/{place}", self.address);
         self.page.go(&url).unwrap();
         self.page.wait_for_text(text).unwrap();

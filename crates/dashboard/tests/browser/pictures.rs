@@ -1,4 +1,4 @@
-//! Pictures of every view, to be looked at, and for the README. `cargo xtask dashboard --screenshots DIR` keeps them.
+//! Screenshots of every view, for review and for the README. `cargo xtask dashboard --screenshots DIR` keeps them.
 
 use std::env;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::cluster::Cluster;
 use crate::views::VIEWS;
 use crate::{DARK, LIGHT, SMALL, Window, demo};
 
-/// Names the directory that pictures are kept in.
+/// The environment variable with the directory in which screenshots are kept.
 const KEPT: &str = "GPUSHARE_SCREENSHOTS";
 
 const WIDE: Look = Look {
@@ -26,7 +26,7 @@ fn kept() -> Option<PathBuf> {
     Some(directory)
 }
 
-/// Takes a picture where they are kept.
+/// Takes a screenshot if they are kept.
 pub(crate) fn keep(window: &Window, name: &str) {
     if let Some(directory) = kept() {
         take(window, &directory, name);
@@ -43,7 +43,7 @@ fn take(window: &Window, directory: &Path, name: &str) {
 
 fn every_view(address: SocketAddr, look: Look, size: &str, directory: &Path) {
     let window = Window::open(address, look);
-    // A curve needs a few samples.
+    // A chart needs a few samples.
     window.go("#/", "Packing over time");
     let points =
         "(document.querySelector('.curve')?.getAttribute('points') ?? '').split(' ').length > 5";
@@ -59,7 +59,7 @@ fn every_view(address: SocketAddr, look: Look, size: &str, directory: &Path) {
 async fn pictures_of_every_view_can_be_taken() {
     let scratch = tempfile::tempdir().unwrap();
     let cluster = Cluster::start().await;
-    // It looks on while the cluster fills, so that there is a curve to see.
+    // The dashboard runs while the cluster fills, so that the chart shows a change.
     let address = cluster.dashboard();
     demo::populate(&cluster).await;
     let kept = kept();
@@ -67,7 +67,7 @@ async fn pictures_of_every_view_can_be_taken() {
     for look in [LIGHT, DARK] {
         every_view(address, look, "", directory);
     }
-    // People look at these; the machine checks what it can in other tests.
+    // These are for people; other tests check what can be checked automatically.
     if kept.is_some() {
         for dark in [false, true] {
             every_view(address, Look { dark, ..SMALL }, "-small", directory);

@@ -1,4 +1,4 @@
-//! Five thousand nodes: readable, searchable, and never in the user's way.
+//! Five thousand nodes: the page is readable, searchable, and stays responsive.
 
 use futures::stream::{self, StreamExt};
 use serde_json::Value;
@@ -55,7 +55,7 @@ async fn five_thousand_nodes_are_searched_and_scrolled() {
         .await;
     page.wait("document.querySelector('tbody td.number')?.textContent === '1'")
         .unwrap();
-    // The last one: before the cluster is listed there are refusals.
+    // The last response: those before the cluster is listed are refusals.
     let sizes = "performance.getEntriesByType('resource').filter((entry) => entry.name.endsWith('/api/snapshot')).map((entry) => [entry.encodedBodySize, entry.decodedBodySize]).at(-1)";
     let sizes = page.eval(sizes).unwrap();
     let (sent, read) = (sizes[0].as_u64().unwrap(), sizes[1].as_u64().unwrap());

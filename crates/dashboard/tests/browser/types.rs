@@ -1,4 +1,4 @@
-//! The page's scripts are plain JavaScript with types in comments; the compiler that reads those agrees with them.
+//! The page's scripts are plain JavaScript with types in comments; the TypeScript compiler must accept them.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Every view: what it shows, how it is used without a mouse, and that it is fit for everybody.
+//! Every view: what it shows, how it is used without a mouse, and that it is accessible.
 
 use gpushare_browser::axe;
 use serde_json::json;
@@ -89,7 +89,7 @@ async fn going_back_finds_the_list_as_it_was_left() {
     page.eval("document.querySelector('.card tbody a').click()")
         .unwrap();
     page.wait_for_text("Container").unwrap();
-    // From the pod to its card.
+    // Follow the link from the pod to its card.
     page.eval("document.querySelector('tbody a').click()")
         .unwrap();
     page.wait("document.activeElement.textContent === 'Card 1'")
@@ -139,7 +139,7 @@ async fn a_node_is_found_and_opened_with_the_keyboard_alone() {
     page.wait("document.querySelector('h1').textContent === 'l40s-03'")
         .unwrap();
     page.wait_for_text("unhealthy").unwrap();
-    // The new view is where the keyboard goes on.
+    // Keyboard focus moves to the new view.
     page.wait("document.activeElement.id === 'main'").unwrap();
 }
 

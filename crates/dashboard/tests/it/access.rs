@@ -1,4 +1,4 @@
-//! Who may look.
+//! Who may view the dashboard.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

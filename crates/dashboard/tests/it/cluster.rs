@@ -1,4 +1,4 @@
-//! A cluster to look at: the embedded API server, and a dashboard of it.
+//! A cluster to view: the embedded API server, and a dashboard of it.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -62,7 +62,7 @@ impl Cluster {
         }
     }
 
-    /// A dashboard of this cluster that everybody here may look at.
+    /// A dashboard of this cluster that everyone on this machine may view.
     pub(crate) fn dashboard(&self) -> SocketAddr {
         self.dashboard_for(Access::Open)
     }
@@ -87,7 +87,7 @@ impl Cluster {
         self.add_node_with_sick(name, cards, None).await;
     }
 
-    /// As [`Self::add_node`], with one card that does not work.
+    /// Like [`Self::add_node`], with one sick card.
     pub(crate) async fn add_node_with_sick(
         &self,
         name: &str,

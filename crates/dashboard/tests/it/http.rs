@@ -1,4 +1,4 @@
-//! A plain HTTP client: each request on a connection of its own.
+//! A plain HTTP client: each request uses a new connection.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -43,7 +43,7 @@ async fn send(to: SocketAddr, request: &str, headers: &[(&str, &str)]) -> BufRea
     BufReader::new(stream)
 }
 
-/// The head in small letters and the body as it came.
+/// The head in lower case and the body unchanged.
 pub(crate) async fn ask_bytes(
     to: SocketAddr,
     request: &str,
@@ -78,7 +78,7 @@ pub(crate) async fn ask(to: SocketAddr, request: &str, headers: &[(&str, &str)])
     tokio::time::timeout(DEADLINE, reading).await.unwrap()
 }
 
-/// As [`ask`], until the dashboard has listed the cluster.
+/// Like [`ask`], repeated until the dashboard has listed the cluster.
 pub(crate) async fn when_ready(to: SocketAddr, path: &str) -> Answer {
     let asking = async {
         loop {
@@ -92,7 +92,7 @@ pub(crate) async fn when_ready(to: SocketAddr, path: &str) -> Answer {
     tokio::time::timeout(DEADLINE, asking).await.unwrap()
 }
 
-/// The snapshot, as soon as it satisfies.
+/// The snapshot, as soon as it satisfies the condition.
 pub(crate) async fn snapshot_with(to: SocketAddr, good: impl Fn(&Value) -> bool) -> Value {
     let looking = async {
         loop {
@@ -149,7 +149,7 @@ impl Stream {
         told
     }
 
-    /// The next one that is as it should be.
+    /// The next event that satisfies the condition.
     pub(crate) async fn next_with(&mut self, good: impl Fn(&Told) -> bool) -> Told {
         loop {
             let told = self.next().await;

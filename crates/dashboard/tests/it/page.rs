@@ -1,4 +1,4 @@
-//! What is served to everybody: the page, its files, and what the page reads.
+//! What every viewer gets: the page, its files, and the data that the page reads.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! An API server that says who may look.
+//! An API server that decides who may view the dashboard.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -16,7 +16,7 @@ pub(super) struct PreemptionArgs {
     pub(super) nodes: BTreeMap<String, Offer>,
 }
 
-/// Whom kube-scheduler would evict from one node.
+/// The pods that kube-scheduler would evict from one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Offer {
     pub(super) victims: Vec<PodUid>,
@@ -127,7 +127,8 @@ struct Victim {
 }
 
 impl PreemptionResult {
-    /// One node, or none where nobody has to go: kube-scheduler takes that for an error.
+    /// The node with its victims, or no node if there are none: kube-scheduler treats a node without victims
+    /// as an error.
     pub(super) fn on(node: &str, victims: Vec<PodUid>) -> Self {
         let mut result = Self::default();
         result.add(node, victims, 0);

@@ -1,8 +1,8 @@
-//! Pods that got no node and rank higher than somebody who has one: for whom to look for victims next.
+//! Contenders: pods without a node that outrank a pod with one, and for which victims are looked for next.
 //!
-//! Mostly those that we refused. Where a node's totals do not suffice, kube-scheduler refuses by itself and
-//! asks us only if it knows whom to evict, by priority. Whoever is over budget may have any priority, so while there
-//! is such a pod on a node, every pending pod contends, asked about or not.
+//! Most of them were refused by us. Where a node's totals do not suffice, kube-scheduler refuses by itself and
+//! asks us only if it finds victims by priority. A pod over budget may have any priority, so while such a pod is
+//! on a node, every pending pod contends, even if the scheduler has not asked about it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use gpushare_core::{NodeName, PodUid, Steps};
 use super::{KnownPod, Now, State, WaitingPod};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// For a pod whose victims are protected: budgets change slowly.
+/// For a pod whose victims are protected: PodDisruptionBudgets change slowly.
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 /// How long the scheduler may take with a new pod before we look for victims unasked.
 const SCHEDULER_FIRST_MILLIS: i64 = 2_000;
-/// For a pod for which nobody can go: looking at all nodes for each of its refusals would be too much.
+/// For a pod without possible victims: looking at all nodes after each of its refusals would be too much.
 const LONGEST_REST: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Default)]
 pub(super) struct Contenders {
     pods: HashMap<PodUid, Contender>,
-    /// How many pods with a node have which rank.
+    /// How many pods with a node have each rank.
     ranks: BTreeMap<Rank, usize>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Contender {
-    /// It was refused since it was last looked at, or is to be looked at again in any case.
+    /// It was refused since victims were last looked for, or they are to be looked for again in any case.
     asks: bool,
     failures: u32,
     not_before: Option<Instant>,
@@ -45,11 +45,11 @@ impl Contender {
     }
 }
 
-/// Whom to look at.
+/// A pod for which to look for victims.
 #[derive(Clone, Debug)]
 pub(crate) struct Contention {
     pub(crate) pod: Arc<WaitingPod>,
-    /// The nodes that the scheduler named last, in the order of names; none if it has not asked.
+    /// The nodes that the scheduler named last, sorted by name; empty if it has not asked.
     pub(crate) nodes: Vec<NodeName>,
 }
 
@@ -92,7 +92,7 @@ impl State {
         }
     }
 
-    /// Keeps the pod no more.
+    /// Removes the pod.
     pub(super) fn drop_pod(&mut self, pod: &PodUid) -> Option<KnownPod> {
         let known = self.pods.remove(pod)?;
         self.contenders.discount(&known);
@@ -119,7 +119,7 @@ impl State {
         self.contenders.ranks.keys().next().copied()
     }
 
-    /// A refused pod contends if anybody with a node has a lower rank.
+    /// Lets a refused pod contend if a pod with a node has a lower rank.
     pub(super) fn contend(&mut self, pod: &WaitingPod) {
         let uid = &pod.pod.uid;
         if pod.preempts
@@ -131,7 +131,7 @@ impl State {
         }
     }
 
-    /// A pending pod contends without being asked about, if anybody who is over budget has a node.
+    /// Lets a pending pod contend before the scheduler asks about it, if a pod over budget has a node.
     fn contend_unasked(&mut self, pod: &PodUid) {
         if self.contends_unasked(pod) && self.preemption(pod).is_none() {
             self.contenders.pods.entry(pod.clone()).or_default().asks = true;
@@ -146,7 +146,7 @@ impl State {
             && self.ledger.booking(pod.as_str()).is_none()
     }
 
-    /// Somebody with a node has lost rank.
+    /// Lets every pending pod contend if a pod over budget has a node. Called when ranks may have dropped.
     fn contend_all(&mut self) {
         if !self.lowest().is_some_and(Rank::is_over_budget) {
             return;
@@ -158,7 +158,7 @@ impl State {
         }
     }
 
-    /// The nodes on which somebody over budget holds a card, and the pod finds no room.
+    /// The nodes on which a pod over budget holds a card and this pod finds no room.
     pub(crate) fn nodes_to_win_back(&self, pod: &PodUid) -> Vec<NodeName> {
         let held = |node: &&NodeName| {
             let view = self.ledger.node(node.as_str());
@@ -211,7 +211,7 @@ impl State {
         (contention, next)
     }
 
-    /// The pod, and from when on victims are looked for; nothing if it does not contend any more.
+    /// The pod, and when to look for victims at the earliest; nothing if it does not contend any more.
     fn contender(
         &self,
         uid: &PodUid,
@@ -228,20 +228,20 @@ impl State {
         Some((Arc::new(known.waiting(uid)), Some(not_before)))
     }
 
-    /// Nobody has to go for the pod.
+    /// No pod has to be evicted for this one.
     pub(crate) fn leave_contention(&mut self, pod: &PodUid) {
         self.contenders.remove(pod);
     }
 
-    /// Nobody can go for the pod as things are: it is looked at again when it is refused again, after a
-    /// while.
+    /// No pod can be evicted for this one at present: it contends again when it is refused again, after a
+    /// pause.
     pub(crate) fn rest(&mut self, pod: &PodUid, now: Instant) {
         let contender = self.contenders.pods.entry(pod.clone()).or_default();
         contender.asks = false;
         contender.failed(now, LONGEST_REST);
     }
 
-    /// The pod is looked at again after a while, each time a longer one.
+    /// The pod contends again after a pause, longer each time.
     pub(crate) fn contend_later(&mut self, pod: &PodUid, now: Instant) {
         let contender = self.contenders.pods.entry(pod.clone()).or_default();
         contender.asks = true;

@@ -1,16 +1,16 @@
-//! Every order in which things can happen to an extender, explored at random: binds, lost answers, binds that arrive
-//! when everybody has given them up or was told of a conflict, watches that lag, lists, pods that end, tenants that
+//! Explores at random the orders in which things can happen to an extender: binds, lost answers, binds that arrive
+//! after their sender has given up or was told of a conflict, watches that lag, lists, pods that end, tenants that
 //! edit them, nodes that come and go, restarts and changes of the leader.
 //!
 //! The [state](super::State) is the real one. What surrounds it in the product (tasks, the client, the
-//! API server, the scheduler, users) is modelled here in plain threads, between whose steps shuttle
-//! chooses. After every step the books are held against the truth:
+//! API server, the scheduler, users) is modelled here in plain threads, and shuttle chooses whose step is
+//! next. After every step the books are compared with the truth:
 //!
 //! * no card is ever given to more pods than it has room for;
-//! * no pod is booked where too little room is left beside pods and what the agent has told of containers without;
+//! * no pod is booked where pods, and containers without pods that the agent has reported, leave too little room;
 //! * a pod that is bound and has not ended is in the books of the extender that may bind;
-//! * so are containers that run although their pod is gone, from when their node's agent has told so until it tells
-//!   that they have ended;
+//! * so are containers that run although their pod is gone, from when their node's agent has reported them until it
+//!   reports that they have ended;
 //! * in the end, when every pod is gone, nothing is booked or remembered.
 //!
 //! So that this proves something, [mistakes are planted](planted), and each must be found.
@@ -29,8 +29,8 @@ use shuttle::{Config, FailurePersistence, Runner};
 
 use cluster::{Lag, Network, Plan, Succession};
 
-/// Orders for each plan and way of choosing them: always the same ones, so that a change is judged by what
-/// it changes. `GPUSHARE_SOAK_ORDERS` explores as many others.
+/// How many orders are explored for each plan and scheduler. They are the same in every run, so that only a
+/// change of the code changes the result. `GPUSHARE_SOAK_ORDERS` explores that many random ones instead.
 const ORDERS: usize = 300;
 const SEED: u64 = 7;
 
@@ -47,14 +47,14 @@ const BUSY: Plan = Plan {
     fault: None,
 };
 
-/// An extender that begins to lead has seen nothing since it began or led last.
+/// An extender that begins to lead has seen nothing since it started or last led.
 const LEADS_UNPREPARED: Plan = Plan {
     succession: Succession::Election,
     lag: Lag::UntilItLeads,
     ..BUSY
 };
 
-/// What tenants write is seen while their pods are being bound.
+/// The extender sees tenants' edits while it binds their pods.
 const SEES_EDITS_IN_BINDS: Plan = Plan {
     tenants_edit: true,
     lag: Lag::UntilItBinds,

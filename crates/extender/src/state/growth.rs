@@ -1,7 +1,7 @@
-//! Where room has appeared, in a time that only counts.
+//! Where and when room has appeared, by a logical clock.
 //!
-//! Each growth gets a moment, and so does each refusal: room that appeared after a pod was refused is
-//! told from room that the refusal has counted already, however late the refusal is noted.
+//! Each growth gets a moment, and so does each refusal. This distinguishes room that appeared after a
+//! pod was refused from room that the refusal already counted, however late the refusal is recorded.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) type Moment = u64;
 pub(super) struct Growth {
     now: Moment,
     nodes: HashMap<NodeName, Grown, ByName>,
-    /// Every node that has grown, by the last time it did.
+    /// Every node that has grown, by the moment of its last growth.
     latest: BTreeMap<Moment, NodeName>,
     free_numbers: Vec<u32>,
     /// Rung whenever a waiting pod may fit.
@@ -28,14 +28,14 @@ pub(super) struct Growth {
 /// A node, and when it grew.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Grown {
-    /// Small, and another node's when this one is gone.
+    /// Small, and reused for another node when this one is gone.
     pub(super) number: u32,
-    /// When something that was held there was given back.
+    /// When something that was held there was released.
     pub(super) room: Moment,
-    /// When its cards changed, or it appeared: who could not use it before may now.
+    /// When its cards changed, or it appeared: pods that could not use it before may be able to now.
     pub(super) cards: Moment,
-    /// When what a woken pod was expected to take was left: nothing new for the scheduler, but those
-    /// were not woken who would have come after that pod.
+    /// When a woken pod did not take what it was expected to. This is nothing new for the scheduler, but the
+    /// pods next in turn were not woken for that room.
     pub(super) left: Moment,
 }
 
@@ -106,7 +106,7 @@ impl Growth {
         self.bell.notify_one();
     }
 
-    /// The nodes that have grown after the moment, the longest ago first.
+    /// The nodes that have grown after the moment, the earliest growth first.
     pub(super) fn since(&self, moment: Moment) -> impl Iterator<Item = (&NodeName, &Grown)> {
         let later = self.latest.range(moment.saturating_add(1)..);
         later.filter_map(|(_, name)| self.nodes.get_key_value(name))

@@ -1,7 +1,8 @@
-//! From which pods the policy has learned: from each once, whoever shows it first.
+//! From which pods the policy has learned: once from each, whether the watch or the scheduler shows it first.
 //!
-//! Mostly that is the watch. Where the scheduler's own watch is ahead of ours, its request shows the pod, and the
-//! policy must know of it before it decides for it; otherwise milliseconds would decide which lessons a pod is judged by.
+//! Usually the watch does. If the scheduler's own watch is ahead of ours, its request shows the pod first, and the
+//! policy must learn from it before it decides for it; otherwise the lessons applied to a pod would depend on
+//! milliseconds.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -10,14 +11,14 @@ use gpushare_kube::convert::PodFacts;
 
 use super::State;
 
-/// Far more than a watch is behind. A pod that is forgotten and shown again is learned from twice, which is no harm.
+/// Far more pods than a watch lags behind. Learning twice from a pod that was forgotten and shown again does no harm.
 const REMEMBERED: usize = 1_024;
 
-/// Pods from which was learned and that are not kept: not yet shown by the watch, or ended a short while ago.
+/// Pods from which the policy has learned but that are not in the state: not yet shown by the watch, or recently ended.
 #[derive(Debug, Default)]
 pub(super) struct Lessons {
     pods: HashSet<PodUid>,
-    /// The oldest first; also some that are in `pods` no more.
+    /// The oldest first; may contain some that are no longer in `pods`.
     order: VecDeque<PodUid>,
 }
 
@@ -45,7 +46,7 @@ impl State {
         !self.pods.contains_key(pod) && !self.lessons.pods.contains(pod)
     }
 
-    /// A pod as the scheduler shows it: nothing is known by that but what somebody asks for.
+    /// Learns from a pod as the scheduler shows it. Only its request is used; the pod is not added to the state.
     pub(crate) fn meet(&mut self, pod: &PodFacts) {
         if let Ok(Some(ask)) = &pod.ask
             && self.is_news(pod)
@@ -55,7 +56,7 @@ impl State {
         }
     }
 
-    /// Whether the policy has yet to learn from a pod that is about to be kept.
+    /// Whether the policy has yet to learn from a pod that is about to be added to the state.
     pub(super) fn teaches(&mut self, pod: &PodUid) -> bool {
         let new = self.is_new(pod);
         self.lessons.pods.remove(pod);

@@ -1,4 +1,4 @@
-//! A set of nodes by their numbers: a bit for each, because thousands of waiting pods each have one.
+//! A set of nodes by their numbers, one bit per node, because thousands of waiting pods each have such a set.
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeSet(Vec<u64>);

@@ -1,7 +1,7 @@
-//! Reads of single pods from the API server, beside the watch. A fence is a read too: what was written comes back.
+//! Reads of single pods from the API server, beside the watch. A fence is a read too: its answer is the written pod.
 //!
-//! A read's answer may be older than what the watch has shown since: a pod that ended in between must
-//! not be booked again by it. Such an answer is stale, and the read is to be repeated.
+//! A read's answer may be older than what the watch has shown since: it must not book a pod again that
+//! ended in between. Such an answer is stale, and the read is to be repeated.
 
 use gpushare_core::{Ledger, PodUid};
 use gpushare_kube::convert::PodFacts;
@@ -27,7 +27,7 @@ pub(crate) struct Read {
 pub(crate) enum Verdict {
     /// Something newer is known: read again.
     Stale,
-    /// As stale, but the pod was fenced while it had no node, and that is final. It is to be read again, not fenced.
+    /// Stale too, but the pod was fenced while it had no node, which is final: read it again, without another fence.
     Fenced(Box<PodFacts>),
     Gone,
     /// The pod as it is.
@@ -43,7 +43,7 @@ impl State {
         }
     }
 
-    /// Something became known of the pod that answers under way may not contain.
+    /// Marks reads under way as stale: something became known of the pod that their answers may not contain.
     pub(super) fn outdate_reads(&mut self, pod: &PodUid) {
         if let Some(open) = self.reads.get_mut(pod) {
             open.stale = self.last_read;
@@ -75,15 +75,15 @@ impl State {
             self.end_pod(pod);
             return Verdict::Gone;
         };
-        // Not yet confirmed: a list that is on its way may be older than this answer.
+        // Not confirmed yet: a list under way may be older than this answer.
         self.take_in(facts.clone(), Ledger::learn);
         Verdict::Found(Box::new(facts))
     }
 
     /// The answer of a fence: no bind that was decided before it can take effect any more.
     ///
-    /// That a pod without a node was fenced stays true whatever became known of it since. If that had to be
-    /// written again, a tenant that changes a pod all the time would keep binds closed at the beginning of a term.
+    /// A fence of a pod without a node stays valid whatever became known of the pod since. If it had to be
+    /// repeated, a tenant that changes a pod all the time would keep binds closed at the beginning of a term.
     pub(crate) fn finish_fence(
         &mut self,
         pod: &PodUid,

@@ -1,7 +1,7 @@
-//! Verdicts: what was said of each node to a request, kept from one pod to its equals.
+//! Verdicts: whether each node can take a request, kept for other pods with an equal request.
 //!
 //! A pod that fits nowhere rarely waits alone, and every try asks about all nodes. Between two tries few
-//! nodes change, and only those are judged again. The answer is the one that the ledger would give.
+//! nodes change, and only those are judged again. The answer is the same that the ledger would give.
 
 use std::collections::HashMap;
 
@@ -14,12 +14,12 @@ use crate::reasons::Reasons;
 
 /// Requests for which verdicts are kept, about half a megabyte each in a cluster of 5,000 nodes.
 const KEPT: usize = 8;
-/// Those of several containers, which take longest to judge, are kept by themselves: however many different ones
-/// come, ordinary requests keep their place, and the other way round. They are more, about eight megabytes in all: such a
-/// request may be judged in several tries, and what one try has found out must last until the next.
+/// Requests of several containers, which take longest to judge, are kept separately, so that neither kind displaces
+/// the other. More of them are kept, about eight megabytes in all: such a request may be judged in several tries, and
+/// what one try has found out must last until the next.
 const KEPT_COMPLEX: usize = 16;
-/// Nodes that are gone and reasons that nobody is given any more are dropped when they are so many more
-/// than there can be.
+/// How many more nodes or reasons than existing nodes a sheet may hold: beyond that it is dropped, with its nodes
+/// that are gone and its unused reasons.
 const SLACK: usize = 256;
 
 /// Verdicts for the requests asked about last.
@@ -47,11 +47,11 @@ struct Line {
     verdict: Option<Verdict>,
 }
 
-/// The place of the reason; nothing where the pod fits.
+/// The place of the reason; `None` if the pod fits.
 pub(crate) type Verdict = Option<usize>;
 
 impl State {
-    /// For each of these nodes why it cannot take a pod that asks for this; for pods of which the ledger
+    /// For each of these nodes, why it cannot take a pod that asks for this. Only for pods for which the ledger
     /// holds nothing.
     pub(crate) fn verdicts<'n>(
         &self,
@@ -59,7 +59,7 @@ impl State {
         names: impl Iterator<Item = &'n str>,
         judge: impl Fn(&str) -> Option<Why>,
     ) -> (Vec<Verdict>, Reasons) {
-        // Judging may take a while, and others have their own sheets.
+        // The lock is not held while judging, which may take a while: other requests have their own sheets.
         let kept = self.verdicts.lock().take(ask);
         let sheet = kept.and_then(|sheet| sheet.caught_up(self));
         let mut sheet = sheet.unwrap_or_else(|| Sheet::new(self, ask));
@@ -72,7 +72,7 @@ impl State {
 }
 
 impl Verdicts {
-    /// Where sheets of such requests are, and how many at most.
+    /// Where the sheets of such requests are kept, and how many at most.
     fn shelf(&mut self, ask: &PodAsk) -> (&mut Vec<Sheet>, usize) {
         if ask.is_complex() {
             (&mut self.kept_complex, KEPT_COMPLEX)
@@ -89,7 +89,7 @@ impl Verdicts {
 
     fn put(&mut self, sheet: Sheet) {
         let (kept, most) = self.shelf(&sheet.ask);
-        // Somebody may have judged an equal pod meanwhile.
+        // Another thread may have judged an equal pod meanwhile.
         kept.retain(|other| other.ask != sheet.ask);
         if kept.len() == most {
             kept.remove(0);
@@ -109,7 +109,7 @@ impl Sheet {
         }
     }
 
-    /// Without the verdicts that may not hold any more; nothing if those are all.
+    /// The sheet without verdicts that may be outdated; nothing if it has to be built again.
     fn caught_up(mut self, state: &State) -> Option<Self> {
         let most = state.nodes.len() + SLACK;
         if self.nodes.len() > most || self.reasons.len() > most {
@@ -125,7 +125,7 @@ impl Sheet {
         Some(self)
     }
 
-    /// `next` is the place at which the name is expected: after the one asked about before.
+    /// `next` is the place at which the name is expected: after the previous name.
     fn verdict(
         &mut self,
         state: &State,
@@ -149,14 +149,14 @@ impl Sheet {
         let why = judge(name);
         let finished = !why.as_ref().is_some_and(Why::is_unfinished);
         let verdict = why.map(|why| self.reasons.place_of(why));
-        // The next try goes on here.
+        // An unfinished verdict is not kept: the next try continues here.
         if !finished {
             return verdict;
         }
         if let Some(line) = place.and_then(|place| self.nodes.get_mut(place)) {
             line.verdict = Some(verdict);
         } else if let Some(node) = state.nodes.get(name) {
-            // Only known nodes are kept: anybody can invent names.
+            // Only known nodes are kept: a request can contain invented names.
             self.places.insert(node.clone(), self.nodes.len());
             self.nodes.push(Line {
                 node: node.clone(),

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::cluster::{self, call, config, get, pod_of_gib};
 use crate::kubernetes::{ExtenderBindingResult, ExtenderFilterResult};
 
-/// Generous: what is waited for takes a few seconds at most.
+/// Generous: what the tests wait for takes a few seconds at most.
 const PATIENCE: Duration = Duration::from_mins(1);
 pub(crate) const BIND_TIMEOUT: Duration = Duration::from_millis(200);
 
@@ -32,7 +32,7 @@ pub(crate) fn binds() -> On {
     On::any().verb(Verb::Create).resource("pods/binding")
 }
 
-/// Requests that make all earlier binds void.
+/// Requests that void all earlier binds.
 pub(crate) fn fences() -> On {
     On::any().verb(Verb::Patch).resource("pods/status")
 }
@@ -59,7 +59,7 @@ impl Following {
         following
     }
 
-    /// As [`Self::start`], but the extender does not follow the server yet.
+    /// Like [`Self::start`], but the extender does not follow the server yet.
     pub(crate) async fn prepare(nodes: &[Value]) -> Self {
         Self::prepare_with(config(), nodes).await
     }
@@ -85,7 +85,7 @@ impl Following {
         }
     }
 
-    /// Another extender in place of this one, which does not follow the server yet.
+    /// Replaces the extender by another one, which does not follow the server yet.
     pub(crate) fn restarted(self) -> Self {
         self.restarted_with(config())
     }
@@ -95,7 +95,7 @@ impl Following {
         self.replaced(config)
     }
 
-    /// As [`Self::restarted`], for tests in which a bind must not be given up.
+    /// Like [`Self::restarted`], for tests in which a bind must not time out.
     pub(crate) fn with_bind_timeout(self, bind_timeout: Duration) -> Self {
         self.replaced(Config {
             bind_timeout,
@@ -142,7 +142,7 @@ impl Following {
         self.pods().get(name).await.unwrap()
     }
 
-    /// Sends a bind as the scheduler does; the answer is its error.
+    /// Sends a bind as the scheduler does; returns its error.
     pub(crate) async fn bind(&self, pod: &Pod, node: &str) -> String {
         bind(&self.extender, pod, node).await
     }
@@ -190,7 +190,7 @@ impl Following {
         .await;
     }
 
-    /// Keeps what happens to pods from now on from the watch, until the gate is released.
+    /// Hides all further changes of pods from the watch, until the gate is released.
     pub(crate) async fn hide_pods(&self) -> Gate {
         let gate = self.server.faults().hold_before(pod_watches());
         self.server.faults().cut_watches();

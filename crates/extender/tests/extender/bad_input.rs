@@ -1,4 +1,4 @@
-//! Requests that cannot be served: a clear refusal each, and the extender goes on.
+//! Requests that cannot be served: each is clearly refused, and the extender goes on.
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};

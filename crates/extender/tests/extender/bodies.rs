@@ -1,4 +1,4 @@
-//! Bodies that are large, slow or never end, while an ordinary request wants its answer.
+//! Bodies that are large, slow or never end, while an ordinary request is waiting for its answer.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::kubernetes::ExtenderFilterResult;
 
 const KIB: usize = 1024;
 
-/// A request whose body begins and never ends, and what it is answered nevertheless.
+/// A request whose body begins and never ends, and the answer that it gets nevertheless.
 fn never_ending(extender: &Extender, begun: Bytes) -> JoinHandle<(StatusCode, Vec<u8>)> {
     let announced = begun.len() + 1;
     let body = stream::iter([Ok::<_, Infallible>(begun)]).chain(stream::pending());
@@ -32,7 +32,7 @@ fn never_ending(extender: &Extender, begun: Bytes) -> JoinHandle<(StatusCode, Ve
     tokio::spawn(async move { send(&extender, request).await })
 }
 
-/// Waits until so many are answered, although they never end.
+/// Waits until this many are answered, although they never end.
 async fn until_given_up(open: &[JoinHandle<(StatusCode, Vec<u8>)>], number: usize) {
     let given_up = async {
         while open.iter().filter(|body| body.is_finished()).count() < number {

@@ -1,5 +1,5 @@
-//! Three replicas that are all asked to bind the same pods, while lines break, requests linger, and
-//! leases and processes go: no card is ever past its size, and in the end the books are the records.
+//! Three replicas that are all asked to bind the same pods, while connections break, requests are delayed, and
+//! leases and processes are lost: no card is ever booked past its size, and in the end the books match the records.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,13 +18,13 @@ use crate::replicas::{LEASE, Replica, give_back, lease_api};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const SIZE: u64 = 8;
-/// So much must have happened before the end.
+/// At least this much must have happened before the end.
 const BINDS: usize = 40;
 const LEADERS: usize = 5;
 const MOST_ROUNDS: u64 = 2_000;
 /// Between two rounds, in milliseconds.
 const PAUSE: u64 = 100;
-/// The least for the binds of these tests.
+/// The shortest that the binds of these tests allow.
 const TIMING: Timing = Timing {
     duration: 2_000,
     renew_deadline: 600,
@@ -85,7 +85,7 @@ async fn booked(replica: &Replica) -> BTreeMap<String, u64> {
     sums
 }
 
-/// Something goes wrong, or is mended.
+/// Causes a failure or repairs one, at random.
 async fn disturb(cluster: &Following, replicas: &mut [Replica], dice: &mut Dice) {
     let faults = cluster.server.faults();
     let (choice, who) = (dice.below(40), dice.who());
@@ -97,7 +97,7 @@ async fn disturb(cluster: &Following, replicas: &mut [Replica], dice: &mut Dice)
         4..6 => drop(faults.cut_before(binds(), Times::Next(1))),
         6..8 => drop(faults.cut_after(binds(), Times::Next(1))),
         8..10 => drop(faults.cut_watches()),
-        // The leader is on its own, often for long enough to lose the lease.
+        // The leader is cut off, often for long enough to lose the lease.
         10..12 => {
             for replica in replicas.iter() {
                 if replica.is_ready().await {

@@ -1,4 +1,4 @@
-//! Devices that are no GPUs, known by configuration alone: filtered, bound and recorded like any other.
+//! Devices other than GPUs, known by configuration alone: filtered, bound and recorded like GPUs.
 
 use gpushare_core::devices::Devices;
 use gpushare_core::dialect::Dialects;
@@ -30,7 +30,7 @@ fn port(node: &str, index: u32, bandwidth: u64) -> Value {
         "model": "ConnectX-6", "capacity": {"bandwidth": bandwidth}})
 }
 
-/// A node whose ports were published beside its (here missing) GPUs.
+/// A node whose ports were published; it has no GPUs here.
 fn node(name: &str, ports: &[u64]) -> Value {
     let cards: Vec<Value> = (0..)
         .zip(ports)

@@ -97,7 +97,7 @@ async fn a_bind_in_doubt_that_took_effect_is_found_by_the_fence_and_booked_once(
     assert_eq!(cluster.sent_binds(), 1);
 }
 
-/// Others write on pods all the time, and the watch may be behind.
+/// Other clients change pods all the time, and the watch may lag.
 #[tokio::test]
 async fn a_pod_that_was_changed_since_the_watch_showed_it_is_bound_all_the_same() {
     let cluster = Following::start(&[node("n1", &[8])]).await;
@@ -118,7 +118,7 @@ async fn a_pod_that_was_changed_since_the_watch_showed_it_is_bound_all_the_same(
     cluster.until_bookings(&[("confirmed", 1)]).await;
 }
 
-/// What it asks for now is decided again, not what the watch showed.
+/// The decision is made again for what the pod asks for now, not for what the watch showed.
 #[tokio::test]
 async fn a_request_that_was_changed_since_the_watch_showed_it_is_not_bound_as_it_was() {
     let cluster = Following::start(&[node("n1", &[8])]).await;

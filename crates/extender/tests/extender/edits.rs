@@ -1,4 +1,4 @@
-//! What tenants write on pods that exist already: it moves no booking.
+//! Edits of existing pods by tenants: they move no booking.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::api::{Following, bind, binds, until};
 use crate::cluster::node;
 
-/// Each makes the request of a pod that waits for a node an error.
+/// Each of these makes the request of a pending pod invalid.
 const SENSELESS_CHOICES: [(&str, &str); 5] = [
     (names::POLICY, "x"),
     (names::CARD_MODELS, ","),
@@ -27,7 +27,7 @@ impl Following {
         self.pods().patch(pod, &params, &patch).await.unwrap();
     }
 
-    /// Waits until the extender has seen everything that was written before: events come in their order.
+    /// Waits until the extender has seen everything that was written before: events arrive in order.
     async fn catch_up(&self) {
         let last = self.create("last", 1).await;
         assert_eq!(self.bind(&last, "n1").await, "");
@@ -89,7 +89,7 @@ async fn a_bind_under_way_keeps_its_room_until_its_outcome_is_known_if_the_pod_b
         "the bind may have taken effect"
     );
 
-    // It was decided on what the pod asked for before.
+    // The bind was decided for what the pod asked for before.
     gate.release();
     let error = call.await.unwrap();
     assert!(error.contains("the request is invalid"), "{error}");

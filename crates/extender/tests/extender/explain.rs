@@ -66,7 +66,7 @@ async fn a_refused_pod_gets_one_event_that_sums_up_and_is_brought_up_to_date() {
     };
     cluster.until_messages(&[&free(4096)]).await;
 
-    // Refused again and again, it is not said again; what has changed is, in the same event.
+    // An equal refusal is not posted again; a changed one is, in the same event.
     refuse().await;
     let small = cluster.create("small", 4).await;
     assert_eq!(cluster.bind(&small, "n2").await, "");
@@ -198,7 +198,7 @@ async fn a_pod_that_does_not_exist_yet_is_explained_by_its_manifest() {
     }
 }
 
-/// kube-scheduler puts nodes with the same text together in its event.
+/// kube-scheduler groups nodes with the same text in its event.
 #[tokio::test]
 async fn equal_reasons_are_equal_texts() {
     let extender = extender(

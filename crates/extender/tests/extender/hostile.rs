@@ -1,4 +1,4 @@
-//! Pods whose containers are hard to place: they wait for their answer, and nobody else does.
+//! Pods whose containers are hard to place: they wait for their answer, and no other requests do.
 
 use std::pin::pin;
 
@@ -12,7 +12,7 @@ use crate::cluster::{call, extender, get, node, pod, pod_of_gib};
 
 const UNEQUAL: [u64; 8] = [16, 15, 14, 13, 12, 11, 10, 10];
 
-/// A pod whose containers ask for so many cards and MiB of each.
+/// A pod whose containers ask for these numbers of cards and MiB of each.
 fn containers(name: &str, asks: impl Iterator<Item = (u64, u64)>) -> Value {
     let each = asks.enumerate().map(|(at, (cards, mib))| {
         let limits =
@@ -29,7 +29,7 @@ fn many(number: u64) -> Value {
     containers("hostile", asks)
 }
 
-/// Nine containers for eight cards, none of which takes two: to see that takes every order.
+/// Nine containers for eight cards, none of which takes two: proving that takes trying every order.
 fn hard() -> Value {
     containers("hard", (0..9).map(|at| (1, 9_000 + at * 37 % 101)))
 }
@@ -49,7 +49,7 @@ fn others_are_answered_while_a_hostile_pod_is_searched_for() {
     runtime.block_on(async {
         let nodes = ["a".to_owned(), "b".to_owned()];
         let cluster = extender(&[node("a", &UNEQUAL), node("b", &UNEQUAL)], &[]);
-        // The one thread for what takes long is busy until it is told otherwise.
+        // The only thread for long work is busy until it is released.
         let (release, told) = std::sync::mpsc::channel::<()>();
         let busy = tokio::task::spawn_blocking(move || told.recv());
         let hostile = many(24);
@@ -81,7 +81,7 @@ async fn what_one_try_did_not_get_to_is_looked_at_by_the_next() {
     let pod = hard();
     let mut tries = 1;
     let last = loop {
-        // Others that have several containers are asked about in between.
+        // The scheduler asks about other pods with several containers in between.
         for other in 1..=15 {
             let pod = containers("other", [(1, other), (1, other)].into_iter());
             filter(&cluster, &pod, &names[..1]).await;

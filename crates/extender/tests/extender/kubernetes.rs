@@ -1,5 +1,5 @@
-//! The answers as kube-scheduler reads them (`k8s.io/kube-scheduler/extender/v1`): a field it does not
-//! have is a mistake.
+//! The answers as kube-scheduler reads them (`k8s.io/kube-scheduler/extender/v1`): a field that it does
+//! not know is an error.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +78,7 @@ impl ExtenderPreemptionResult {
         nodes.map(|(name, _)| name.as_str()).collect()
     }
 
-    /// The victims on a node, which break no budget, in order.
+    /// The victims on a node, sorted by uid; they must not violate a PodDisruptionBudget.
     pub(crate) fn victims(&self, node: &str) -> Vec<String> {
         let nodes = self.node_name_to_meta_victims.as_ref().unwrap();
         let Some(victims) = nodes.get(node) else {

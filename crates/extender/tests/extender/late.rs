@@ -1,4 +1,4 @@
-//! Requests that arrive when their sender has long given them up: they must not take effect any more.
+//! Requests that arrive long after their sender has given up: they must not take effect any more.
 
 use axum::http::StatusCode;
 
@@ -36,7 +36,7 @@ async fn a_bind_that_arrives_after_its_card_was_given_to_another_pod_does_not_ta
     .await;
 }
 
-/// Kubernetes answers 409 to a bind also when its database did not answer in time, and may carry it out later.
+/// Kubernetes also answers a bind with 409 if its database did not answer in time, and may still carry it out later.
 #[tokio::test]
 async fn a_bind_that_was_answered_with_a_conflict_and_arrives_late_does_not_take_effect() {
     let cluster = Following::prepare(&[node("n1", &[16])]).await;

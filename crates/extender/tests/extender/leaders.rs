@@ -1,4 +1,4 @@
-//! Of several replicas one leads: how it comes to that, how it ends, and what the others do.
+//! One of several replicas leads: how that begins, how it ends, and what the others do.
 
 use std::time::Duration;
 
@@ -128,14 +128,14 @@ async fn times_written_in_the_lease_do_not_matter() {
     };
     hold(&cluster, held(1999, 0)).await;
     let replica = Replica::start(&cluster, "a", TIMING);
-    // Long past by every clock, and renewed all the same.
+    // The time is long past by every clock, but the lease is renewed.
     let beat = TIMING.retry;
     for number in 1..=2 * TIMING.duration / beat {
         tokio::time::sleep(Duration::from_millis(beat)).await;
         hold(&cluster, held(1999, number)).await;
         assert!(!replica.is_ready().await);
     }
-    // Far in the future, and renewed no more.
+    // The time is far in the future, but the lease is renewed no more.
     hold(&cluster, held(2999, 0)).await;
     replica.until_ready().await;
 }
@@ -266,8 +266,8 @@ async fn binds_stay_closed_while_an_earlier_one_may_still_take_effect() {
     assert_eq!(cluster.sent_binds(), 1);
 }
 
-/// The last bind of the old leader takes effect when it cannot renew its lease any more, and no watch
-/// shows it to the new one.
+/// The old leader's last bind takes effect after it can no longer renew its lease, and no watch shows
+/// the bind to the new leader.
 #[tokio::test]
 async fn what_the_old_leader_bound_last_is_known_to_the_new_one() {
     let cluster = Following::prepare(&[node("n1", &[8])]).await;
@@ -324,7 +324,7 @@ async fn a_leader_deposed_while_a_bind_is_being_prepared_does_not_send_it() {
     assert!(refusal.contains("does not lead"), "{refusal}");
     assert_eq!(cluster.sent_binds(), 0);
 
-    // Nothing of it is left: another pod gets the room in the next term.
+    // Nothing is left of the bind: another pod gets the room in the next term.
     down.clear();
     leader.until_ready().await;
     let other = cluster.create("other", 8).await;

@@ -1,4 +1,4 @@
-//! Owners of pods whose request makes no sense are told, once.
+//! Owners of pods with an invalid request are notified once.
 
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
@@ -16,7 +16,7 @@ async fn an_invalid_request_is_explained_in_one_event_on_the_pod() {
     let listed = async || events.list(&ListParams::default()).await.unwrap().items;
     until("the event is there", async || !listed().await.is_empty()).await;
 
-    // Another change of the same pod, and a valid pod behind it, say nothing more.
+    // Another change of the same pod posts no more events; a second invalid pod shows when the change was seen.
     let touch = Patch::Merge(json!({"metadata": {"labels": {"touched": "yes"}}}));
     let params = PatchParams::default();
     cluster

@@ -1,4 +1,4 @@
-//! Preemption: pods of lower priority go for a pod that no card can take, and their room is its own.
+//! Preemption: pods of lower priority are evicted for a pod that no card can take, and it gets their room.
 
 mod late;
 mod over_budget;
@@ -41,7 +41,7 @@ async fn where_the_total_suffices_and_no_card_does_one_pod_goes_and_its_card_is_
         "{said}"
     );
 
-    // Until the victim has gone there is no room for it, and when it has, for nobody else.
+    // Until the victim is gone there is no room for the pod; after that there is room for no other pod.
     assert!(!cluster.fits(&high, &["n1"]).await);
     cluster.delete(victim).await;
     cluster.until_awake("high").await;
@@ -70,7 +70,7 @@ async fn pods_of_equal_priority_stay_and_so_do_all_where_the_policy_is_never() {
     let never = cluster.create_with("never", 6, never).await;
     cluster.is_refused(&equal, &["n1"]).await;
     cluster.is_refused(&never, &["n1"]).await;
-    // Whoever comes later and may preempt is served; those before it were not.
+    // A later pod that may preempt gets a victim; the two before it did not.
     let high = cluster.create_of("high", 6, "high").await;
     cluster.is_refused(&high, &["n1"]).await;
     cluster.until_ending("a").await;

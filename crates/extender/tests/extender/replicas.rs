@@ -1,4 +1,4 @@
-//! Several extenders of one cluster, each with its own line to the API server.
+//! Several extenders of one cluster, each with its own connection to the API server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -43,17 +43,17 @@ struct Wires {
     cut: AtomicBool,
     leases_cut: AtomicBool,
     patches: AtomicUsize,
-    /// Requests to be kept on their way from now on.
+    /// Which requests to delay from now on.
     lingering: parking_lot::Mutex<Option<Lingering>>,
 }
 
-/// What the sender of a request hears that is kept on its way.
+/// What the sender of a delayed request hears.
 #[derive(Clone, Copy)]
 enum Heard {
     Nothing,
     /// The connection broke.
     Broken,
-    /// 409, as Kubernetes answers to a bind when its database did not answer in time.
+    /// 409, as Kubernetes answers a bind if its database did not answer in time.
     Conflict,
 }
 
@@ -76,7 +76,7 @@ impl Heard {
     }
 }
 
-/// Requests that the network keeps, although their senders have given them up.
+/// Requests that the network delays, although their senders have given up.
 #[derive(Clone)]
 pub(crate) struct Lingering {
     /// How their path ends.
@@ -88,7 +88,7 @@ pub(crate) struct Lingering {
 }
 
 impl Lingering {
-    /// Lets them arrive, and says what the API server answers to them.
+    /// Lets them arrive, and returns the API server's answers to them.
     pub(crate) async fn deliver(&self) -> Vec<StatusCode> {
         self.delivered.send_replace(true);
         let kept = *self.kept.borrow();
@@ -97,13 +97,13 @@ impl Lingering {
         all.unwrap().clone()
     }
 
-    /// Waits until so many requests are kept.
+    /// Waits until this many requests are kept.
     pub(crate) async fn kept(&self, count: usize) {
         let mut kept = self.kept.subscribe();
         kept.wait_for(|kept| *kept >= count).await.unwrap();
     }
 
-    /// The request goes on without its sender, who never hears what becomes of it.
+    /// The request goes on without its sender, which never learns what becomes of it.
     async fn keep(self, client: Client, request: Request<Body>) -> std::io::Result<Response<Body>> {
         let heard = self.heard;
         self.kept.send_modify(|kept| *kept += 1);
@@ -147,17 +147,17 @@ impl Line {
         Ok(())
     }
 
-    /// Keeps each request whose path ends like this on its way, until it is let go, whatever its sender does.
+    /// Delays each request whose path ends like this until [`Lingering::deliver`], whatever its sender does.
     pub(crate) fn keep(&self, ending: &'static str) -> Lingering {
         self.keep_each(ending, Heard::Nothing)
     }
 
-    /// As [`Self::keep`], but the sender learns at once that its connection broke.
+    /// Like [`Self::keep`], but the sender learns at once that its connection broke.
     pub(crate) fn lose(&self, ending: &'static str) -> Lingering {
         self.keep_each(ending, Heard::Broken)
     }
 
-    /// As [`Self::keep`], but the sender is answered at once that there is a conflict.
+    /// Like [`Self::keep`], but the sender is answered at once with a conflict.
     pub(crate) fn refuse(&self, ending: &'static str) -> Lingering {
         self.keep_each(ending, Heard::Conflict)
     }
@@ -174,7 +174,7 @@ impl Line {
         lingering
     }
 
-    /// Keeps no request any more; those that are kept already stay so.
+    /// Delays no further requests; those that are already kept stay so.
     pub(crate) fn keep_no_more(&self) {
         *self.0.lingering.lock() = None;
     }
@@ -189,7 +189,7 @@ impl Line {
         self.0.cut.store(true, Ordering::SeqCst);
     }
 
-    /// Nothing but the lease is out of reach.
+    /// Only requests for leases fail from now on.
     pub(crate) fn cut_leases(&self) {
         self.0.leases_cut.store(true, Ordering::SeqCst);
     }
@@ -198,7 +198,7 @@ impl Line {
         self.0.cut.store(false, Ordering::SeqCst);
     }
 
-    /// How many patches went through, beside those of a status.
+    /// How many patches went through, not counting those of a status.
     pub(crate) fn patches(&self) -> usize {
         self.0.patches.load(Ordering::SeqCst)
     }
@@ -242,7 +242,7 @@ impl Replica {
         }
     }
 
-    /// A replica that leads a cluster in which nobody led before it.
+    /// A replica that leads at once, because no other one holds the lease.
     pub(crate) async fn leader(cluster: &Following, identity: &str) -> Self {
         give_back(cluster).await;
         let replica = Self::start(cluster, identity, TIMING);
@@ -286,7 +286,7 @@ pub(crate) async fn holder(cluster: &Following) -> Option<String> {
     lease(cluster).await.spec.unwrap().holder_identity
 }
 
-/// Puts a lease in place as a leader leaves it that has ended in order.
+/// Writes the lease as a leader leaves it after a clean shutdown.
 pub(crate) async fn give_back(cluster: &Following) {
     hold(
         cluster,
@@ -295,7 +295,7 @@ pub(crate) async fn give_back(cluster: &Following) {
     .await;
 }
 
-/// Writes the lease as somebody else would, creating it if need be.
+/// Writes the lease as another replica would, creating it if need be.
 pub(crate) async fn hold(cluster: &Following, spec: Value) {
     let (api, params) = (lease_api(cluster), PostParams::default());
     let mut lease = json!({"metadata": {"name": LEASE}, "spec": spec});

@@ -1,4 +1,4 @@
-//! Bodies that a real kube-scheduler sent, with their resource as it was (not ours) and made ours.
+//! Bodies that a real kube-scheduler sent, with their original resource (not ours) and with ours instead.
 
 use std::fs;
 use std::path::Path;
@@ -45,7 +45,7 @@ fn decodes<T: DeserializeOwned>(answer: &[u8]) -> bool {
 async fn every_captured_body_gets_an_answer_that_kubernetes_can_decode() {
     let extender = extender(&[node("fake-1", &[16]), node("fake-2", &[24])], &[]);
     let mut checked = 0;
-    // What preempt answers for pods of ours it asks the API server about.
+    // Preempt is left out: to answer for pods of ours it needs an API server.
     for (name, body) in all()
         .into_iter()
         .filter(|(name, _)| !name.ends_with("-preempt.json"))

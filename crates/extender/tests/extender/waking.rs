@@ -40,7 +40,7 @@ impl Following {
         self.server.requests().count(Verb::Patch, "pods")
     }
 
-    /// A number of the metrics; 0 if it is not there.
+    /// The value of a metric; 0 if it is missing.
     async fn metric(&self, name: &str) -> u64 {
         let (_, metrics) = get(&self.extender, "/metrics").await;
         let line = metrics.lines().find_map(|line| line.strip_prefix(name));
@@ -158,7 +158,7 @@ async fn a_wake_that_fails_is_repeated() {
     assert_eq!(fault.hits(), 2);
 }
 
-/// What a predecessor refused nobody told us.
+/// A new extender does not know what its predecessor refused.
 #[tokio::test]
 async fn after_a_start_pending_pods_are_woken_if_they_fit() {
     let cluster = Following::prepare(&[node("n1", &[8])]).await;
@@ -240,7 +240,7 @@ async fn only_the_leader_wakes_pods() {
     let waits = ["waits".to_owned()];
     first.keep_waiting(&cluster, &waits, "n1").await;
 
-    // It still sees room appear, but leads no more.
+    // The first still sees room appear, but no longer leads.
     first.line.cut_leases();
     first.until_not_ready().await;
     cluster.delete("holder").await;
@@ -257,7 +257,7 @@ async fn only_the_leader_wakes_pods() {
 
 #[tokio::test]
 async fn a_leader_deposed_while_it_wakes_pods_leaves_the_rest_to_the_next() {
-    // So many are woken at the same time.
+    // This many are woken at the same time.
     const AT_ONCE: usize = 8;
     let cards = [8; 12];
     let cluster = Following::prepare(&[node("n1", &[4])]).await;

@@ -1,4 +1,4 @@
-//! Pods that are to be created, and the templates that pods will be made from.
+//! Pods that are about to be created, and the templates from which pods will be created.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use crate::convert::started;
 use crate::slim::{QuantityText, Starts, or_default};
 
-/// What a pod, or a template of pods, says that can concern us. What is absent is told apart from what is
-/// empty, because a patch must know.
+/// The fields of a pod or pod template that can concern us. Absent and empty fields are kept distinct, because
+/// a patch depends on the difference.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Manifest {
     #[serde(default, deserialize_with = "or_default")]
@@ -79,7 +79,7 @@ pub struct Container {
     pub resources: Option<Resources>,
     #[serde(default)]
     pub volume_mounts: Option<Vec<Mount>>,
-    /// What it runs and with which rights: kept as written, for whoever must recognise a container.
+    /// What it runs and with which rights: kept verbatim, so that a container can be recognised by it.
     #[serde(default)]
     pub command: Option<Box<RawValue>>,
     #[serde(default)]
@@ -109,12 +109,12 @@ pub struct Resources {
     pub requests: Option<BTreeMap<String, QuantityText>>,
 }
 
-/// A container and where it stands in the pod.
+/// A container and its position in the pod.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed<'a> {
     pub container: &'a Container,
     pub role: Role,
-    /// Its place in its list.
+    /// Its index in its list.
     pub index: u32,
 }
 
@@ -125,7 +125,7 @@ impl Starts for Container {
 }
 
 impl Manifest {
-    /// Every container of whatever kind, in the order in which they start.
+    /// Containers of every kind, in the order in which they start.
     pub fn containers(&self) -> impl Iterator<Item = Placed<'_>> {
         let Spec {
             init_containers,
@@ -144,7 +144,7 @@ impl Manifest {
             })
     }
 
-    /// What people call it: its name, or the beginning of the name it will get.
+    /// Its name for people: the pod's name, or the prefix of the name that will be generated.
     pub fn title(&self) -> String {
         let Metadata {
             name,
@@ -158,7 +158,7 @@ impl Manifest {
         }
     }
 
-    /// Whether a controller made it; whoever wrote what the controller goes by does not read warnings.
+    /// Whether a controller created it; warnings would then not reach the author of the controller's spec.
     pub fn is_controlled(&self) -> bool {
         let mut owners = self.metadata.owner_references.iter();
         owners.any(|owner| owner.controller == Some(true))
@@ -166,7 +166,7 @@ impl Manifest {
 }
 
 impl Placed<'_> {
-    /// The field of a pod's spec that holds the list it stands in.
+    /// The field of the pod's spec whose list contains it.
     pub fn list(&self) -> &'static str {
         match self.role {
             Role::App => "containers",
@@ -176,7 +176,7 @@ impl Placed<'_> {
     }
 }
 
-/// A pod as it is to be created. Unlike in a template, nothing of its frame can be left out.
+/// A pod that is about to be created. Unlike in a template, `metadata` and `spec` must both be present.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Pod {
     metadata: Metadata,
@@ -192,7 +192,7 @@ impl From<Pod> for Manifest {
     }
 }
 
-/// An object that pods are made from: its own name and owners, and its template.
+/// An object from which pods are created: its own name and owners, and its pod template.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Workload {
     #[serde(default, deserialize_with = "or_default")]
@@ -223,7 +223,7 @@ struct JobSpec {
 }
 
 impl Workload {
-    /// The template under the workload's own name and owners.
+    /// The pod template, with the workload's own name and owners.
     pub fn template(self) -> Option<Manifest> {
         let of_job = self.spec.job_template.and_then(|job| job.spec.template);
         let template = self.spec.template.or(of_job)?;

@@ -1,4 +1,4 @@
-//! How this cluster reads requests; every process must read them alike.
+//! How this cluster interprets requests; every process must interpret them the same way.
 
 use std::path::PathBuf;
 

@@ -87,7 +87,7 @@ fn a_record_that_agrees_with_its_pod_is_a_booking() {
     );
 }
 
-/// Each makes the request of a pod that waits for a node an error.
+/// Each of these annotations makes the request of a pod without a node an error.
 const SENSELESS_CHOICES: [(&str, &str); 5] = [
     (names::POLICY, "x"),
     (names::CARD_MODELS, ","),

@@ -1,4 +1,4 @@
-//! Taking part in the election: read the lease, do what the rule says, pause, again.
+//! Taking part in the election: read the lease, do what the rule says, pause, repeat.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use uuid::Uuid;
 
 use super::{Leadership, clock};
 
-/// The lease to lead by, and who asks for it.
+/// The lease that decides who leads, and the candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Election {
     pub namespace: String,
     pub name: String,
-    /// Of this process alone: one that is started anew must not be taken for the one before.
+    /// Unique to this process: a restarted one must not be mistaken for its predecessor.
     pub identity: String,
     pub timing: Timing,
 }
@@ -37,7 +37,7 @@ pub struct Candidacy {
 
 impl Candidacy {
     pub fn new(election: Election, client: Client, leadership: Leadership) -> Self {
-        // A request that hangs must not keep the next attempt from being made in time.
+        // A request that hangs must not delay the next attempt.
         let limit = Duration::from_millis(election.timing.retry) * 3 / 4;
         let object = LeaseObject::new(client, &election.namespace, &election.name, limit);
         Self {
@@ -50,7 +50,7 @@ impl Candidacy {
         }
     }
 
-    /// Takes part until shutdown. Then waits until nothing that a leader may do is under way any more,
+    /// Takes part until shutdown. Then waits until nothing that only a leader may do is under way,
     /// and gives the lease back, so that the next replica need not wait for it to expire.
     ///
     /// `lost` is called whenever this replica has stopped leading.
@@ -69,7 +69,7 @@ impl Candidacy {
                 }
             };
             self.tell(&lost);
-            // Never cut short: a write given up half way could not be based on later.
+            // Shutdown interrupts only the pause, never a round: no later write could build on one that was cut off.
             let pause = tokio::time::sleep(pause);
             if shutdown.run_until_cancelled(pause).await.is_none() {
                 break;
@@ -80,7 +80,7 @@ impl Candidacy {
         Ok(())
     }
 
-    /// One look at the lease, and what follows from it. Answers how long to wait for the next.
+    /// Reads the lease once and acts on it. Returns how long to wait before the next round.
     async fn round(&mut self) -> Result<Duration, LeaseError> {
         let Timing {
             retry, duration, ..
@@ -113,7 +113,7 @@ impl Candidacy {
         }
     }
 
-    /// Publishes where we stand, and says so when it has changed.
+    /// Publishes whether this replica leads, and logs it when that has changed.
     fn tell(&mut self, lost: &impl Fn()) {
         let holder = self.candidate.holder().unwrap_or_default();
         self.leadership.publish(self.candidate.term(), holder);
@@ -132,7 +132,7 @@ impl Candidacy {
         self.led = leads;
     }
 
-    /// Also of a term that has lapsed meanwhile: as long as nobody has changed the lease, it is ours.
+    /// Gives the lease back, even if the term has lapsed: as long as no other replica has changed it, it is ours.
     async fn give_back(&mut self) {
         self.candidate.resign();
         self.leadership.publish(None, "");
@@ -149,7 +149,7 @@ impl Candidacy {
     }
 }
 
-/// Up to a fifth longer, so that replicas that wait for the same moment do not all ask at once.
+/// Up to a fifth longer, so that replicas that wait for the same moment do not all send requests at once.
 fn jittered(pause: Millis) -> Duration {
     let random = u64::from_le_bytes(*Uuid::new_v4().as_bytes().first_chunk().unwrap_or(&[0; 8]));
     Duration::from_millis(pause + random % (pause / 5 + 1))

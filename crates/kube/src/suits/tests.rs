@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A pod that the scheduler refused, with this in its spec.
+/// A pod that the scheduler could not place, with these fields in its spec.
 fn suitor(spec: &Value) -> Option<Suitor> {
     let mut pod = json!({
         "spec": {"containers": [{"name": "c", "resources":

@@ -1,4 +1,4 @@
-//! When certificates end: the one field of X.509 that is read here, out of PEM.
+//! When certificates expire: the only field of X.509 that is read here, from PEM.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,7 +13,7 @@ const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// When the last of the certificates ends, in seconds since 1970; nothing when none can be read.
+/// When the last of the certificates expires, in seconds since 1970; `None` if none can be read.
 pub fn last_end(pem: &str) -> Option<i64> {
     let blocks = pem.split(BEGIN).skip(1);
     blocks
@@ -67,13 +67,13 @@ fn item(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((*tag, value, rest))
 }
 
-/// `YYMMDDHHMMSSZ` or with four digits of the year.
+/// `YYMMDDHHMMSSZ`, or the same with a four-digit year.
 fn time(tag: u8, text: &str) -> Option<i64> {
     let digits = text.strip_suffix('Z')?;
     let (year, rest) = match tag {
         UTC_TIME => {
             let year: i16 = digits.get(..2)?.parse().ok()?;
-            // RFC 5280: below 50 is this century.
+            // RFC 5280: years below 50 are in this century.
             (
                 if year < 50 { 2000 + year } else { 1900 + year },
                 digits.get(2..)?,

@@ -3,7 +3,7 @@ use parking_lot::Mutex;
 
 use super::*;
 
-/// An index of numbers that writes down its calls.
+/// An index of numbers that records its calls.
 #[derive(Default)]
 struct Calls(Mutex<Vec<String>>);
 

@@ -1,5 +1,5 @@
-//! A writer that tests kill: charges second after second for several pods at once, each from where the ledger is, and
-//! says on its standard output what the ledger has confirmed.
+//! A writer that tests kill. It charges several pods at once, second after second, each from where the ledger left
+//! off, and prints what the ledger has confirmed.
 //!
 //! `charge-loop sqlite FILE SECONDS` or `charge-loop postgres CONFIG SECONDS`
 

@@ -1,31 +1,32 @@
-//! When a pod's containers had ended, from what stands on its object.
+//! When a pod's containers ended, derived from its object.
 
 use crate::Seconds;
 
-/// The times on a pod that tell its end.
+/// The times on a pod from which its end is derived.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// When it was bound: the transition of its condition `PodScheduled`, or its start where that is not told.
+    /// When it was bound: the transition of its condition `PodScheduled`, else its start, else its creation. For a
+    /// pod that has ended, the earlier of the first two.
     pub bound: Seconds,
     /// Its phase is Succeeded or Failed.
     pub ended: bool,
-    /// For every container of any kind that was ever started, when it finished for good, or nothing if its status does not tell.
+    /// For every container of any kind that ever started: when it finished for good, or `None` if that is not known.
     pub finished: Vec<Option<Seconds>>,
-    /// When its conditions last changed; the node's loss is told there too.
+    /// When its conditions last changed. The loss of its node is recorded there too.
     pub conditions: Vec<Seconds>,
-    /// The object would be gone if no finalizer held it: the time of its deletion, with no grace left.
+    /// The time of its deletion, if no grace is left: only a finalizer still keeps the object.
     pub released: Option<Seconds>,
-    /// The kubelet has rejected the pod with a status that tells neither of its containers nor when it was bound.
+    /// The kubelet rejected the pod with a status that says nothing about its containers or when it was bound.
     pub rejected: bool,
-    /// When somebody wrote the status last. Whoever may edit the pod can change or remove this.
+    /// When the status was last written. Anybody who may edit the pod can change or remove this.
     pub written: Option<Seconds>,
-    /// The object is gone although its end was not charged, and this is when that was noticed.
+    /// When it was noticed that the object is gone although its end was not charged.
     pub vanished: Option<Seconds>,
 }
 
 impl Times {
-    /// As long as the node's kubelet reports, the containers have ended when it says so, and not when somebody has
-    /// deleted the object without grace: anybody who may delete the pod can do that while the containers run.
+    /// While the node's kubelet reports, the containers have ended when it says so. A deletion without grace does not
+    /// end them: anybody who may delete the pod can do that while the containers run.
     #[must_use]
     pub fn of_living_node(self) -> Self {
         Self {
@@ -34,8 +35,9 @@ impl Times {
         }
     }
 
-    /// A kubelet that restarts admits its pods again and may reject one that has run for hours, for example because the node
-    /// agent is away. The pod held its cards until then. What is charged stays, because the status does not tell otherwise.
+    /// A kubelet that restarts admits its pods again. It may reject one that has run for hours, for example because
+    /// the node agent is down. The pod held its cards until then. What is charged stays, because the status does not
+    /// contradict it.
     #[must_use]
     pub fn with_rejection(mut self, charged: Option<Seconds>, now: Seconds) -> Self {
         if self.rejected {
@@ -47,10 +49,10 @@ impl Times {
     }
 }
 
-/// When nothing was held any more; nothing while something is.
+/// When the pod stopped holding anything; `None` while it still holds something.
 ///
-/// Finish times count where all are there. Where a node was lost some never come: then the last thing that was noted
-/// about the pod tells, at the latest its deletion.
+/// If all finish times are known, the last one counts. After the loss of a node some never arrive. Then the last
+/// change that is recorded on the pod counts, but nothing later than its deletion.
 pub fn end(times: &Times) -> Option<Seconds> {
     if !times.ended && times.released.is_none() && times.vanished.is_none() {
         return None;

@@ -1,4 +1,4 @@
-//! A pod of the API server as a booking.
+//! Turns a pod of the API server into a booking.
 
 use gpushare_core::card::Card;
 use gpushare_core::{Classes, PodUid};
@@ -11,14 +11,14 @@ use super::{Booking, HeldCard, MeterError};
 use crate::Seconds;
 use crate::price::{Formula, Holding, Prices, rate};
 
-/// By what a booking is priced.
+/// What determines the price of a booking.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
     pub prices: &'a Prices,
     pub formula: Formula,
 }
 
-/// The times that stand on a pod.
+/// The times that are recorded on a pod.
 pub fn times(pod: &Pod) -> Times {
     let status = &pod.status;
     let conditions = || status.conditions.iter();
@@ -65,7 +65,7 @@ fn started(container: &Container) -> bool {
     container.state.running.is_some() || terminated(container).is_some()
 }
 
-/// One that waits for its next start has ended for now.
+/// A container that waits for its next start has ended for now.
 fn terminated(container: &Container) -> Option<&Terminated> {
     let (now, before) = (
         &container.state.terminated,
@@ -74,17 +74,17 @@ fn terminated(container: &Container) -> Option<&Terminated> {
     now.as_ref().or(before.as_ref())
 }
 
-/// When a container finished; nothing if it has not, or if that is not known.
+/// When a container finished; `None` if it has not finished or the time is not known.
 fn finished(container: &Container) -> Option<Seconds> {
     if container.state.running.is_some() {
         return None;
     }
     let at = terminated(container)?.finished_at.as_ref()?;
-    // A kubelet that lost track of a container writes the beginning of time.
+    // A kubelet that lost track of a container writes a zero time.
     Some(seconds(at)).filter(|seconds| *seconds > 0)
 }
 
-/// What is booked for a pod, and by its times until when. Nothing for pods that hold nothing.
+/// What is booked for a pod, and until when according to its times. `None` for pods that hold nothing.
 pub fn booking(
     facts: &PodFacts,
     times: &Times,

@@ -12,7 +12,7 @@ use crate::money::{Amount, MoneyError};
 #[derive(Debug)]
 pub(super) struct Heading<'a> {
     pub(super) kind: &'static str,
-    /// Makes a second entry of the same impossible.
+    /// Unique, so that the same entry cannot be written twice.
     pub(super) identity: Option<String>,
     pub(super) epoch: Epoch,
     pub(super) now: Seconds,
@@ -80,7 +80,7 @@ impl Heading<'_> {
     }
 }
 
-/// What accounts get and give in several transfers. They are changed once for all of them.
+/// What accounts receive and pay in several transfers, so that each account is updated only once.
 #[derive(Debug, Default)]
 pub(super) struct Sums(BTreeMap<i64, (Amount, Amount)>);
 
@@ -94,7 +94,7 @@ impl Sums {
     }
 }
 
-/// Writes an entry and answers its number.
+/// Writes an entry and returns its number.
 pub(super) async fn enter<T: Transaction>(
     tx: &mut T,
     heading: &Heading<'_>,
@@ -117,7 +117,7 @@ pub(super) async fn enter<T: Transaction>(
     Ok(entry)
 }
 
-/// Writes transfers (entry, from, to, amount), and the sums of their accounts with them.
+/// Writes transfers (entry, from, to, amount), and updates the sums of their accounts.
 pub(super) async fn transfer<T: Transaction>(
     tx: &mut T,
     transfers: &[Row],
@@ -139,7 +139,7 @@ pub(super) async fn known<T: Transaction>(tx: &mut T, identity: &str) -> Result<
     Ok(!tx.query(sql, &[identity.into()]).await?.is_empty())
 }
 
-/// The account's number; it is made when it is used for the first time.
+/// The account's number. The account is created when it is used for the first time.
 pub(super) async fn account<T: Transaction>(
     tx: &mut T,
     account: &Account,
@@ -165,7 +165,7 @@ pub(super) async fn numbers<'a, T: Transaction>(
         .map(|(place, account)| key(place, account))
         .collect();
     let mut numbers = BTreeMap::new();
-    // What is not found is made, and then found.
+    // Look the accounts up, then create the missing ones and look those up.
     for made in [false, true] {
         if made {
             tx.each(&MAKE, &missing).await?;

@@ -1,16 +1,16 @@
-//! Everything that must hold between the rows, asked of the database itself.
+//! Everything that must hold between the rows, checked by queries in the database itself.
 
 use super::StoreError;
 use super::sql::{Row, Transaction, Value};
 
-/// The rule that is cheap to ask for however long the ledger is: there are few accounts.
+/// The rule that is cheap to check however long the ledger is, because there are few accounts.
 const BALANCED: (&str, &str) = (
     "the postings do not sum to zero (in, out)",
     "SELECT CAST(SUM(paid_in) AS BIGINT), CAST(SUM(paid_out) AS BIGINT) FROM accounts \
      HAVING SUM(paid_in) <> SUM(paid_out)",
 );
 
-/// What must not be found, with how it is told. A reversed charge is not live.
+/// Queries that must find nothing, each with the message for what it finds. A reversed charge is not live.
 const RULES: [(&str, &str); 6] = [
     (
         "an account's balance differs from its transfers (account, in, out)",
@@ -55,7 +55,7 @@ pub(super) async fn audit<T: Transaction>(tx: &mut T) -> Result<Vec<String>, Sto
     Ok(problems)
 }
 
-/// What shows that the accounts are not those of a double-entry ledger.
+/// Describes the imbalance, if the accounts do not balance.
 pub(super) async fn out_of_balance<T: Transaction>(
     tx: &mut T,
 ) -> Result<Option<String>, StoreError> {

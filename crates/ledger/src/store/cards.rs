@@ -1,5 +1,5 @@
-//! The cards of a pod as the ledger keeps them, for whoever wants to know what a bill is for. Nothing is computed from
-//! them: what was charged is its rate.
+//! The cards of a pod as the ledger stores them, to show what a bill is for. Nothing is computed from them: the rate
+//! alone determines what was charged.
 
 use gpushare_core::CardId;
 use serde::{Deserialize, Serialize};
@@ -12,12 +12,12 @@ use crate::price::{Holding, Part};
 struct Stored {
     id: String,
     model: String,
-    /// So much of so much.
+    /// How much is held, and of how much.
     memory: (u64, u64),
     core: (u64, u64),
 }
 
-/// Nothing for no cards.
+/// `None` for no cards.
 pub(super) fn written(cards: &[HeldCard]) -> Result<Option<String>, StoreError> {
     if cards.is_empty() {
         return Ok(None);

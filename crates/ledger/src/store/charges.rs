@@ -1,10 +1,10 @@
 //! Charges and their corrections.
 //!
-//! The charges of a pod that were not reversed join without gaps from its begin to how far it is charged. A charge is
-//! accepted only where it joins, so a second one of the same time finds that time charged already.
+//! The charges of a pod that were not reversed join without gaps, from its begin to how far it is charged. A charge
+//! is accepted only if it joins the last one, so a second charge for the same time finds that time already charged.
 //!
-//! A batch is decided on its [`Sheet`], in memory and one change after the other, from what the ledger knew of its pods
-//! when the transaction began; what was accepted is then written in few statements ([`writing`]).
+//! The changes of a batch are decided in memory on its [`Sheet`], one after the other, from what the ledger knew of
+//! the pods when the transaction began. What was accepted is then written in few statements ([`writing`]).
 
 mod taking_back;
 mod writing;
@@ -39,9 +39,9 @@ struct Run<'a> {
 
 #[derive(Debug)]
 enum State<'a> {
-    /// In the ledger with this number, as it stands here.
+    /// In the ledger under this number, and not changed on this sheet.
     Written(i64),
-    /// In the ledger with this number, and not as it stands here.
+    /// In the ledger under this number, but changed on this sheet.
     Changed(i64),
     New {
         /// Statements list pods in the order in which they were charged first.
@@ -53,7 +53,7 @@ enum State<'a> {
     },
 }
 
-/// A charge that joins.
+/// A charge that joins its pod's last one.
 #[derive(Debug)]
 struct Accepted<'a> {
     charge: &'a Charge,
@@ -67,7 +67,7 @@ const RUNS: Each = Each {
 };
 
 impl<'a> Sheet<'a> {
-    /// With everything that the ledger knows of the batch's pods.
+    /// Reads everything that the ledger knows of the batch's pods.
     pub(super) async fn read<T: Transaction>(
         tx: &mut T,
         batch: &'a Batch,
@@ -142,7 +142,8 @@ impl<'a> Sheet<'a> {
         Ok(Outcome::Applied)
     }
 
-    /// Notes a pod's end. What was charged past it is reversed at once, and everything before it written.
+    /// Records a pod's end. If the pod is charged past it, everything accepted so far is written, and the excess is
+    /// reversed at once.
     pub(super) async fn settle<T: Transaction>(
         &mut self,
         tx: &mut T,
@@ -223,8 +224,8 @@ impl Run<'_> {
     }
 }
 
-/// What makes a second charge of the same time impossible. The time is first: what is written together then stands
-/// together in the index too.
+/// Makes a second charge for the same time impossible. The time comes first, so that charges that are written
+/// together are also close together in the index.
 fn identity(run: i64, revision: i64, from: Seconds) -> String {
     format!("charge/{from}/{run}/{revision}")
 }

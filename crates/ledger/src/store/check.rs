@@ -1,4 +1,4 @@
-//! Whether a database can be trusted, as far as it costs little to find out: for the beginning of each term.
+//! A cheap check whether a database can be trusted, made at the beginning of each term.
 
 use super::sql::Transaction;
 use super::{StoreError, audit};
@@ -15,7 +15,7 @@ const TABLES: [&str; 9] = [
     "inventories",
 ];
 
-/// Every table is there, and what left accounts has entered others.
+/// Every table exists, and the accounts balance.
 pub(super) async fn check<T: Transaction>(tx: &mut T) -> Result<(), StoreError> {
     for table in TABLES {
         let sql = format!("SELECT 1 FROM {table} LIMIT 0");

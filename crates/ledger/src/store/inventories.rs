@@ -1,10 +1,10 @@
-//! The cards of nodes whose pods are not settled, kept beside the ledger: a node's object may go before its pods', and
-//! what they held must still have a price.
+//! The cards of nodes that have unsettled pods, stored beside the ledger. A node's object may be deleted before its
+//! pods, and what they held must still have a price.
 
 use super::sql::{Transaction, text};
 use super::{Outcome, StoreError};
 
-/// What is to be known of a node's cards from now on; nothing forgets it.
+/// Stores the cards of a node; `None` forgets the node.
 pub(super) async fn remember<T: Transaction>(
     tx: &mut T,
     node: &str,

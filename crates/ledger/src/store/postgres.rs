@@ -1,7 +1,7 @@
 //! The ledger in PostgreSQL: for several replicas.
 //!
-//! Every write is one serializable transaction. Where the database sees that two did not go one after the other, or
-//! where the connection breaks, the whole is tried again: what had been written before is found there again.
+//! Every write is one serializable transaction. On a conflict with another transaction or a broken connection, the
+//! whole transaction is tried again; it finds what an earlier try has already written.
 
 mod fault;
 
@@ -31,10 +31,10 @@ const FILES: Files = &[
 ];
 /// Held while the schema is brought up to date, so that two replicas do not do it at once.
 const MIGRATION_LOCK: i64 = 0x6770_7573_6861_7265;
-/// So often is a transaction tried that others got in the way of.
+/// How many times a transaction is tried if others conflict with it.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(20);
-/// A server that cannot be reached is given up after this time, unless the URL says another.
+/// How long to try to reach a server, unless the URL sets another time.
 const REACHED_WITHIN: Duration = Duration::from_secs(10);
 const SILENT_FOR: Duration = Duration::from_secs(30);
 const VERSION: &str = "SELECT COALESCE(MAX(version), 0) FROM ledger_schema";
@@ -50,7 +50,7 @@ pub struct Postgres {
 #[derive(Clone, Debug)]
 pub struct Server {
     pub config: Config,
-    /// Without it nothing is encrypted: for a unix socket, or a network that you trust.
+    /// Without it nothing is encrypted: only for a Unix socket or a network that you trust.
     pub tls: Option<ClientConfig>,
 }
 
@@ -60,10 +60,10 @@ impl From<Config> for Server {
     }
 }
 
-/// Connected when it is needed.
+/// Connected on demand.
 type Connection = Mutex<Option<Link>>;
 
-/// A connection with the statements that the database has read already.
+/// A connection with the statements that are already prepared on it.
 #[derive(Debug)]
 struct Link {
     client: Client,
@@ -91,7 +91,7 @@ impl Postgres {
     }
 }
 
-/// Without limits a connection that broke unseen is waited for until the kernel gives up, for hours.
+/// Without these limits, a connection that broke silently would block for hours, until the kernel gives up.
 fn impatient(config: &mut Config) {
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(REACHED_WITHIN);
@@ -137,7 +137,7 @@ impl Store for Postgres {
     }
 }
 
-/// The outcome, if it is to stand. Nothing, after a while, if what went wrong may pass.
+/// Returns the outcome if it is final. If the error may be temporary, waits a while and returns `None`.
 async fn settled<T>(outcome: Result<T, StoreError>, tries: u32) -> Option<Result<T, StoreError>> {
     match outcome {
         Err(
@@ -226,7 +226,7 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (client, connection) = connected.map_err(|source| failed("connect to", source))?;
-    // It ends with the client.
+    // The task ends with the client.
     tokio::spawn(async move {
         if let Err(problem) = connection.await {
             warn!(error = %problem, "the connection to the ledger's database broke");
@@ -300,7 +300,7 @@ impl Transaction for Session<'_> {
         changed.map_err(|source| failed(self.doing, source))
     }
 
-    /// All rows in one conversation with the server, each column as an array.
+    /// Sends all rows in one round trip, each column as an array.
     async fn each(
         &mut self,
         statement: &'static Each,

@@ -1,4 +1,4 @@
-//! What can be asked of the ledger.
+//! The queries that the ledger answers.
 
 use gpushare_core::PodUid;
 
@@ -38,7 +38,7 @@ pub(super) async fn pods<T: Transaction>(
 /// The slots of budget `$1` that begin from `$2` up to `$3`.
 const SLOTS: &str = "(SELECT id FROM accounts WHERE kind = 'budget' AND name = $1 AND slot_s >= $2 AND slot_s < $3)";
 
-/// What is left stands in the accounts; what was supplied is the few transfers that are no charges.
+/// The accounts hold what is left. What was supplied comes from the few transfers that are not charges.
 pub(super) async fn balance<T: Transaction>(
     tx: &mut T,
     budget: &str,
@@ -89,14 +89,14 @@ pub(super) async fn supply<T: Transaction>(
     let granted = supplied(tx, &key, "'grants'").await?;
     Ok(Supply {
         issued,
-        // There is nothing else, and to look for it would take longest.
+        // Everything else was carried over; a query for it would be the slowest of all.
         carried: all.minus(issued)?.minus(granted)?,
         granted,
         used,
     })
 }
 
-/// With the time at which each was written, the oldest first.
+/// All grants with the time at which each was written, oldest first.
 pub(super) async fn grants<T: Transaction>(
     tx: &mut T,
     budget: &str,
@@ -125,7 +125,7 @@ pub(super) async fn grants<T: Transaction>(
     rows.iter().map(grant).collect()
 }
 
-/// Where the latest slot begins that got its budget's amount.
+/// Where the latest slot begins that received its budget's amount.
 pub(super) async fn opened<T: Transaction>(
     tx: &mut T,
     budget: &str,

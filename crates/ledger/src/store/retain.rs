@@ -1,4 +1,4 @@
-//! What is too old goes, and the balances stay: the charges of pods that ended before a moment are replaced by one
+//! Deletes old details and keeps the balances: the charges of pods that ended before a moment are replaced by one
 //! entry with their sums between each two accounts.
 
 use super::accounts::{self, Heading};
@@ -11,7 +11,7 @@ const OLD: &str = "(SELECT c.entry FROM charges c JOIN runs r ON r.id = c.run WH
     UNION SELECT x.entry FROM reversals x JOIN charges c ON c.entry = x.charge JOIN runs r ON r.id = c.run \
     WHERE r.end_s < $1 AND r.carried = 0)";
 
-/// From where on nothing was given up; nothing if nothing ever was.
+/// The moment from which on nothing was deleted; `None` if nothing ever was.
 pub(super) async fn retained<T: Transaction>(tx: &mut T) -> Result<Option<Seconds>, StoreError> {
     let before = number(tx, "SELECT before_s FROM retention", &[]).await?;
     Ok(Some(before).filter(|before| *before > Seconds::MIN))
@@ -23,7 +23,7 @@ pub(super) async fn retain<T: Transaction>(
     before: Seconds,
     now: Seconds,
 ) -> Result<u64, StoreError> {
-    // The database lets go of nothing that is younger than this.
+    // The database refuses to delete anything younger than this.
     let sql = "UPDATE retention SET before_s = $1 WHERE before_s < $1";
     tx.execute(sql, &[before.into()]).await?;
     let sql = format!(
@@ -51,7 +51,7 @@ pub(super) async fn retain<T: Transaction>(
         tx.execute(sql, &[entry.into(), from.into(), to.into(), amount.into()])
             .await?;
     }
-    // What refers to something goes before it.
+    // Rows are deleted before the rows that they refer to.
     for sql in [
         "DELETE FROM transfers WHERE entry = $1",
         "DELETE FROM reversals WHERE entry = $1",

@@ -30,7 +30,7 @@ pub(super) async fn write<T: Transaction>(
     }
 }
 
-/// Written and not only read: that makes writers wait for each other, whatever else they touch.
+/// A write and not only a read, so that writers wait for each other, whatever else they touch.
 async fn fence<T: Transaction>(tx: &mut T, ours: Epoch) -> Result<(), StoreError> {
     let sql = "UPDATE writer SET holder = holder WHERE epoch = $1";
     if tx.execute(sql, &[ours.0.into()]).await? == 1 {
@@ -43,8 +43,8 @@ async fn fence<T: Transaction>(tx: &mut T, ours: Epoch) -> Result<(), StoreError
     })
 }
 
-/// One change after the other, as if each was written before the next. Charges are kept together until something else
-/// could see them.
+/// Applies one change after the other, as if each was written before the next. Charges are collected until another
+/// change could see them.
 async fn record<T: Transaction>(tx: &mut T, batch: &Batch) -> Result<Vec<Outcome>, StoreError> {
     let mut sheet = Sheet::read(tx, batch).await?;
     let mut outcomes = Vec::with_capacity(batch.changes.len());

@@ -19,7 +19,7 @@ pub(super) fn missing(
     Ok(numbered.filter(move |(version, _)| *version > found))
 }
 
-/// Refuses a database without a ledger where none is to be made: somebody may be about to put a copy there.
+/// Refuses a database without a ledger if none is to be created: an operator may be about to restore a copy.
 pub(super) fn expect_ledger(found: i64, missing: Missing) -> Result<(), StoreError> {
     if found == 0 && missing == Missing::Refuse {
         let nothing = "there is no ledger in it: put a copy there, or restart the timekeeper to begin with an empty one";
@@ -28,7 +28,7 @@ pub(super) fn expect_ledger(found: i64, missing: Missing) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Refuses a database that is not of the version to which it was brought when it was opened.
+/// Refuses a database that no longer has the schema version to which it was brought when it was opened.
 pub(super) fn expect_current(files: Files, found: i64) -> Result<(), StoreError> {
     match missing(files, found)?.next() {
         None => Ok(()),

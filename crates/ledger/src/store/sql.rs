@@ -1,5 +1,5 @@
-//! The few things that the ledger's statements need of a database. They are written so that SQLite and PostgreSQL
-//! understand the same text: parameters `$1`, `$2`, …; whole numbers and texts only.
+//! What the ledger's statements need from a database. SQLite and PostgreSQL understand the same text: parameters
+//! `$1`, `$2`, …; only whole numbers and texts.
 
 use super::StoreError;
 
@@ -30,8 +30,8 @@ impl<T: Into<Value>> From<Option<T>> for Value {
 
 pub(super) type Row = Vec<Value>;
 
-/// A statement for many rows at once. It reads them from the table `given`, and must mean the same whether it gets them
-/// all together or one after the other.
+/// A statement for many rows at once. It reads them from the table `given`, and must have the same effect whether it
+/// gets them all together or one by one.
 #[derive(Debug)]
 pub(super) struct Each {
     /// The columns of `given`.
@@ -46,7 +46,7 @@ pub(super) enum Kind {
 }
 
 impl Each {
-    /// The whole text, where a query is what makes the rows.
+    /// The whole statement; the query `rows` produces the table `given`.
     pub(super) fn text(&self, rows: &str) -> String {
         let columns: Vec<&str> = self.given.iter().map(|(name, _)| *name).collect();
         format!(
@@ -59,21 +59,21 @@ impl Each {
 
 /// A transaction.
 pub(super) trait Transaction: Send {
-    /// Runs a statement and answers its rows.
+    /// Runs a statement and returns its rows.
     fn query(
         &mut self,
         sql: &str,
         parameters: &[Value],
     ) -> impl Future<Output = Result<Vec<Row>, StoreError>> + Send;
 
-    /// Runs a statement and answers how many rows it changed.
+    /// Runs a statement and returns how many rows it changed.
     fn execute(
         &mut self,
         sql: &str,
         parameters: &[Value],
     ) -> impl Future<Output = Result<u64, StoreError>> + Send;
 
-    /// Runs a statement for all these rows, if there are any, and answers its rows in whatever order.
+    /// Runs a statement for all these rows, if there are any, and returns its rows in any order.
     fn each(
         &mut self,
         statement: &'static Each,

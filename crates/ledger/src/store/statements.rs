@@ -103,7 +103,7 @@ fn held(row: &Row) -> Result<Option<Held>, StoreError> {
     let Some(pod) = optional_text(row, 13)? else {
         return Ok(None);
     };
-    // A charge has all of them.
+    // A charge has all of these columns.
     let number = |column| Ok::<_, StoreError>(optional_int(row, column)?.unwrap_or_default());
     Ok(Some(Held {
         pod: PodUid::new(pod),

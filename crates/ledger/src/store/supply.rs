@@ -57,7 +57,7 @@ pub(super) async fn rollover<T: Transaction>(
     let sql = "SELECT paid_in - paid_out FROM accounts WHERE id = $1";
     let left = Amount::from_micros(number(tx, sql, &[slot.into()]).await?);
     let transfers = journal::rollover(budget, old, new, left, cap);
-    // Written also where nothing is carried over: what is reversed in the old slot later stays there.
+    // Written even if nothing is carried over: what is reversed in the old slot later stays there.
     accounts::enter(tx, &heading(batch, "rollover", Some(identity)), &transfers).await?;
     Ok(Outcome::Applied)
 }

@@ -86,7 +86,7 @@ pub(crate) fn charge(pod: &str, from: Seconds, to: Seconds, legs: &[&str]) -> Ch
     })
 }
 
-/// The memory of a quarter of a card of the pod's own.
+/// A quarter of the memory of a card that only this pod uses.
 fn quarter(pod: &str) -> HeldCard {
     HeldCard {
         id: CardId::new(format!("GPU-{pod}")),
@@ -249,7 +249,7 @@ async fn what_was_charged_past_the_end_is_reversed(database: Database) {
     assert_eq!(writing.balance("leaf").await, (0, 75));
     assert_eq!(writing.balance("root").await, (0, 75));
     writing.consistent().await;
-    // A still earlier end takes back more; the same one is nothing new.
+    // A still earlier end reverses more; the same end again changes nothing.
     writing.applied(vec![settle("p", 40)]).await;
     assert_eq!(
         writing.record(vec![settle("p", 40)]).await.unwrap(),
@@ -326,7 +326,7 @@ async fn a_writer_that_was_replaced_can_change_nothing(database: Database) {
     assert!(matches!(refused, StoreError::Fenced { .. }), "{refused}");
     new.applied(vec![charge("p", 100, 110, &["leaf"])]).await;
     assert_eq!(old.balance("leaf").await, (0, 55));
-    // A term that the database has not seen is no right to write either.
+    // A term that the database has not seen gives no right to write either.
     let restored = Writing {
         ledger: Database::new(kind(&database)).await.open().await,
         epoch: new.epoch,
@@ -430,7 +430,7 @@ async fn what_is_left_is_carried_over_once_up_to_the_cap(database: Database) {
     };
     let balance = writing.ledger.balance("leaf", later).await.unwrap();
     assert_eq!(balance.supplied, amount(30));
-    // An exhausted slot leaves nothing, and that is settled too.
+    // An exhausted slot leaves nothing to carry over, and that is recorded too.
     writing
         .applied(vec![charge("p", 100, 1_000, &["leaf"]), carry(900, 30)])
         .await;
@@ -704,7 +704,7 @@ async fn what_is_too_old_goes_and_the_balances_stay(database: Database) {
     let lines = writing.ledger.statement("a", ALWAYS).await.unwrap();
     let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
     assert_eq!(names, ["young-name", "running-name"]);
-    // What went is not charged again.
+    // What was deleted is not charged again.
     let late = writing
         .record(vec![charge("old", 0, 100, &["leaf"])])
         .await
@@ -716,7 +716,7 @@ async fn what_is_too_old_goes_and_the_balances_stay(database: Database) {
 async fn requests_at_the_same_time_are_all_answered(database: Database) {
     let writing = Writing::open(&database).await;
     let requests = (0..64).map(|number| {
-        // Every fourth is refused, and takes no other with it.
+        // Every fourth charge is refused, which does not affect the others.
         let from = if number % 4 == 0 { 5 } else { 0 };
         let pod = format!("p{number}");
         let changes = vec![

@@ -1,4 +1,4 @@
-//! What is wrong with a database is found, and nothing is written to it before it was repaired.
+//! Damage to a database is detected, and nothing is written to it before it is repaired.
 
 use std::os::unix::fs::FileExt;
 
@@ -32,7 +32,7 @@ async fn a_ledger_that_misses_a_table_is_closed_until_it_is_there_again(database
     tamper("ALTER TABLE inventories RENAME TO taken").await;
     let found = ledger.inventories().await.unwrap_err();
     assert!(found.is_damage(), "{found:?}");
-    // Although what it needs is there.
+    // Refused although the tables that this write needs are intact.
     let refused = record(&ledger, epoch, 100).await.unwrap_err();
     assert!(matches!(refused, StoreError::Closed(_)), "{refused:?}");
     let still = ledger.check().await.unwrap_err();

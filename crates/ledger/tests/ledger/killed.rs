@@ -58,7 +58,7 @@ async fn killed(kind: Kind) {
     assert_eq!(ledger.audit().await.unwrap(), [""; 0]);
 }
 
-/// Runs a writer until it has confirmed so many charges, then kills it; or until it is done.
+/// Runs a writer and kills it after this many confirmed charges, or lets it finish.
 fn write(database: &Database, life: Option<usize>, confirmed: &mut BTreeMap<String, i64>) {
     let (kind, address) = database.address();
     let mut writer = Command::new(env!("CARGO_BIN_EXE_charge-loop"))
@@ -77,7 +77,7 @@ fn write(database: &Database, life: Option<usize>, confirmed: &mut BTreeMap<Stri
     }
     if life.is_some() {
         writer.kill().unwrap();
-        // What it said before it died counts too; its last line may be half.
+        // What the writer printed before it died counts too; its last line may be incomplete.
         for line in lines.map_while(Result::ok).filter(|line| complete(line)) {
             note(line);
         }
@@ -87,7 +87,7 @@ fn write(database: &Database, life: Option<usize>, confirmed: &mut BTreeMap<Stri
     }
 }
 
-/// The writer flushes whole lines, and a pipe takes small ones at once or not at all.
+/// The writer flushes whole lines, and a pipe takes small ones as a whole or not at all.
 fn complete(line: &str) -> bool {
     line.split_once(' ')
         .is_some_and(|(_, seconds)| !seconds.is_empty())

@@ -26,14 +26,14 @@ struct Pod {
     begin: Seconds,
     end: Seconds,
     rate: i64,
-    /// How long after it the end becomes known.
+    /// How long after the end it becomes known.
     late: Seconds,
 }
 
 #[derive(Clone, Debug)]
 enum Event {
     Pass(Seconds),
-    /// The timekeeper's clock is off by so much from now on.
+    /// From now on the timekeeper's clock is off by this much.
     Step(Seconds),
     Report,
     /// The report reaches the ledger, but its sender dies before the answer.
@@ -118,7 +118,7 @@ impl World {
         self.epoch = self.ledger.take_over("next").await.unwrap();
     }
 
-    /// What is to be written by what is known now.
+    /// The changes to write, by what is known now.
     async fn changes(&self) -> Vec<Change> {
         let mut changes = Vec::new();
         for (number, pod) in self
@@ -183,7 +183,7 @@ impl World {
             }
             Event::Repeat(number) => {
                 if let Some(old) = self.sent.get(number) {
-                    // Nothing new, or no longer right: a pod has been settled since.
+                    // Nothing new, or stale: a pod has been settled since.
                     if let Err(refused) = self.record(self.epoch, old.clone()).await {
                         let stale = matches!(
                             refused,
@@ -246,7 +246,7 @@ async fn everybody_pays_for_what_was_held(
         let mut at = START;
         while at < START + 8 * 86_400 {
             let slot = tier.schedule.slot(at).unwrap();
-            // Days are few; of the many slots of the rolling window some are enough.
+            // There are few days; of the many slots of the rolling window some are enough.
             let next = if tier.budget == "leaf" {
                 slot.end
             } else {
@@ -288,7 +288,7 @@ proptest! {
     }
 }
 
-/// One server for all cases: a case alone would start one for itself.
+/// One server for all cases; otherwise each case would start its own.
 #[test]
 fn everybody_pays_for_exactly_what_was_held_in_postgresql() {
     let config = ProptestConfig {

@@ -1,4 +1,4 @@
-//! The directory of spec files: writes ours, remembers whose they are, removes only ours.
+//! The directory of spec files: writes our files, remembers to which pods they belong, and removes no others.
 //!
 //! Blocking file operations; callers on the runtime use a blocking thread.
 
@@ -19,7 +19,7 @@ pub(super) const PREFIX: &str = "gpushare.io-slot-";
 const SUFFIX: &str = ".json";
 /// Runtimes read every file whose name ends in .json or .yaml.
 const UNFINISHED: &str = ".unfinished";
-/// Many times what a record and the driver's edits for sixteen cards take.
+/// Many times the size of a record and the driver's edits for sixteen cards.
 pub(super) const LARGEST: u64 = 4 << 20;
 
 #[derive(Debug, Error)]
@@ -44,21 +44,21 @@ pub struct SlotFiles {
 #[derive(Clone, Debug)]
 struct File {
     pod: PodUid,
-    /// Nothing for files of an earlier life of the agent.
+    /// `None` for files of an earlier run of the agent.
     written: Option<Instant>,
 }
 
-/// What an earlier life of the agent wrote of a pod.
+/// What an earlier run of the agent wrote about a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Earlier {
     /// `namespace/name`, for people.
     pub name: String,
-    /// The allocation record with which the pod was let on.
+    /// The allocation record with which the pod was admitted.
     pub record: String,
 }
 
 impl SlotFiles {
-    /// Takes over the files of an earlier life of the agent, with what they say of each pod.
+    /// Takes over the files of an earlier run of the agent, and returns what they say about each pod.
     pub fn open(directory: &Path) -> Result<(Self, BTreeMap<PodUid, Earlier>), DirectoryError> {
         let path = || directory.to_owned();
         fs::create_dir_all(directory).map_err(|source| DirectoryError::Make {
@@ -121,14 +121,14 @@ impl SlotFiles {
         self.directory.join(format!("{PREFIX}{name}{SUFFIX}"))
     }
 
-    /// Writes the slot's file in one step; one that says the same already is left alone.
+    /// Writes the slot's file atomically; a file with the same content is left alone.
     pub fn write(&self, slot: &Slot) -> Result<(), DirectoryError> {
         let path = self.path(&slot.name);
         let text = slot.encode();
         let mut files = self.files.lock();
         let old = files::read(&path, Links::Refuse, LARGEST);
         if !old.is_ok_and(|old| old == text.as_bytes()) {
-            // In the same directory: containerd does not see a file that is moved in from another.
+            // In the same directory: containerd does not notice a file that is moved in from another.
             let unfinished = self
                 .directory
                 .join(format!("{PREFIX}{}{UNFINISHED}", slot.name));
@@ -143,7 +143,7 @@ impl SlotFiles {
         Ok(())
     }
 
-    /// The pods that have files, with the age of their newest; none for files of an earlier life.
+    /// The pods that have files, with the age of the newest; `None` for files of an earlier run of the agent.
     pub fn pods(&self) -> BTreeMap<PodUid, Option<Duration>> {
         let mut pods: BTreeMap<PodUid, Option<Duration>> = BTreeMap::new();
         for file in self.files.lock().values() {

@@ -1,7 +1,7 @@
 //! The driver's own CDI specs, as nvidia-ctk generates them.
 //!
-//! Where they are, their edits for a card are passed on with ours, so that containers get the driver
-//! without the nvidia runtime. Where they are not, that runtime does it from `NVIDIA_VISIBLE_DEVICES`.
+//! If they exist, their edits for a card are passed on with ours, so that containers get the driver
+//! without the nvidia runtime. If not, that runtime adds the driver according to `NVIDIA_VISIBLE_DEVICES`.
 //! Blocking file operations.
 
 use std::fs;
@@ -23,7 +23,7 @@ pub struct DriverSpecs {
     pub directories: Vec<PathBuf>,
 }
 
-/// How a spec is written.
+/// The format of a spec file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Json,
@@ -44,7 +44,7 @@ struct Spec {
     kind: String,
     #[serde(default)]
     devices: Vec<Device>,
-    /// Common to all devices: the driver's libraries and control nodes.
+    /// Common to all devices: the driver's libraries and control device nodes.
     #[serde(default)]
     container_edits: ContainerEdits,
 }
@@ -58,7 +58,7 @@ struct Device {
 }
 
 impl DriverSpecs {
-    /// The edits for these cards; nothing unless a spec has every one of them under its UUID.
+    /// The edits for these cards; `None` unless one spec has all of them under their UUIDs.
     pub fn edits<'a>(
         &self,
         cards: &(impl Iterator<Item = &'a CardId> + Clone),
@@ -89,14 +89,14 @@ impl Spec {
 }
 
 impl DriverEdits {
-    /// The edits for these cards; nothing unless the text is the driver's spec and has every one of them
-    /// under its UUID.
+    /// The edits for these cards; `None` unless the text is the driver's spec and has all of them
+    /// under their UUIDs.
     pub fn of_spec<'a>(
         format: Format,
         text: &str,
         cards: impl Iterator<Item = &'a CardId>,
     ) -> Option<Self> {
-        // Spares parsing everybody's specs.
+        // Avoids parsing specs of other vendors.
         if !text.contains(KIND) {
             return None;
         }
@@ -109,7 +109,7 @@ impl DriverEdits {
 
     /// The driver's edits with ours on top: a variable that we set is not taken from the driver.
     ///
-    /// Their `NVIDIA_VISIBLE_DEVICES=void` must go in particular: applications read the card from it.
+    /// In particular the driver's `NVIDIA_VISIBLE_DEVICES=void` must go: applications read the card from this variable.
     pub fn beneath(self, ours: &ContainerEdits) -> (String, ContainerEdits) {
         let mut edits = self.edits;
         edits
@@ -157,7 +157,7 @@ fn later<'a>(one: &'a str, other: &'a str) -> &'a str {
     }
 }
 
-/// Specs in a directory, of whomever, in the order of their names.
+/// All specs in a directory, of any vendor, in the order of their names.
 fn read_specs(directory: &Path) -> Vec<(Format, String)> {
     let Ok(entries) = fs::read_dir(directory) else {
         return Vec::new();

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{KIND, Owner, SlotName};
 
-/// The oldest version that has annotations on the spec.
+/// The oldest CDI version with annotations on the spec.
 pub const OLDEST_VERSION: &str = "0.6.0";
 
 mod annotation {
@@ -35,8 +35,8 @@ struct Device {
     container_edits: ContainerEdits,
 }
 
-/// What the runtime changes in a container. The parts that we only pass on from the driver's own spec
-/// are kept as they came.
+/// What the runtime changes in a container. Parts that we only pass on from the driver's own spec
+/// are kept unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerEdits {
@@ -56,7 +56,7 @@ pub struct ContainerEdits {
     pub additional_gids: Vec<Value>,
 }
 
-/// One slot: a name, whose it is, and what its container gets.
+/// One slot: its name, its owner, and what its container gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
     pub name: SlotName,
@@ -95,7 +95,7 @@ impl Slot {
         serde_json::to_string(&spec).unwrap_or_else(|_| unreachable!("all keys are strings"))
     }
 
-    /// Reads one of our own files back; nothing when it is not one.
+    /// Reads back one of our own files; `None` if it is not one.
     pub fn decode(text: &[u8]) -> Option<Self> {
         let spec: Spec = serde_json::from_slice(text).ok()?;
         let [device] = spec.devices.as_slice() else {

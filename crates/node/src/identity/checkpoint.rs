@@ -1,7 +1,7 @@
 //! The kubelet's checkpoint: which container it gave which device ids, with the answer it got from us.
 //!
-//! The file is internal to the kubelet and its format is no promise. It is still the only source that
-//! knows pod uids and init containers, so it is read strictly: what is not understood is an error.
+//! The file is internal to the kubelet and its format is not guaranteed. But it is the only source that
+//! knows pod uids and init containers, so it is read strictly: anything not understood is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -74,7 +74,7 @@ pub enum CheckpointError {
     Answer { pod: PodUid, container: String },
 }
 
-/// The file as it is now.
+/// The current content of the file.
 pub async fn read(path: &Path) -> Result<Vec<u8>, CheckpointError> {
     let file = path.to_owned();
     let reading = move || files::read(&file, Links::Refuse, LARGEST);

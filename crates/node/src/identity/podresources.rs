@@ -1,7 +1,7 @@
 //! The kubelet's PodResources service: which running container holds which device ids.
 //!
-//! The service is limited to a few calls at once, so callers that come together share one List: a call
-//! waits for the next List to begin, never for one that may be older than itself.
+//! The service allows only a few calls at once, so concurrent callers share one List: a call waits for
+//! the next List to begin, and never uses one that began before the call.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -76,13 +76,13 @@ pub fn holders(
 
 type Answer = Result<Arc<ListPodResourcesResponse>, ListError>;
 
-/// Asks for Lists; cheap to clone.
+/// Requests Lists; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Lister {
     ask: mpsc::Sender<oneshot::Sender<Answer>>,
 }
 
-/// Does the Lists that [`Lister`]s ask for.
+/// Performs the Lists that [`Lister`]s request.
 #[derive(Debug)]
 pub struct ListerWorker {
     socket: PathBuf,
@@ -146,7 +146,7 @@ async fn list(socket: &Path) -> Answer {
     })
 }
 
-/// Connects anew each time: the kubelet may have restarted, and a unix socket costs next to nothing.
+/// Makes a new connection each time: the kubelet may have restarted, and a unix socket costs next to nothing.
 async fn list_once(socket: &Path) -> Result<ListPodResourcesResponse, Status> {
     let channel = socket::connect(socket)
         .await

@@ -16,14 +16,14 @@ use super::{DriverError, Memory, NAP, nap, set};
 use crate::cards::{Cards, sick};
 
 const MIB: u64 = 1024 * 1024;
-/// How often the cards of an open session are read again: for those that fell off the bus.
+/// How often the cards of an open session are read again, to find those that fell off the bus.
 const LOOK: Duration = Duration::from_secs(5);
-/// Xids that an application causes by its own fault and that leave the card in order.
+/// Xids that are caused by a faulty application and leave the card in order.
 const APPLICATION_XIDS: [u64; 6] = [13, 31, 43, 45, 68, 109];
 /// Stands for an error whose number the driver does not know.
 const UNKNOWN_XID: u64 = 0;
 
-/// Returns in order when it is time to open the driver anew, or to stop.
+/// Returns `Ok` when it is time to reopen the driver, or to stop.
 pub(super) fn run(
     nvml: &Nvml,
     length: Duration,
@@ -31,7 +31,7 @@ pub(super) fn run(
     memory: &mut Memory,
     stop: &CancellationToken,
 ) -> Result<(), DriverError> {
-    // Subscribed before the first look, so that no error falls between the two.
+    // Subscribe before the first read, so that no error is missed between the two.
     let events = subscribe(nvml)?;
     let end = Instant::now() + length;
     let mut look = Instant::now();
@@ -51,7 +51,7 @@ pub(super) fn run(
                 }
             }
             Err(NvmlError::Timeout) => {}
-            // Which card it is shows at the next look. The driver says so at every wait.
+            // Reading the cards shows which one it is. The driver returns this error at every wait.
             Err(NvmlError::GpuLost) => {
                 refresh(nvml, cards, memory)?;
                 nap(NAP, stop);
@@ -62,7 +62,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Reads all cards and tells the others what has changed.
+/// Reads all cards and publishes them.
 fn refresh(
     nvml: &Nvml,
     cards: &watch::Sender<Cards>,
@@ -86,9 +86,9 @@ fn refresh(
     Ok(())
 }
 
-/// The cards that answer, and as sick ones those seen before that do not answer any more, with the
-/// errors of those that do not. A card that the driver no longer counts at all was taken out, and is
-/// left out.
+/// The cards that answer, and, as sick, those seen before that no longer answer; also the errors of
+/// the cards that do not answer. A card that the driver no longer counts was removed, and is
+/// omitted.
 fn read(nvml: &Nvml, before: &[Card]) -> Result<(Vec<Card>, Vec<String>), NvmlError> {
     let mut found = Vec::new();
     let mut errors = Vec::new();
@@ -124,7 +124,7 @@ fn describe(index: u32, device: &Device<'_>) -> Result<Card, NvmlError> {
     })
 }
 
-/// Listens to every card that can be listened to; nothing if there is none.
+/// Subscribes to the events of every card that supports it; `None` if there is none.
 fn subscribe(nvml: &Nvml) -> Result<Option<EventSet<'_>>, DriverError> {
     let xid = EventTypes::CRITICAL_XID_ERROR;
     let mut devices: Vec<Device<'_>> = (0..nvml.device_count()?)
@@ -135,7 +135,7 @@ fn subscribe(nvml: &Nvml) -> Result<Option<EventSet<'_>>, DriverError> {
                 .is_ok_and(|types| types.contains(xid))
         })
         .collect();
-    // A failed registration takes the whole set with it, so begin again without that card.
+    // A failed registration consumes the whole set, so begin again without that card.
     'anew: while !devices.is_empty() {
         let mut events = nvml.create_event_set()?;
         for (position, device) in devices.iter().enumerate() {
@@ -153,7 +153,7 @@ fn subscribe(nvml: &Nvml) -> Result<Option<EventSet<'_>>, DriverError> {
     Ok(None)
 }
 
-/// Notes the card of an error that does not pass; true when there is something new.
+/// Records the card of a permanent error; returns whether that is new.
 fn condemn(event: &EventData<'_>, cards: &watch::Sender<Cards>, memory: &mut Memory) -> bool {
     let xid = match event.event_data {
         Some(XidError::Value(xid)) => xid,
@@ -170,7 +170,7 @@ fn condemn(event: &EventData<'_>, cards: &watch::Sender<Cards>, memory: &mut Mem
     let ids: Vec<CardId> = if let Ok(uuid) = event.device.uuid() {
         vec![CardId::new(uuid)]
     } else {
-        // An error without a card, or of a card that is gone: any may be meant.
+        // An error without a card, or of a card that is gone: it may concern any of them.
         let all = cards.borrow().known().cloned().unwrap_or_default();
         all.iter().map(|card| card.id.clone()).collect()
     };

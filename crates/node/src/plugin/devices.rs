@@ -1,7 +1,7 @@
-//! The device ids that the kubelet counts: opaque tokens, so many per card.
+//! The device ids that the kubelet counts: opaque tokens, a number of them for each card.
 //!
-//! An id never says which card a container gets; that stands in the pod's record. Ids come from the
-//! card's own id, so they stay the same over reboots, and the kubelet recognises what it gave out.
+//! An id never says which card a container gets; that is in the pod's record. Ids are derived from the
+//! card's own id, so they stay the same over reboots, and the kubelet recognises those it allocated.
 
 use std::collections::BTreeSet;
 
@@ -17,10 +17,10 @@ use thiserror::Error;
 
 /// Fewer letters would save bytes, but two cards of a node might share them.
 const SHORTEST_PREFIX: usize = 6;
-/// A device in the list takes at least this many bytes, so longer lists need not be built.
+/// A device in the list takes at least this many bytes, so a list that is certainly too long need not be built.
 const LEAST_DEVICE_BYTES: u64 = 20;
 
-/// A resource that the kubelet hands out for us. Through it we learn of a container's start.
+/// A resource that the kubelet allocates for us. This is how we learn that a container starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Division {
     /// `gpushare.io/gpu`: this many containers can share a card.
@@ -56,7 +56,7 @@ impl Division {
         }
     }
 
-    /// How the resource is called in file names.
+    /// The name of the resource in file names.
     pub fn short_name(self) -> &'static str {
         match self {
             Self::Slots(_) => "gpu",
@@ -82,7 +82,7 @@ impl Division {
         }
     }
 
-    /// How many of these devices the kubelet must have given a container with this request.
+    /// How many of these devices the kubelet must have allocated to a container with this request.
     pub fn asked(self, ask: &ContainerAsk) -> u64 {
         let cards = u64::from(ask.cards);
         let fixed = |dimension| ask.want.on(&Amounts::ZERO).get(dimension);
@@ -97,7 +97,7 @@ impl Division {
         }
     }
 
-    /// The list for the kubelet, unless it would refuse it for its size.
+    /// The list for the kubelet, or an error if it is too long for the kubelet to accept.
     pub fn devices(self, cards: &[Card]) -> Result<ListAndWatchResponse, TooManyDevices> {
         let devices = cards
             .iter()
@@ -130,7 +130,7 @@ impl Division {
     }
 }
 
-/// A short name for each card, the same on every start.
+/// A short name for each card, the same at every start of the agent.
 fn prefixes(cards: &[Card]) -> Vec<String> {
     let hashes: Vec<String> = cards
         .iter()

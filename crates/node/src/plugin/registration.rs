@@ -1,8 +1,8 @@
-//! Keeps a resource registered: serves it on a socket, tells the kubelet, and begins anew whenever the
+//! Keeps a resource registered: serves it on a socket, registers it, and starts over whenever the
 //! kubelet has forgotten us.
 //!
-//! A kubelet that restarts deletes all plugin sockets and makes its own anew; nothing tells plugins, so
-//! both sockets are looked at every second.
+//! A kubelet that restarts deletes all plugin sockets and recreates its own; it does not notify plugins,
+//! so both sockets are checked every second.
 
 use std::fs::Metadata;
 use std::io;
@@ -29,7 +29,7 @@ use crate::socket::{self, ConnectError};
 
 const LOOK: Duration = Duration::from_secs(1);
 const CALL_DEADLINE: Duration = Duration::from_secs(10);
-/// A kubelet that has accepted us and does not read our list within this time has lost us.
+/// If a kubelet has accepted us but does not read our list within this time, it has forgotten us.
 const LISTEN_DEADLINE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Error)]
@@ -65,7 +65,7 @@ impl Plugin {
         while self.wait_for_devices(&shutdown).await {
             let stop = shutdown.child_token();
             let ended = self.session(&stop).await;
-            // Also closes the streams and the server of a session that failed half way.
+            // This also closes the streams and the server of a session that failed half way.
             stop.cancel();
             self.metrics.registered(resource, false);
             match ended {
@@ -74,7 +74,7 @@ impl Plugin {
                     tracing::info!(resource, ?reason, "registering again");
                     said.clear();
                 }
-                // Once, and not every second while the kubelet is away.
+                // Log it once, not every second while the kubelet is away.
                 Err(error) if error.to_string() != said => {
                     tracing::warn!(resource, %error, "cannot register, trying again");
                     said = error.to_string();
@@ -121,7 +121,7 @@ impl Plugin {
         Ok(self.watch(&kubelet, born, &ours, listening, stop).await)
     }
 
-    /// A new name each time: a file of an earlier session cannot be in the way.
+    /// A new name each time, so that a file of an earlier session cannot be in the way.
     async fn own_socket(&self) -> PathBuf {
         let prefix = format!("gpushare-{}-", self.division.short_name());
         remove_dead_sockets(&self.directory, &prefix).await;
@@ -177,7 +177,7 @@ impl Plugin {
         }
     }
 
-    /// Returns when this session is of no use any more.
+    /// Returns when this session has to end.
     async fn watch(
         &mut self,
         kubelet: &Path,
@@ -215,7 +215,7 @@ impl Plugin {
     }
 }
 
-/// Makes sure that the kubelet will find somebody on our socket.
+/// Makes sure that our server answers on the socket before the kubelet connects to it.
 async fn dial(socket: &Path) -> Result<(), SessionError> {
     let call = async {
         let channel = socket::connect(socket).await.map_err(|e| e.to_string())?;
@@ -232,8 +232,8 @@ async fn dial(socket: &Path) -> Result<(), SessionError> {
     }
 }
 
-/// Tells one socket from another at the same path. The inode alone is not enough: file systems give
-/// it to the next file.
+/// Tells one socket from another at the same path. The inode alone is not enough: file systems reuse
+/// its number for the next file.
 type Identity = (u64, u64, i64, i64);
 
 async fn identity(path: &Path) -> Option<Identity> {
@@ -241,7 +241,7 @@ async fn identity(path: &Path) -> Option<Identity> {
     tokio::fs::symlink_metadata(path).await.ok().map(of)
 }
 
-/// Removes sockets that earlier lives of the agent left; one that answers belongs to a living agent.
+/// Removes sockets that earlier runs of the agent left; one that answers belongs to a running agent.
 async fn remove_dead_sockets(directory: &Path, prefix: &str) {
     let Ok(mut entries) = tokio::fs::read_dir(directory).await else {
         return;
@@ -249,7 +249,7 @@ async fn remove_dead_sockets(directory: &Path, prefix: &str) {
     while let Ok(Some(entry)) = entries.next_entry().await {
         let ours = entry.file_name().to_string_lossy().starts_with(prefix);
         if ours && UnixStream::connect(entry.path()).await.is_err() {
-            // Left behind is untidy, not harmful.
+            // A file that stays behind is untidy, not harmful.
             let _ = tokio::fs::remove_file(entry.path()).await;
         }
     }

@@ -115,7 +115,7 @@ impl DevicePlugin for Service {
         } = &self.plugin;
         let (division, resource) = (*division, division.resource());
         let starter = starter.clone();
-        // To its end even if the kubelet gives up: half a start would leave a pod admitted without files.
+        // It runs to its end even if the kubelet gives up: half a start would leave a pod admitted without files.
         let prepared = tasks.job(async move { starter.prepare(division, &ids).await });
         let outcome = prepared
             .await
@@ -136,7 +136,7 @@ impl DevicePlugin for Service {
 async fn feed(mut plugin: Plugin, kubelet: mpsc::Sender<Listed>) {
     let mut sent = None;
     loop {
-        // Without a list, registration ends the session; until then nothing is on offer.
+        // Without a list, registration ends the session; until then no devices are offered.
         let list = plugin.list().and_then(Result::ok).unwrap_or_default();
         if sent.as_ref() != Some(&list) {
             if kubelet.send(Ok(list.clone())).await.is_err() {
@@ -152,7 +152,7 @@ async fn feed(mut plugin: Plugin, kubelet: mpsc::Sender<Listed>) {
 }
 
 impl Plugin {
-    /// The devices of the cards as they are now; nothing before they are known.
+    /// The devices of the current cards; `None` until the cards are known.
     pub(super) fn list(&mut self) -> Option<Result<ListAndWatchResponse, TooManyDevices>> {
         let cards = self.cards.borrow_and_update().known().cloned()?;
         Some(self.division.devices(&cards))

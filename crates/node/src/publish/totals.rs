@@ -1,5 +1,5 @@
-//! The totals in the Node's status: brought to what is offered, and what this agent once wrote and does
-//! not offer any more is taken away. Entries of others stay.
+//! The totals in the Node's status: set to what is offered. Entries that this agent once wrote and no
+//! longer offers are removed. Entries of other writers stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use gpushare_core::Quantity;
 use k8s_openapi::api::core::v1::Node;
 use serde_json::{Map, Value, json};
 
-/// Under this name Kubernetes remembers, in the Node's managedFields, which entries are ours.
+/// Kubernetes records under this name, in the Node's managedFields, which entries are ours.
 pub(super) const MANAGER: &str = "gpushare-node";
 
 /// What must be written, if anything, as a merge patch.
@@ -37,7 +37,7 @@ fn is_current(node: &Node, wanted: &BTreeMap<Arc<str>, u64>) -> bool {
         status.and_then(|status| status.capacity.as_ref()),
         status.and_then(|status| status.allocatable.as_ref()),
     ];
-    // By value: the API server writes 16000 as 16k.
+    // Compare by value: the API server writes 16000 as 16k.
     lists.into_iter().all(|list| {
         wanted.iter().all(|(name, amount)| {
             let text = list.and_then(|list| list.get(&**name));

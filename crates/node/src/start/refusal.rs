@@ -101,7 +101,7 @@ impl Refusal {
         }
     }
 
-    /// The whole story on one line, causes included.
+    /// The full message on one line, including causes.
     pub fn message(&self) -> String {
         let mut message = format!("gpushare: {self}");
         let mut cause = match self {

@@ -13,7 +13,7 @@ fn pod(uid: &str, gib: u64) -> PodMaker {
     PodMaker::new(uid).app(gib).on("GPU-0")
 }
 
-/// The next life of the agent, with the record that it finds in the file of pod `a`.
+/// The state after a restart of the agent, with the record that it finds in the file of pod `a`.
 fn next_life(record: &PodFacts) -> NodeState {
     let earlier = Earlier {
         name: "default/a".to_owned(),
@@ -27,7 +27,7 @@ fn admit(state: &NodeState, pod: &PodMaker, cards: &[Card]) -> Result<(), GuardR
     state.admit(&name, &pod.clone().bound(), cards)
 }
 
-/// What the kernel shows of the pods that are leaving.
+/// Notes which of the pods that are leaving the kernel shows as alive.
 fn look(state: &NodeState, alive: &[&str]) {
     let alive = alive.iter().map(|pod| PodUid::from(*pod)).collect();
     state.note_processes(&state.leaving(), &alive);
@@ -127,7 +127,7 @@ fn an_ended_pod_frees_its_card_when_its_processes_have_ended_and_a_running_one_d
     state.apply(pod("a", 8).phase("Running").facts());
     assert!(state.leaving().is_empty(), "nothing is to be looked for");
     admit(&state, &pod("b", 8), &cards).unwrap_err();
-    // A phase can be written by others than the kubelet, while the node is cut off.
+    // Clients other than the kubelet can write the phase, while the node is cut off.
     state.apply(pod("a", 8).phase("Failed").facts());
     look(&state, &["a"]);
     admit(&state, &pod("b", 8), &cards).unwrap_err();
@@ -207,7 +207,7 @@ fn a_start_is_not_ended_by_a_look_that_began_before_it_was_let_on() {
     let state = state();
     state.reset(vec![]);
     admit(&state, &pod("a", 6), &cards).unwrap();
-    // Its sandbox ends and is recreated for its next start.
+    // The pod's sandbox ends and is recreated for its next start.
     let looked_for = state.leaving();
     admit(&state, &pod("a", 6), &cards).unwrap();
     state.note_processes(&looked_for, &BTreeSet::new());

@@ -118,7 +118,7 @@ async fn an_agent_is_ready_again_when_its_cards_stand_on_the_node_that_replaced_
     nodes.delete(NODE, &DeleteParams::default()).await.unwrap();
     until_not_published(&world).await;
 
-    // As a token is refused that was bound to the Node that is gone.
+    // A token that was bound to the deleted Node is refused like this.
     let writes = On::any().verb(Verb::Patch).resource("nodes");
     let refused = server
         .faults()
@@ -147,7 +147,7 @@ async fn a_node_that_went_while_the_watch_was_broken_is_missed_too() {
     gate.reached(1).await;
     let nodes: Api<Node> = Api::all(server.client());
     nodes.delete(NODE, &DeleteParams::default()).await.unwrap();
-    // The watch cannot go on from where it was: it begins with a list, in which the Node is not.
+    // The watch cannot resume where it was: it begins with a list, in which the Node is missing.
     server.faults().expire_history();
     gate.release();
     until_not_published(&world).await;
@@ -306,7 +306,7 @@ async fn delete_by_force(server: &Server, name: &str) {
     pods.delete(name, &at_once).await.unwrap();
 }
 
-/// What the Node says of containers without pods, once it says something or nothing.
+/// Waits until the Node says that containers without pods hold something, or nothing, and returns what it says.
 async fn until_held(server: &Server, something: bool) -> Option<String> {
     let nodes: Api<Node> = Api::all(server.client());
     wait::until_async("what is held without a pod", async || {
@@ -334,7 +334,7 @@ async fn a_bound_pod_starts_and_its_file_goes_when_its_containers_have_ended() {
 
     server.faults().cut_watches();
     delete_by_force(&server, "a").await;
-    // Its container runs on, and others must know of it.
+    // Its container still runs, and the extender must know of it.
     let told = until_held(&server, true).await;
     let held = held::decode(&gpu::classes(), &told.unwrap()).unwrap();
     assert_eq!(held.len(), 1);
@@ -375,7 +375,7 @@ async fn a_pod_that_the_watch_does_not_show_is_looked_up_by_name_and_uid_and_hol
     assert!(status.message().contains("uid-b"), "{status}");
     assert_eq!(world.cdi_files().len(), 1);
 
-    // The watch begins with a list, and so it never shows the pod, whose container runs.
+    // The watch begins with a list, so it never shows the pod, although its container runs.
     delete_by_force(&server, "a").await;
     server.faults().expire_history();
     gate.release();

@@ -1,4 +1,4 @@
-//! What pods leave behind goes when they are gone, and not before.
+//! What pods leave behind is removed when they are gone, and not before.
 
 use crate::support::pods::{pod, simple};
 use crate::support::{ALIYUN, World, wait};

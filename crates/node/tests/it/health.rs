@@ -1,4 +1,4 @@
-//! Cards that get sick, fall off the bus, come and go.
+//! Cards that become sick, fall off the bus, are added or removed.
 
 use gpushare_fake_nvml::hardware::Card;
 
@@ -17,8 +17,8 @@ async fn until_unhealthy(world: &World, slots: usize) {
     .await;
 }
 
-/// Lets an Xid happen, and more while none of them was seen: the agent opens the driver anew now and
-/// then, and an event in between is lost.
+/// Raises an Xid, repeatedly until one is seen: the agent reopens the driver from time to time,
+/// and an event in between is lost.
 async fn xid(world: &World, card: usize, number: u64, unhealthy: usize) {
     let card = world.card(card);
     wait::until("the error to be seen", || {
@@ -71,7 +71,7 @@ async fn an_error_of_an_application_leaves_the_card_healthy() {
     world.change_hardware(|hardware| {
         hardware.push_xid(&card, PAGE_FAULT);
     });
-    // The error of the other card is seen, so that of the first one was seen before it.
+    // Once the error of the other card is seen, that of the first one was seen before it.
     xid(&world, 1, FALLEN_OFF_THE_BUS, 10).await;
     let cards = world.agent().cards.borrow().known().cloned().unwrap();
     assert!(cards[0].healthy && !cards[1].healthy);

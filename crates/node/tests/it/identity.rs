@@ -1,4 +1,4 @@
-//! Which container is meant: only an answer without any doubt starts one.
+//! Which container is meant: one starts only if there is no doubt.
 
 use crate::support::kubelet::Allocation;
 use crate::support::pods::{pod, simple};
@@ -33,7 +33,7 @@ async fn a_pod_with_only_an_init_container_on_the_card_starts() {
     world.end().await;
 }
 
-/// Gives pod `to` the devices of pod `from`, which no kubelet should do.
+/// Allocates the devices of pod `from` to pod `to` as well, which no kubelet should do.
 fn give_again(world: &World, from: &str, to: &str) {
     world.kubelet.remember(Allocation {
         pod: to.to_owned(),
@@ -77,7 +77,7 @@ async fn devices_that_nobody_holds_start_nothing() {
 async fn a_container_that_the_kubelets_two_sources_disagree_about_does_not_start() {
     let world = World::with_cards(&[8]).await;
     world.show(simple("a", 2, &world.card(0)));
-    // In the checkpoint but not in PodResources, like an init container, which it is not.
+    // It is in the checkpoint but not in PodResources, as only an init container may be.
     world.kubelet.admit_init("a", "main", ALIYUN, 2).await;
     let status = world
         .kubelet

@@ -1,4 +1,4 @@
-//! The agent against a kubelet of ours: real gRPC on real unix sockets, real files, the fake NVML.
+//! The agent against a simulated kubelet: real gRPC on real unix sockets, real files, the fake NVML.
 
 #![expect(
     clippy::unwrap_used,

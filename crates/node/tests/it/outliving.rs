@@ -1,4 +1,4 @@
-//! Containers whose pod is gone hold its card until they have ended, whoever is next on it.
+//! Containers whose pod is gone hold its card until they have ended, even if another pod waits for it.
 
 use gpushare_daemon::Tasks;
 use gpushare_node::agent::{self, AgentError};
@@ -12,7 +12,7 @@ async fn start(world: &World, name: &str, gib: u64) {
     world.kubelet.start_container(name, "main").await.unwrap();
 }
 
-/// Pod `a` on 6 of 8 GiB is gone and its container runs; pod `b` is next, on 6 GiB too.
+/// Pod `a` with 6 of 8 GiB is gone but its container runs; pod `b` is next, also with 6 GiB.
 async fn outlived() -> World {
     let world = World::with_cards(&[8]).await;
     start(&world, "a", 6).await;

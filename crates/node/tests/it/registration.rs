@@ -1,4 +1,4 @@
-//! The kubelet knows every resource, also after it has forgotten everything.
+//! The kubelet knows every resource, even after a restart in which it forgets everything.
 
 use std::collections::BTreeSet;
 

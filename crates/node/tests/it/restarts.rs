@@ -1,4 +1,4 @@
-//! An agent that starts anew knows nothing but what is on the node.
+//! A restarted agent knows only what is stored on the node.
 
 use crate::support::pods::simple;
 use crate::support::{ALIYUN, World};

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::pods::{Pod, pod};
 use crate::support::{ALIYUN, HAMI, SLOTS, TENCENT, World};
 
-/// Lets the pod's container `main` start with this many devices of a resource. Returns what it sees.
+/// Starts the pod's container `main` with this many devices of a resource. Returns its environment.
 async fn started(
     world: &World,
     name: &str,
@@ -208,7 +208,7 @@ async fn a_sidecar_an_init_container_and_two_apps_each_see_their_own_share() {
     let (one, two) = (world.cards(&[0]), world.cards(&[1]));
     world.show(asking.on_cards(8, &[&one, &two, &one, &two]));
     world.kubelet.admit_init("a", "fetch", SLOTS, 1).await;
-    // The kubelet gives a sidecar, too, what a finished init container held.
+    // The kubelet reuses the devices of a finished init container for sidecars, too.
     world.kubelet.admit_reusing("a", "proxy", "fetch").await;
     for container in ["train", "serve"] {
         world.kubelet.admit("a", container, SLOTS, 1).await;

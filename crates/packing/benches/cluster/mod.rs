@@ -1,5 +1,5 @@
-//! The cluster on which decisions are measured: 5,000 nodes of 8 cards, four fifths of them taken, no two
-//! nodes alike, and a mix of requests that has been learnt.
+//! The cluster on which decisions are measured: 5,000 nodes of 8 cards, about four fifths of them
+//! taken, no two nodes alike, and a learnt mix of requests.
 
 use gpushare_core::amounts::Amounts;
 use gpushare_core::ids::NodeName;
@@ -8,12 +8,12 @@ use gpushare_packing::{CardRoom, Fleet, PoolSet, Shape, Space, Want};
 
 pub(crate) const NODES: usize = 5_000;
 const CARDS: usize = 8;
-/// Requests between two lessons: the request with this number brings one.
+/// Requests between two lessons: the request with this number triggers one.
 const LESSON: usize = 512;
 
-/// Models with the MiB of a card.
+/// Models, with the memory of a card in MiB.
 const MODELS: [(&str, u64); 3] = [("T4", 16_384), ("A10", 24_576), ("A100", 81_920)];
-/// What may be free of a card, in percent of it; most are full.
+/// The free percentages that a card may have; most cards are full.
 const FREE: [u64; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 10, 25, 50, 75, 100];
 
 /// Numbers that look random and are the same in every run.

@@ -1,22 +1,23 @@
 //! Rounding as in the published simulator.
 //!
-//! It adds fragments in double precision, one kind after the other. A pod without cards often moves
-//! typical pods from one kind of fragment to another and changes nothing in sum; rounding then makes
-//! about every fifth of these changes slightly negative, which costs the node a point, and the node
-//! loses its turn. The published averages contain this noise (on some traces 0.02 points of it), so it
-//! is part of reproducing them: the same additions, each rounded to 53 significant bits.
+//! The simulator adds fragments in double precision, one kind after the other. A pod without cards
+//! often moves typical pods from one kind of fragment to another without changing the sum. Rounding
+//! then makes about every fifth of these changes slightly negative, which costs the node a point, and
+//! another node is chosen. The published averages contain this noise (on some traces 0.02 points). To
+//! reproduce them, we make the same additions, each rounded to 53 significant bits.
 
 use super::super::grain::GRAINS;
 use super::super::shape::Shape;
 use super::super::space::{CardRoom, Space};
 
-/// One, for numbers that are kept in 2^-80ths.
+/// Numbers are kept in units of 2^-80.
 const BITS: u32 = 80;
 const SIGNIFICANT: u32 = 53;
-/// The least loss that the published sigmoid shows: 1000 * 1.5 * 2^-52.
+/// The least loss that changes the published sigmoid: 1000 * 1.5 * 2^-52.
 const LEAST_LOSS: u128 = 1_500 << (BITS - 52);
-/// Lacks both, lacks cards, lacks CPU, needs no cards, needs none and lacks CPU, may not come here: the
-/// order in which fragments are added up.
+/// Kinds of fragment, in the order in which they are added up, by why a typical pod cannot use the
+/// room: it lacks both cards and CPU, lacks cards, lacks CPU, needs no cards, needs no cards and lacks
+/// CPU, or may not run on this node.
 const KINDS: usize = 6;
 
 /// Typical pods with their frequencies.
@@ -24,7 +25,7 @@ const KINDS: usize = 6;
 pub(crate) struct Published(Vec<(Shape, u128)>);
 
 impl Published {
-    /// Typical pods in order, how often each occurs, and how many pods there are in all.
+    /// `typical` are the typical pods in order with how often each occurs, `all` is the number of all pods.
     pub(crate) fn new(typical: &[(Shape, i64)], all: i64) -> Self {
         let number = |count: i64| u128::from(count.unsigned_abs());
         let covered = typical.iter().map(|(_, count)| number(*count)).sum();
@@ -42,7 +43,8 @@ impl Published {
         )
     }
 
-    /// Whether a fall of the node's CPU that changes no fragment in sum appears as a loss.
+    /// Whether rounding makes a decrease of the node's free CPU look like a loss although the total
+    /// fragment does not change.
     pub(crate) fn loses_by_rounding(&self, space: &Space, before: i64, after: i64) -> bool {
         let crosses = |shape: &Shape| after < shape.cpu && shape.cpu <= before;
         space.room() > 0
@@ -99,7 +101,7 @@ fn thousandths(rooms: impl Iterator<Item = i64>) -> u128 {
         .sum()
 }
 
-/// To 53 significant bits, halves to even. `more`: something below the last bit was cut off.
+/// Rounds to 53 significant bits, halves to even. `more` says that a remainder below the last bit was cut off.
 fn rounded(number: u128, more: bool) -> u128 {
     let excess = (u128::BITS - number.leading_zeros()).saturating_sub(SIGNIFICANT);
     if excess == 0 {
@@ -114,16 +116,17 @@ fn rounded(number: u128, more: bool) -> u128 {
     (kept + u128::from(up)) << excess
 }
 
-/// `a / b` in 2^-80ths, rounded; both in one scale, with at most 53 significant bits.
+/// `a / b` in units of 2^-80, rounded; both in the same unit, with at most 53 significant bits.
 fn quotient(a: u128, b: u128) -> u128 {
     if a == 0 || b == 0 {
         return 0;
     }
-    // The divisor without its zeros has 53 bits, the dividend all 128: enough of the quotient to round.
+    // The divisor without trailing zeros has at most 53 bits, the dividend all 128: enough bits of the quotient to
+    // round.
     let (shift, zeros) = (a.leading_zeros(), b.trailing_zeros());
     let (dividend, divisor) = (a << shift, b >> zeros);
     let quotient = rounded(dividend / divisor, dividend % divisor != 0);
-    // a / b is the quotient by 2^(shift + zeros), and 2^80 times that is wanted.
+    // a / b is the quotient divided by 2^(shift + zeros); the result is 2^80 times that.
     let (up, down) = (BITS, shift + zeros);
     if up >= down {
         quotient << (up - down)

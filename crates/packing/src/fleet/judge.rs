@@ -1,4 +1,4 @@
-//! The judge: what each criterion of a policy says of a placement.
+//! The judge: evaluates the criteria of a policy for a placement.
 
 use super::super::fgd;
 use super::super::grain::{self, GRAINS};
@@ -12,32 +12,32 @@ use super::super::usable::Cut;
 use super::{Fleet, Node, Pick, Term};
 use gpushare_core::amounts::Amounts;
 
-/// A stranded grain against one that is no longer usable.
+/// The weight of a stranded grain, relative to a grain that is no longer usable.
 const STRAND_WEIGHT: i64 = 3;
-/// A grain of a pool that others will need in full.
+/// The weight of a grain from a pool that other pods will need completely.
 const SCARCITY_WEIGHT: i64 = 8;
-/// A grain of a node, for each card left there, if all pods come and go and all need several cards:
-/// nodes that are nearly empty may become so, and whole nodes are what large pods wait for.
+/// The weight of a grain of a node, for each card left there, if all pods come and go and all need
+/// several cards: a nearly empty node may become empty, and large pods wait for empty nodes.
 const OPENING_WEIGHT: i64 = 3;
 
 /// The criteria's values: less is better, the first counts most.
 pub type Key = [i64; MAX_CRITERIA];
 
-/// States of nodes that one decision remembers.
+/// How many judged states of nodes one decision remembers.
 const REMEMBERED: usize = 256;
 
-/// One request before the fleet, with what is the same for all nodes worked out once.
+/// One request to the fleet; what is the same for all nodes is computed once.
 pub(super) struct Judge<'a> {
     fleet: &'a Fleet,
     shape: &'a Shape,
     criteria: &'static [Criterion],
     /// The least that any cut for this shape wastes, by pool.
     least_waste: Vec<i64>,
-    /// How much pods stay, in [`STAYING`]ths.
+    /// To what degree pods stay, in [`STAYING`]ths.
     staying: i64,
     /// Kept between placements to save allocations.
     cuts: Vec<Cut<'a>>,
-    /// Fingerprints of nodes that were judged, each with the node.
+    /// Fingerprints of the judged nodes, each with the node's place.
     judged: Vec<(u64, usize)>,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether an equal node that comes before this one was judged: it wins every tie between them.
+    /// Whether an equal node earlier in the order was already judged; that node wins the tie.
     pub(super) fn knows_better(&mut self, index: usize, node: &Node) -> bool {
         let slot = usize::try_from(node.fingerprint >> 32).unwrap_or(0) % REMEMBERED;
         let Some(judged) = self.judged.get_mut(slot) else {
@@ -99,8 +99,8 @@ impl<'a> Judge<'a> {
         better
     }
 
-    /// The key of a placement if it is better than the best so far. Criteria are worked out only as far
-    /// as they decide.
+    /// The key of a placement if it is better than the best so far. Later criteria are computed only if
+    /// they can decide.
     pub(super) fn beats(
         &mut self,
         node: &'a Node,
@@ -167,8 +167,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// What the pod takes in grains, the same of every card of one size: what is left of a card is
-    /// rounded, and that must not decide between two of them.
+    /// What the pod takes in grains, the same for every card of one size: the remainder of a card is
+    /// rounded, and rounding must not decide between two cards.
     fn asked(&self) -> i64 {
         let asked = |(card, left): &Cut<'_>| match &self.shape.want {
             Want::Whole => card.room() - left.room,

@@ -1,4 +1,4 @@
-//! What holds for every cluster, request and policy.
+//! Properties that hold for every cluster, request and policy.
 
 use proptest::prelude::*;
 
@@ -51,7 +51,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 
 fn build(policy: Policy, nodes: &[NodePlan], order: &[usize]) -> Fleet {
     let mut fleet = Fleet::new(policy);
-    // Pools get their ids in one order, whatever the order of nodes.
+    // Assign the pool ids in a fixed order, whatever the order of nodes.
     for model in MODELS {
         for size in SIZES {
             fleet
@@ -74,7 +74,7 @@ fn build(policy: Policy, nodes: &[NodePlan], order: &[usize]) -> Fleet {
     fleet
 }
 
-/// Some bits choose models; none of them choose all.
+/// Each bit chooses a model; no bits choose all models.
 fn picky(fleet: &Fleet, shape: &Shape, models: u8) -> Shape {
     let chosen = |model: &str| {
         let place = MODELS.iter().position(|known| *known == model).unwrap();
@@ -86,7 +86,7 @@ fn picky(fleet: &Fleet, shape: &Shape, models: u8) -> Shape {
     }
 }
 
-/// What all pods on a node take, counted by hand.
+/// Checks that no node is overcommitted, counting independently of the fleet.
 fn never_over(nodes: &[NodePlan], placed: &[(String, Vec<usize>, Shape)]) {
     for (index, (cpu, memory, cards)) in nodes.iter().enumerate() {
         let here: Vec<_> = placed
@@ -105,7 +105,7 @@ fn never_over(nodes: &[NodePlan], placed: &[(String, Vec<usize>, Shape)]) {
                     Want::Share(part) => {
                         let amounts = &part.amounts;
                         used = (used.0 + amounts.get(0), used.1 + amounts.get(1));
-                        // A share of nothing disturbs nobody.
+                        // A share of zero does not count as an owner.
                         owners -= u32::from(*amounts == Amounts::ZERO);
                     }
                 }

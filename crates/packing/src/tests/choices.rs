@@ -22,7 +22,7 @@ fn each_policy_takes_its_own_node_and_card() {
         (BINPACK, "a:1"),
         (BEST_FIT, "b:1"),
         (SPREAD, "c:0"),
-        // Nothing is learnt yet: as best fit.
+        // Nothing is learnt yet, so it chooses like best fit.
         (LEARNED, "b:1"),
     ] {
         check(policy, &nodes, &percent(40), expected);

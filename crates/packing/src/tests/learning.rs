@@ -1,9 +1,9 @@
-//! What the learned policy does with what it saw.
+//! How the learned policy uses the requests it saw.
 
 use super::super::policy::{FGD, LEARNED};
 use super::*;
 
-/// A fleet that saw these shapes so many times, in turn.
+/// A fleet that saw 512 requests for these shapes, in the given proportions.
 fn taught(nodes: &[(&str, i64, &[Card])], mix: &[(Shape, usize)]) -> Fleet {
     let mut fleet = fleet(LEARNED, nodes);
     teach(&mut fleet, mix, 512);
@@ -17,7 +17,7 @@ fn teach(fleet: &mut Fleet, mix: &[(Shape, usize)], requests: usize) {
     }
 }
 
-/// Ends as many pods as came: a cluster in which nobody stays.
+/// Ends as many pods as arrived: a cluster in which no pod stays.
 fn let_all_leave(fleet: &mut Fleet, shape: &Shape, times: usize) {
     for _ in 0..times {
         fleet.observe_end(shape);
@@ -26,7 +26,7 @@ fn let_all_leave(fleet: &mut Fleet, shape: &Shape, times: usize) {
 
 #[test]
 fn a_cut_goes_where_the_rest_is_of_use() {
-    // 60 and 40 make a card. Best fit would put the 40 into the gap of 50 and waste 10.
+    // 60 and 40 fill a card. Best fit would put the 40 into the gap of 50 and waste 10.
     let nodes: [(&str, i64, &[Card]); 2] = [
         ("a", 64_000, &[card(50), card(100)]),
         ("b", 64_000, &[card(100)]),
@@ -114,7 +114,7 @@ fn pods_that_run_at_a_start_teach_as_those_that_come_one_by_one() {
     assert_eq!(chosen(&fleet, &whole(1)), "a:0", "one pod is no mix");
     fleet.observe_all(mix.into_iter().cycle().take(500));
     assert_eq!(chosen(&fleet, &whole(1)), "b:0");
-    // And what comes after that counts as always.
+    // Later requests still count as usual.
     teach(&mut fleet, &[(whole(1), 1)], 20_000);
     assert_eq!(chosen(&fleet, &whole(1)), "a:0");
 }
@@ -136,7 +136,7 @@ fn a_size_that_only_large_cards_can_serve_makes_them_scarce() {
 
 #[test]
 fn pods_that_want_the_other_dimension_share_a_card() {
-    // One pod fills the memory and leaves the compute, the other the reverse.
+    // One pod fills the memory and leaves most of the compute, the other does the reverse.
     let by_memory = share(1, 14_000, 10);
     let by_core = share(1, 1_600, 85);
     let half_used = Card("T4", (16_000, 100), (2_000, 90));
@@ -154,7 +154,7 @@ fn old_demand_is_forgotten() {
         ("a", 64_000, &[card(50), card(100)]),
         ("b", 64_000, &[card(100)]),
     ];
-    // While halves are asked for, a gap of 50 is worth half a card and is not to be cut.
+    // While pods ask for halves, a gap of 50 is worth half a card and should not be cut.
     let mut fleet = taught(&nodes, &[(percent(50), 1)]);
     let waste = |fleet: &Fleet| {
         let pick = Pick {
@@ -164,14 +164,14 @@ fn old_demand_is_forgotten() {
         fleet.explain(pick, &percent(30))[0].value
     };
     assert_eq!(waste(&fleet), 500_000);
-    // With thirds it is worth no more than the piece that is cut from it.
+    // With pieces of 30 %, the gap is worth no more than the one piece that is cut from it.
     teach(&mut fleet, &[(percent(30), 1)], 16 * 1_024);
     assert!(waste(&fleet) < 10_000, "{}", waste(&fleet));
 }
 
 #[test]
 fn where_nobody_stays_nodes_in_use_come_before_empty_ones() {
-    // Cards want 8 cores each. The busy node lacks them: while pods stay it is spared.
+    // Each card needs 8 cores. The busy node lacks them, so it is avoided while pods stay.
     let nodes: [(&str, i64, &[Card]); 2] = [
         (
             "busy",

@@ -1,4 +1,4 @@
-//! Kept rankings choose as a look at every node does, whatever has happened since they were drawn.
+//! Kept rankings make the same choice as judging every node, whatever has happened since.
 
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ enum Event {
     /// A pod of one of a few shapes asks for one of the nodes in the mask.
     Arrive(usize, u8),
     Leave(prop::sample::Index),
-    /// A node is drawn again with this much of its cards free.
+    /// A node is set again with this much of its cards free.
     Redraw(usize, u64),
     Remove(usize),
 }
@@ -81,7 +81,7 @@ proptest! {
                 }
                 Event::Leave(index) if !placed.is_empty() => {
                     let (name, pick, shape) = placed.swap_remove(index.index(placed.len()));
-                    // The node may have another place by now, or be gone.
+                    // By now the node may have another place or be gone.
                     if let Some(node) = fleet.find(name.as_str()) {
                         fleet.give(Pick { node, ..pick }, &shape);
                         fleet.observe_end(&shape);

@@ -1,4 +1,5 @@
-//! Deployment: one ReplicaSet for its present template, the others emptied. Rolled out at once, whatever the strategy.
+//! Deployment: one ReplicaSet for its current template, the others scaled to zero. Rolls out at once, whatever the
+//! strategy.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -92,7 +93,7 @@ impl Controllers {
     }
 }
 
-/// The same for the same template, and a part of names.
+/// A hash of the template that is used in names; equal templates have equal hashes.
 fn hash_of(template: &Value) -> String {
     let mut hasher = DefaultHasher::new();
     template.to_string().hash(&mut hasher);

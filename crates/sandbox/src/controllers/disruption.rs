@@ -1,4 +1,4 @@
-//! PodDisruptionBudget: how many of its pods may go now, which evictions are judged by.
+//! PodDisruptionBudget: how many of its pods may be evicted now.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl Controllers {
     }
 }
 
-/// Pods that there are, that are healthy, and that must stay.
+/// How many pods exist, are healthy, and must stay.
 fn counts(budget: &PodDisruptionBudget, pods: &[Arc<Pod>]) -> [i32; 3] {
     let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     let expected = number(pods.len());

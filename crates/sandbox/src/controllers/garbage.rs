@@ -1,4 +1,4 @@
-//! What belonged to something that is gone goes too, in the background.
+//! Garbage collection: deletes objects whose owner is gone, in the background.
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::Api;

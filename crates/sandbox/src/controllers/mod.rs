@@ -1,8 +1,8 @@
 //! Stand-ins for the controllers that users' manifests need: Deployment to ReplicaSet to Pods, StatefulSet, Job, the
 //! status of disruption budgets, and the removal of what belongs to something deleted.
 //!
-//! Each looks at an object and what belongs to it and does what is missing; a write is seen before the next look, so
-//! nothing is done twice.
+//! Each controller compares an object with what belongs to it and does what is missing. It waits until it sees its own
+//! write before it looks again, so nothing is done twice.
 
 mod deployments;
 mod disruption;
@@ -28,7 +28,7 @@ use tokio::time::Instant;
 use crate::mirror::{Change, Key, Mirror};
 use owned::controller_of;
 
-/// Until something that failed is tried again.
+/// Wait before a retry after a failure.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Everything that the controllers look at.
@@ -42,7 +42,7 @@ pub(crate) struct Controllers {
     budgets: Arc<Mirror<PodDisruptionBudget>>,
 }
 
-/// What has to be looked at.
+/// What has to be reconciled.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Work {
     Deployment(Key),
@@ -91,7 +91,7 @@ impl Controllers {
                 }
             };
             let idle = todo.is_empty();
-            // Many changes of one object are one look at it, so all news is taken first.
+            // All changes are received first, so that many changes of one object lead to only one look at it.
             tokio::select! {
                 biased;
                 Some(change) = pods.recv() => { of_pod(&change, &mut todo); continue }

@@ -1,4 +1,4 @@
-//! What belongs to whom: owner references, and pods made from a template.
+//! Ownership: owner references, and pods made from a template.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{Controllers, Work};
 use crate::mirror::Key;
 
-/// The object that has to be looked at when this one changes.
+/// The owner that must be reconciled when this object changes.
 pub(super) fn controller_of<K: Resource>(object: &K) -> Option<Work> {
     let owners = object.meta().owner_references.as_ref()?;
     let owner = owners.iter().find(|owner| owner.controller == Some(true))?;
@@ -50,7 +50,7 @@ pub(super) fn phase(pod: &Pod) -> &str {
         .unwrap_or_default()
 }
 
-/// Whether the pod counts: it has not ended and is not about to.
+/// Whether the pod counts: it has not ended and is not being deleted.
 pub(super) fn is_active(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_none() && !matches!(phase(pod), "Succeeded" | "Failed")
 }
@@ -59,7 +59,7 @@ pub(super) fn is_leaving<K: Resource>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_some()
 }
 
-/// How a pod of a template is called.
+/// How a pod made from a template is named.
 #[derive(Clone, Debug)]
 pub(super) enum Named {
     After(String),
@@ -73,7 +73,7 @@ impl Controllers {
         pods
     }
 
-    /// Makes a pod from a template. Refusals are the user's to read, in the owner's conditions, so they are answered.
+    /// Makes a pod from a template. Returns refusals, so that the caller can show them in the owner's conditions.
     pub(super) async fn create_pod<O: Resource<DynamicType = ()>>(
         &self,
         owner: &O,
@@ -124,7 +124,7 @@ impl Controllers {
         }
     }
 
-    /// Writes a status; the object may have gone meanwhile.
+    /// Writes a status, unless the object is gone by now.
     pub(super) async fn write_status<K>(&self, object: &K, status: Value) -> Result<(), kube::Error>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>

@@ -32,7 +32,7 @@ impl Controllers {
                 }
             }
         }
-        // Those that are not ready, and of the others the youngest, go first.
+        // Pods that are not ready are deleted first, then the youngest.
         active.sort_by_key(|pod| (is_ready(pod), age(pod)));
         let spare = active.len().saturating_sub(wanted);
         for pod in active.iter().take(spare) {

@@ -1,4 +1,4 @@
-//! StatefulSet: pods with numbers, one after the other unless it says Parallel. Volumes are not made.
+//! StatefulSet: numbered pods, started one after the other unless the policy is Parallel. Creates no volumes.
 
 use kube::ResourceExt;
 use serde_json::json;

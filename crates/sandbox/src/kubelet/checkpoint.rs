@@ -1,4 +1,4 @@
-//! The kubelet's file of who holds what, which the agent reads to find out whose container starts.
+//! The kubelet's checkpoint of device allocations, from which the agent learns whose container is starting.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use super::devices::Devices;
 
 /// Writes the file in one step.
 pub(super) fn write(devices: &Devices) -> Result<(), String> {
-    // Held to the end, so that an older state never comes last.
+    // The lock is held to the end, so that an older state never overwrites a newer one.
     let memory = devices.memory.lock();
     let entries: Vec<_> = memory
         .allocations

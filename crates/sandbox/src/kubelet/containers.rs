@@ -1,4 +1,4 @@
-//! What a kubelet knows of a pod's containers: which there are, how far each is, and how long it will run.
+//! What a kubelet knows about a pod's containers: their names, the stage of each, and how long it will run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use kube::ResourceExt;
 
 use super::devices::Asking;
 
-/// How long containers of pods that end run where nothing else says it.
+/// How long a container of a pod that ends runs by default, and an init container at most.
 const USUAL: Duration = Duration::from_secs(30);
-/// How long a container takes to end when it is asked to.
+/// How long a container takes to stop by default, and an init container to run.
 const QUICK: Duration = Duration::from_secs(1);
 
-/// Pod annotations by which a user tells the sandbox how its containers behave.
+/// Pod annotations with which a user says how the containers behave in the sandbox.
 mod annotation {
     pub(super) const RUNS_FOR: &str = "sandbox.gpushare.io/runs-for";
     pub(super) const STOPS_AFTER: &str = "sandbox.gpushare.io/stops-after";
@@ -88,7 +88,7 @@ fn in_order(pod: &Pod) -> impl Iterator<Item = (Role, &Container)> {
     init.chain(apps.map(|container| (Role::App, container)))
 }
 
-/// What each container asks of the node's plugins.
+/// The devices that each container requests from the node's plugins.
 pub(super) fn asking(pod: &Pod) -> Vec<Asking> {
     let ask = |(role, container): (Role, &Container)| {
         let resources = container.resources.as_ref();
@@ -111,11 +111,11 @@ pub(super) fn asking(pod: &Pod) -> Vec<Asking> {
     in_order(pod).map(ask).collect()
 }
 
-/// How long a container runs by itself; nothing when it runs until it is stopped.
+/// How long a container runs by itself; `None` if it runs until it is stopped.
 pub(super) fn lifetime(pod: &Pod, container: &str, role: Role) -> Option<Duration> {
     let (_, found) = in_order(pod).find(|(_, other)| other.name == container)?;
     if role == Role::Init {
-        // Preparations are quick, whatever they pretend to do.
+        // Init containers are quick, however long their command would sleep.
         return Some(sleeping(found).unwrap_or(QUICK).min(USUAL));
     }
     let restarts = pod.spec.as_ref()?.restart_policy.as_deref() == Some("Always");
@@ -137,7 +137,7 @@ fn annotated(pod: &Pod, name: &str) -> Option<Duration> {
     Duration::try_from(duration).ok()
 }
 
-/// The time of a `sleep` in the command, also inside a shell's script.
+/// The duration of a `sleep` in the command, even inside a shell script.
 fn sleeping(container: &Container) -> Option<Duration> {
     let command = container.command.iter().flatten();
     let words: Vec<&str> = command

@@ -1,6 +1,7 @@
-//! A kubelet's device manager: which plugin serves what, who holds which ids, and the calls to the plugins.
+//! A kubelet's device manager: which plugin serves which resource, which container holds which ids, and the calls to
+//! the plugins.
 //!
-//! Ids of regular init containers are given again to later containers of the same pod, as kubelets do.
+//! As in a kubelet, ids of regular init containers are reused for later containers of the same pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ pub(crate) struct Devices {
     groups: Groups,
     pub(super) memory: Mutex<Memory>,
     changed: watch::Sender<()>,
-    /// One admission after the other, as in a kubelet: what is free must stay free until it is given.
+    /// Admits one pod at a time, as a kubelet does: a free device must stay free until it is allocated.
     admitting: tokio::sync::Mutex<()>,
 }
 
@@ -54,20 +55,20 @@ pub(super) struct Allocation {
     pub(super) listed: bool,
 }
 
-/// Whom to ask for which ids.
+/// The plugin to call, and the ids to allocate.
 type Chosen = (DevicePluginClient<Channel>, Vec<String>);
 
-/// A container that is to get devices.
+/// A container that requests devices.
 #[derive(Clone, Debug)]
 pub(super) struct Asking {
     pub(super) container: String,
-    /// By resource, also of those that no plugin serves.
+    /// By resource, including resources that no plugin serves.
     pub(super) limits: BTreeMap<String, usize>,
-    /// Whether it ends before the next container starts.
+    /// Whether the container ends before the next one starts.
     pub(super) passing: bool,
 }
 
-/// The pod whose containers ask.
+/// The pod whose containers request devices.
 #[derive(Clone, Debug)]
 pub(super) struct Owner {
     pub(super) uid: String,
@@ -124,7 +125,7 @@ impl Devices {
         counted.collect()
     }
 
-    /// Gives every container of a pod its devices, in the order in which they start. Says why not as a kubelet does.
+    /// Allocates devices to every container of a pod, in the order in which they start. Errors read as a kubelet's.
     pub(super) async fn admit(&self, owner: &Owner, containers: &[Asking]) -> Result<(), String> {
         let _one_at_a_time = self.admitting.lock().await;
         self.groups.add(&owner.uid)?;
@@ -166,7 +167,7 @@ impl Devices {
         checkpoint::write(self)
     }
 
-    /// The plugin and the ids, those that may be used again first; nothing when no plugin serves the resource.
+    /// The plugin and the ids, reusable ones first; `None` if no plugin serves the resource.
     fn choose(
         &self,
         resource: &str,
@@ -199,7 +200,7 @@ impl Devices {
         Ok(Some((plugin.client.clone(), ids)))
     }
 
-    /// The calls that come before each start of a container.
+    /// The calls that precede each start of a container.
     pub(super) async fn pre_start(&self, uid: &str, container: &str) -> Result<(), String> {
         for (resource, ids) in self.held(uid, container) {
             let client = {
@@ -232,7 +233,7 @@ impl Devices {
             .collect()
     }
 
-    /// What the runtime is told to inject.
+    /// The CDI devices that the runtime injects.
     pub(super) fn cdi_names(&self, uid: &str, container: &str) -> Vec<String> {
         let memory = self.memory.lock();
         let held = memory
@@ -249,7 +250,7 @@ impl Devices {
         self.groups.remove(uid);
     }
 
-    /// Whatever the pod held is free again.
+    /// Frees all devices of the pod.
     pub(super) fn free(&self, uid: &str) {
         self.end_processes(uid);
         let mut memory = self.memory.lock();

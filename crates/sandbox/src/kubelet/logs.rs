@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use parking_lot::Mutex;
 
-/// The logs of all containers there are.
+/// The logs of all existing containers.
 #[derive(Debug, Default)]
 pub(crate) struct LogBook(Mutex<BTreeMap<(String, String), Written>>);
 
@@ -34,7 +34,7 @@ impl LogBook {
         text.push('\n');
     }
 
-    /// The logs go with their pod.
+    /// Removes the logs of a pod that is gone.
     pub(super) fn forget(&self, pod: &Pod) {
         let key = (pod.namespace().unwrap_or_default(), pod.name_any());
         let mut book = self.0.lock();

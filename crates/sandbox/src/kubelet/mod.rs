@@ -1,7 +1,7 @@
 //! A stand-in for the kubelets of all simulated nodes: what the API server, the device plugins and `kubectl` see of one.
 //!
 //! On nodes with an agent it speaks the real device plugin and PodResources protocols over sockets ([`devices`]); on the
-//! others it believes the allocation record. Containers are not run ([`containers`]): their log is the environment that
+//! others it trusts the allocation record. Containers are not run ([`containers`]): their log is the environment that
 //! they would have ([`logs`]).
 
 mod checkpoint;
@@ -38,7 +38,7 @@ use machine::Place;
 pub(crate) use machine::longest_socket;
 use pods::Worker;
 
-/// Nodes registered at once.
+/// How many nodes are registered at the same time.
 const AT_ONCE: usize = 32;
 
 /// What kubelets need.
@@ -59,7 +59,7 @@ pub(crate) struct Shared {
 }
 
 impl Kubelets {
-    /// Registers every node, with its agent where it has one, and begins to run pods.
+    /// Registers every node, with its agent if it has one, and starts to run pods.
     pub(crate) async fn start(self, machines: &[Machine], home: &Path) -> Result<(), SandboxError> {
         let offer = Offer::new(fleet::READING, fleet::SLOTS);
         let starting = stream::iter(machines).map(|machine| {
@@ -88,7 +88,7 @@ impl Kubelets {
     }
 }
 
-/// Gives every pod that is bound to a node of ours a worker, and each worker the news of its pod.
+/// Starts a worker for every pod that is bound to one of our nodes, and sends each worker the changes of its pod.
 async fn follow(
     mut changes: UnboundedReceiver<Change<Pod>>,
     places: &BTreeMap<String, Arc<Place>>,
@@ -99,7 +99,7 @@ async fn follow(
     while let Some(change) = changes.recv().await {
         match change {
             Change::Deleted(pod) => {
-                // Without news to come the worker knows that its pod is gone.
+                // Dropping the sender tells the worker that its pod is gone.
                 workers.remove(&pod.uid().unwrap_or_default());
                 shared.logs.forget(&pod);
             }

@@ -1,7 +1,7 @@
 //! One pod on one node, from its binding to its end.
 //!
-//! What goes on is written to the pod's status; a container whose start is refused waits with the reason in its state and
-//! is tried again.
+//! The pod's status shows its progress. A container whose start is refused waits, with the reason in its state, and is
+//! retried.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +19,9 @@ use super::devices::Owner;
 use super::machine::Place;
 use super::{Shared, status};
 
-/// Until a refused container is tried again.
+/// Wait before a refused container is started again.
 const BACKOFF: Duration = Duration::from_secs(5);
-/// A status that cannot be written is tried again.
+/// Wait before a status that could not be written is written again.
 const RETRY: Duration = Duration::from_millis(500);
 const KILLED: i32 = 137;
 
@@ -62,7 +62,7 @@ impl Worker {
         };
         match asked_to_end {
             Some(Some(pod)) => self.end(&pod).await,
-            // Its object is gone, so nobody is left to tell; the containers get their whole grace.
+            // The pod's object is gone, so no status is written; the containers still get their full grace period.
             Some(None) => self.outlive().await,
             None => {}
         }
@@ -75,7 +75,7 @@ impl Worker {
         Arc::clone(&self.news.borrow())
     }
 
-    /// Waits until the pod is to be deleted, or is gone.
+    /// Waits until the pod is being deleted, or is gone (`None`).
     fn leaving(&self) -> impl Future<Output = Option<Arc<Pod>>> + use<> {
         let mut news = self.news.clone();
         async move {
@@ -85,7 +85,7 @@ impl Worker {
         }
     }
 
-    /// Until every container has ended by itself; for ever where one does not.
+    /// Runs until every container has ended by itself, or forever if one does not.
     async fn live(&mut self) {
         let pod = self.pod();
         if let Err(why) = self.admit(&pod).await {
@@ -130,7 +130,7 @@ impl Worker {
         }
     }
 
-    /// Starts a container, however often that must be tried.
+    /// Starts a container, and retries until it starts.
     async fn start(&mut self, place: usize) {
         let Some(name) = self.containers.get(place).map(|c| c.name.clone()) else {
             return;
@@ -196,7 +196,7 @@ impl Worker {
         for place in apps {
             self.wait_for_end(place).await;
         }
-        // Sidecars end when the last container that they serve has ended.
+        // Sidecars end after the last app container.
         self.end_running(0);
         self.write_status().await;
     }
@@ -222,7 +222,7 @@ impl Worker {
         }
     }
 
-    /// Lets the containers end within their grace, and tells the API server that the object can go.
+    /// Lets the containers end within the grace period, then deletes the pod's object.
     async fn end(&mut self, pod: &Pod) {
         if status::is_over(pod) {
             return;
@@ -246,7 +246,7 @@ impl Worker {
         }
     }
 
-    /// Lets the containers end within the grace of their manifest, as kubelets do after a forced deletion.
+    /// Lets the containers end within the grace period of the pod's spec, as kubelets do after a forced deletion.
     async fn outlive(&mut self) {
         let pod = self.pod();
         if status::is_over(&pod) {
@@ -270,7 +270,7 @@ impl Worker {
         self.patch(&status).await;
     }
 
-    /// Writes until the API server has it, or says that the pod is gone or another one.
+    /// Retries until the API server accepts the status or refuses it, as when the pod is gone or was replaced.
     async fn patch(&self, status: &Value) {
         let pod = self.pod();
         let pods: Api<Pod> = self.api(&pod);

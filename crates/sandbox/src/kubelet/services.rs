@@ -1,4 +1,4 @@
-//! The two gRPC services of a kubelet: plugins register here, and agents ask who holds what.
+//! The two gRPC services of a kubelet: plugins register here, and agents ask which pod holds which devices.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -98,7 +98,7 @@ impl Registration for Register {
     }
 }
 
-/// Reads the plugin's list until it ends. Then the resource has no devices.
+/// Reads the plugin's device lists until the stream ends. After that the resource has no devices.
 async fn read(mut client: DevicePluginClient<Channel>, resource: &str, devices: &Devices) {
     match client.list_and_watch(Empty {}).await {
         Ok(lists) => {
@@ -140,7 +140,7 @@ impl PodResourcesLister for List {
             let pod = (allocation.namespace.clone(), allocation.pod.clone());
             let containers = pods.entry(pod).or_default();
             let devices = containers.entry(allocation.container.clone()).or_default();
-            // One message for each device, as the kubelet does it.
+            // One message for each device, as in a kubelet.
             devices.extend(allocation.ids.iter().map(|id| ContainerDevices {
                 resource_name: allocation.resource.clone(),
                 device_ids: vec![id.clone()],

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::containers::{Role, Stage, Tracked};
 
-/// Whether nothing of the pod runs any more.
+/// Whether the pod has ended.
 pub(super) fn is_over(pod: &Pod) -> bool {
     let phase = pod
         .status
@@ -34,7 +34,7 @@ fn phase(containers: &[Tracked]) -> &'static str {
     if begun { "Running" } else { "Pending" }
 }
 
-/// The whole status, to be merged over what others have written there.
+/// The whole status, to be merged with what others have written there.
 pub(super) fn write(
     containers: &[Tracked],
     since: Timestamp,

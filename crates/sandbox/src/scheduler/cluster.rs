@@ -1,5 +1,5 @@
-//! What the scheduler knows of nodes and of what is taken on them, with pods that it has placed and not yet seen bound.
-//! Pure: told of every change, asked for hosts.
+//! What the scheduler knows about nodes and what is taken on them, including pods that it has placed but not yet seen
+//! bound. Pure: it is told every change and asked for hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) struct Placed {
 }
 
 impl Cluster {
-    /// Whether the node has become better than it was: a reason to try again.
+    /// Returns whether the node is new or has changed: a reason to retry waiting pods.
     pub(super) fn set_node(&mut self, node: Arc<Node>) -> bool {
         let name = node.name_any();
         let room = fit::allocatable(&node);
@@ -50,7 +50,7 @@ impl Cluster {
         self.hosts.remove(name);
     }
 
-    /// Counts a pod on a node, once.
+    /// Counts a pod on a node; calling it again changes nothing.
     pub(super) fn place(&mut self, pod: &Arc<Pod>, node: &str) {
         let uid = pod.uid().unwrap_or_default();
         if let Some(placed) = self.placed.get_mut(&uid) {
@@ -76,7 +76,7 @@ impl Cluster {
         );
     }
 
-    /// The pod takes no room any more. Whether it took some.
+    /// Stops counting the pod. Returns whether it was counted.
     pub(super) fn remove(&mut self, uid: &str) -> bool {
         let Some(placed) = self.placed.remove(uid) else {
             return false;

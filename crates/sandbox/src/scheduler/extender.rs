@@ -14,17 +14,17 @@ use serde_json::{Value, json};
 
 use crate::error::SandboxError;
 
-/// As in the configuration of docs/extender.md.
+/// As in the configuration in docs/extender.md.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
 #[derive(Clone)]
 pub(super) struct Extender {
-    /// A client of plain HTTP is all that is needed, and this one is there.
+    /// Only a plain HTTP client is needed, and this one is already available.
     client: Client,
 }
 
-/// What filter and prioritize are asked. Written as it is: with thousands of nodes a tree of values would cost more than
-/// the question.
+/// The request of filter and prioritize. It is serialized directly: with thousands of nodes, building a tree of JSON
+/// values would cost more than the request itself.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Question<'a> {
@@ -33,7 +33,7 @@ struct Question<'a> {
     node_names: &'a [&'a str],
 }
 
-/// What filter answers.
+/// The answer of filter.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(super) struct Filtered {
@@ -56,7 +56,7 @@ struct Bound {
     error: String,
 }
 
-/// Who is to go from a node.
+/// The pods to evict from a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Victims {
     pub(super) uids: Vec<String>,
@@ -135,7 +135,7 @@ impl Extender {
         }
     }
 
-    /// Says whom the scheduler would evict where; the answer is what to do instead.
+    /// Sends the victims that the scheduler would choose on each node; the answer says which to evict instead.
     pub(super) async fn preempt(
         &self,
         pod: &Pod,

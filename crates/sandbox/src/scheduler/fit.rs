@@ -1,4 +1,4 @@
-//! Whether a pod fits on a node by what a scheduler can see there: resources, taints, selectors. Pure.
+//! Whether a pod fits on a node, judged by what a scheduler can see: resources, taints, selectors. Pure.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(super) type Amounts = BTreeMap<String, i64>;
 
 const THOUSANDTHS: u64 = 1000;
 
-/// Why a node does not do, and whether somebody's going could change that.
+/// Why a pod does not fit on a node, and whether evictions could change that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Obstacle {
     pub(super) reason: String,
@@ -102,7 +102,7 @@ fn raise(peak: &mut Amounts, other: &Amounts) {
     }
 }
 
-/// The first thing that stands in the way.
+/// The first reason why the pod does not fit.
 pub(super) fn obstacle(pod: &Pod, asked: &Amounts, host: &Host) -> Option<Obstacle> {
     let for_good = |reason: String| Obstacle {
         reason,

@@ -1,7 +1,7 @@
-//! A stand-in for kube-scheduler: one pod after the other, by priority; what a scheduler can count is counted here
-//! ([`fit`]), and whatever concerns cards is asked of the extender over HTTP, as kube-scheduler asks it.
+//! A stand-in for kube-scheduler. It tries one pod after the other, by priority. It counts resources itself ([`fit`])
+//! and asks the extender about cards over HTTP, as kube-scheduler does.
 //!
-//! What it leaves out of the real one is said in the crate's documentation.
+//! The crate's documentation lists what it leaves out.
 
 mod cluster;
 mod extender;
@@ -38,7 +38,7 @@ pub(crate) struct Scheduler {
     client: Client,
     extender: Extender,
     recorder: Arc<Recorder>,
-    /// A pod that names one of these is the extender's business too.
+    /// The extender is asked about pods that request one of these resources.
     managed: BTreeSet<String>,
     budgets: Arc<Mirror<PodDisruptionBudget>>,
     queue: Queue,
@@ -48,7 +48,7 @@ pub(crate) struct Scheduler {
     failures: UnboundedSender<Failure>,
 }
 
-/// A bind that came to nothing.
+/// A bind that failed.
 struct Failure {
     pod: Arc<Pod>,
     reason: String,
@@ -92,7 +92,7 @@ impl Scheduler {
         mut failed: UnboundedReceiver<Failure>,
     ) {
         loop {
-            // All news first, so that no decision is older than it must be.
+            // Receive all changes first, so that no decision uses stale data without need.
             while let Ok(change) = nodes.try_recv() {
                 self.see_node(change);
             }

@@ -1,4 +1,4 @@
-//! One attempt to place one pod: filter, prioritize, assume, bind; or else preempt, and say why not.
+//! One attempt to place one pod: filter, prioritize, assume, bind; or, if it fits nowhere, preempt and report why.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use super::fit::{self, Amounts, Host};
 use super::queue::Cause;
 use super::{Failure, Scheduler, preempt};
 
-/// What came of looking for a node.
+/// The result of looking for a node.
 struct Search {
     fitting: Vec<String>,
-    /// Why the others do not do.
+    /// Why the pod does not fit on the other nodes.
     reasons: BTreeMap<String, String>,
-    /// On which of them evictions could help.
+    /// The nodes among them on which evictions could help.
     evictable: Vec<String>,
-    /// Whether the extender had to be asked to refuse the last of them.
+    /// Whether it was the extender that refused the last fitting nodes.
     refused_by_extender: bool,
 }
 
@@ -73,7 +73,7 @@ impl Scheduler {
         let left = filtered.node_names.unwrap_or_default();
         search.refused_by_extender = left.is_empty();
         search.fitting = left;
-        // Those are the nodes on which kube-scheduler would look for victims.
+        // On these nodes kube-scheduler would look for victims.
         search
             .evictable
             .extend(filtered.failed_nodes.keys().cloned());
@@ -99,12 +99,12 @@ impl Scheduler {
             let best = scores.into_iter().max_by_key(|scored| scored.score);
             return Ok(best.map(|scored| scored.host));
         }
-        // One score stands for kube-scheduler's many: the least busy node.
+        // One score replaces kube-scheduler's many: the least busy node wins.
         let busy = |name: &&String| self.cluster.host(name).map_or(i64::MAX, busyness);
         Ok(fitting.iter().min_by_key(busy).cloned())
     }
 
-    /// Binds while the next pod is looked at.
+    /// Binds in the background while the next pod is tried.
     fn bind(&self, pod: Arc<Pod>, node: String, managed: bool) {
         let (extender, client) = (self.extender.clone(), self.client.clone());
         let (failures, recorder) = (self.failures.clone(), Arc::clone(&self.recorder));
@@ -121,7 +121,7 @@ impl Scheduler {
                     let message = format!("Successfully assigned {name} to {node}");
                     recorder.tell(&pod, "Scheduled", &message).await;
                 }
-                // Nobody listens any more only at the end.
+                // The receiver is gone only at shutdown.
                 Err(reason) => drop(failures.send(Failure { pod, reason })),
             }
         });
@@ -191,7 +191,7 @@ impl Scheduler {
         Api::namespaced(self.client.clone(), &namespace)
     }
 
-    /// Lets pods of lower priority go where that makes room, if the extender agrees. Whether somebody goes.
+    /// Evicts pods of lower priority where that makes room and the extender agrees. Returns whether it evicted any.
     async fn preempt(&self, pod: &Pod, nodes: &[String], managed: bool) -> Result<bool, String> {
         if nodes.is_empty() || !preempt::may_preempt(pod, &self.cluster) {
             return Ok(false);
@@ -241,7 +241,7 @@ impl Scheduler {
     }
 }
 
-/// How much of a node's processors is taken, in thousandths.
+/// How much of a node's CPU is taken, in thousandths.
 fn busyness(host: &Host) -> i64 {
     let of = |amounts: &Amounts| amounts.get("cpu").copied().unwrap_or(0);
     of(&host.taken).saturating_mul(1000) / of(&host.room).max(1)

@@ -1,5 +1,5 @@
-//! Whom the scheduler itself would evict: where the totals of a node do not suffice, pods of lower priority, as few as
-//! possible. Pure; the extender is asked about the answer before anybody goes.
+//! Which pods the scheduler itself would evict: if the totals of a node do not suffice, pods of lower priority, as few
+//! as possible. Pure; the extender is asked about the answer before any pod is evicted.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(super) fn priority(pod: &Pod) -> i32 {
         .unwrap_or(0)
 }
 
-/// Whether the pod may drive others away, and does not already wait for some to go.
+/// Whether the pod may preempt others and is not already waiting for victims to end.
 pub(super) fn may_preempt(pod: &Pod, cluster: &Cluster) -> bool {
     let policy = pod
         .spec
@@ -37,7 +37,7 @@ pub(super) fn may_preempt(pod: &Pod, cluster: &Cluster) -> bool {
     })
 }
 
-/// The victims on each of these nodes on which evictions help.
+/// The victims on each of these nodes, as far as evictions help there.
 pub(super) fn candidates(
     pod: &Pod,
     cluster: &Cluster,
@@ -71,7 +71,7 @@ fn victims(
     if fit::obstacle(pod, &asked, &host).is_some() {
         return None;
     }
-    // The most important, and of those the oldest, are spared first.
+    // Pods of higher priority are spared first, and among equals the oldest.
     lower.sort_by_key(|placed| {
         let created = placed.pod.metadata.creation_timestamp.as_ref();
         (
@@ -109,7 +109,7 @@ fn is_protected(pod: &Pod, budgets: &[std::sync::Arc<PodDisruptionBudget>]) -> b
     })
 }
 
-/// The node with the least harm: budgets, then the most important victim, then how many.
+/// The node with the least harm: violated disruption budgets, then the highest priority of a victim, then their number.
 pub(super) fn best(
     offers: BTreeMap<String, Victims>,
     cluster: &Cluster,

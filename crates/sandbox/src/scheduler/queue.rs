@@ -1,5 +1,4 @@
-//! Which pod is tried next: the most important first, then the oldest; what was refused waits. Pure, with the time as an
-//! argument.
+//! Which pod is tried next: by priority, then by age; refused pods wait. Pure, with the time as an argument.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,18 +8,18 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-/// As kube-scheduler's: the pause doubles from one second to ten.
+/// As in kube-scheduler, the pause doubles from one second to ten.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// What nobody woke is tried again after this long, in case news was missed.
+/// A waiting pod is retried after this long in any case, in case a change was missed.
 const FORGOTTEN: Duration = Duration::from_mins(5);
 
 /// What made a pod wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// What the scheduler itself counts: it may fit when something changes.
+    /// Totals that the scheduler itself counts: the pod may fit when something changes.
     Totals,
-    /// The extender alone: only a change of the pod itself brings it back, which is how the extender wakes it.
+    /// Only the extender refused: the pod is retried when it changes, which is how the extender wakes it.
     Extender,
     /// Something went wrong.
     Error,
@@ -43,7 +42,7 @@ enum Stage {
     Pausing {
         until: Instant,
     },
-    /// It is being tried; the cluster's state at that time.
+    /// The pod is being tried; `moves` is the queue's counter when that began.
     Tried {
         moves: u64,
         changed: bool,
@@ -71,7 +70,7 @@ fn priority(pod: &Pod) -> i32 {
         .unwrap_or(0)
 }
 
-/// What a scheduler tries a pod again for, when it changes.
+/// Whether a pod changed in a way for which a scheduler retries it.
 fn differs(one: &Pod, other: &Pod) -> bool {
     one.spec != other.spec
         || one.metadata.annotations != other.metadata.annotations
@@ -79,7 +78,7 @@ fn differs(one: &Pod, other: &Pod) -> bool {
 }
 
 impl Queue {
-    /// Pauses are shorter by this.
+    /// Pauses are divided by `speed`.
     pub(super) fn new(speed: u32) -> Self {
         Self {
             speed: speed.max(1),
@@ -87,7 +86,7 @@ impl Queue {
         }
     }
 
-    /// A pod that waits for a node, new or changed.
+    /// Adds or updates a pod that waits for a node.
     pub(super) fn offer(&mut self, pod: Arc<Pod>, now: Instant) {
         let uid = pod.uid().unwrap_or_default();
         let Some(entry) = self.entries.get_mut(&uid) else {
@@ -138,7 +137,7 @@ impl Queue {
         Some(Arc::clone(&entry.pod))
     }
 
-    /// The pod that was tried cannot be placed now.
+    /// Makes a pod wait that was tried but cannot be placed now.
     pub(super) fn refuse(&mut self, uid: &str, cause: Cause, now: Instant) {
         let (moves, forgotten) = (self.moves, FORGOTTEN / self.speed);
         let Some(entry) = self.entries.get_mut(uid) else {
@@ -162,7 +161,7 @@ impl Queue {
         };
     }
 
-    /// Something has changed that may help those that wait for room in the totals.
+    /// Wakes pods that wait for room in the totals, because a change may help them.
     pub(super) fn stir(&mut self, now: Instant) {
         self.moves += 1;
         let helped: Vec<String> = self
@@ -184,7 +183,7 @@ impl Queue {
         }
     }
 
-    /// When to look again although nothing happens.
+    /// When the next pod is due even if nothing changes.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let stages = self.entries.values().map(|entry| entry.stage);
         let due = stages.filter_map(|stage| match stage {

@@ -1,4 +1,4 @@
-//! Stories: what happens in the sandbox, step by step, as a YAML file. The format is in docs/sandbox.md.
+//! Stories: what happens in the sandbox, step by step, as a YAML file. docs/sandbox.md describes the format.
 
 mod play;
 mod read;
@@ -24,12 +24,12 @@ pub struct Story {
 /// One thing that happens.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Words for whoever watches.
+    /// Text for the user who watches.
     Say(String),
     /// Manifests, as for kubectl.
     Apply(Vec<Value>),
     Delete(Target),
-    /// Goes on when it has come true; the story has failed if it does not in time.
+    /// Continues when it has come true; the story fails if that takes too long.
     Wait(Expectation),
     Show(View),
     /// Simulated time in which nothing new happens.
@@ -56,7 +56,7 @@ pub struct Expectation {
 pub enum What {
     /// A pod whose containers run.
     Running(String),
-    /// A pod that fits nowhere now; the reason is shown.
+    /// A pod that currently fits nowhere; the reason is shown.
     Refused(String),
     /// A pod that has ended well.
     Succeeded(String),
@@ -64,7 +64,7 @@ pub enum What {
     Gone(String),
     /// A Deployment with all its pods ready.
     Available(String),
-    /// A budget that the timekeeper has taken up, with something left.
+    /// A budget that the timekeeper has processed, with something left.
     Funded(String),
     /// A budget of which nothing remains.
     Exhausted(String),
@@ -91,7 +91,7 @@ pub enum View {
 }
 
 impl Story {
-    /// The story that the sandbox tells by itself.
+    /// The story that is played by default.
     pub fn built_in() -> Result<Self, SandboxError> {
         Self::parse("the built-in story", BUILT_IN)
     }
@@ -104,7 +104,7 @@ impl Story {
         Self::parse(&path.display().to_string(), &text)
     }
 
-    /// Reads a story; what is wrong with it is told with its name and the step.
+    /// Reads a story; errors give its name and the step.
     pub fn parse(name: &str, text: &str) -> Result<Self, SandboxError> {
         read::story(text).map_err(|reason| SandboxError::Scenario {
             path: name.to_owned(),

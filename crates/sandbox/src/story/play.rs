@@ -1,4 +1,4 @@
-//! Playing a story on a cluster: does each step and tells it.
+//! Plays a story on a cluster: performs each step and prints it.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -17,7 +17,7 @@ use crate::error::SandboxError;
 use crate::pace::Pace;
 use crate::{fleet, install, wait};
 
-/// Tells a story to whoever reads `out`.
+/// Plays stories and prints them to `out`.
 pub struct Player<'a, W> {
     client: Client,
     pace: Pace,
@@ -39,7 +39,7 @@ impl<'a, W: Write> Player<'a, W> {
         }
     }
 
-    /// Plays to the end, or to the first thing that does not happen.
+    /// Plays to the end, or to the first expectation that fails.
     pub async fn play(&mut self, story: &Story) -> Result<(), SandboxError> {
         self.tell(&format!("\n== {} ==", story.title));
         for (number, step) in (1..).zip(&story.steps) {
@@ -53,7 +53,7 @@ impl<'a, W: Write> Player<'a, W> {
         Ok(())
     }
 
-    /// Whoever does not read any more does not stop the story.
+    /// Prints a line. The story continues even if its reader has gone away.
     fn tell(&mut self, text: &str) {
         let _unread = writeln!(self.out, "{text}").and_then(|()| self.out.flush());
     }
@@ -115,7 +115,7 @@ impl<'a, W: Write> Player<'a, W> {
         .await
     }
 
-    /// What there is to see if it has come true, and otherwise what there is instead.
+    /// Describes what was found; as an error if the expectation has not come true.
     async fn check(&self, what: &What) -> Result<String, String> {
         let failed = |error: kube::Error| error.to_string();
         match what {
@@ -210,7 +210,7 @@ impl<'a, W: Write> Player<'a, W> {
     }
 }
 
-/// Of a large cluster only a part can be read: first of all the nodes on which something happens.
+/// Shortens the list of a large cluster to a readable length; nodes with pods are kept first.
 fn keep_telling(nodes: &mut Vec<slim::Node>, pods: &[slim::Pod]) {
     if nodes.len() <= fleet::AGENTS {
         return;
@@ -219,7 +219,7 @@ fn keep_telling(nodes: &mut Vec<slim::Node>, pods: &[slim::Pod]) {
         .iter()
         .filter_map(|pod| pod.spec.node_name.as_deref())
         .collect();
-    // Stable, so that both parts stay in order.
+    // The sort is stable, so both parts keep their order.
     nodes.sort_by_key(|node| !busy.contains(node.name_any().as_str()));
     nodes.truncate(fleet::AGENTS);
     nodes.sort_by_key(ResourceExt::name_any);
@@ -252,7 +252,7 @@ fn describe(name: &str, pod: &Pod) -> String {
     }
 }
 
-/// What the scheduler says of a pod that it cannot place.
+/// The scheduler's message about a pod that it cannot place.
 fn refusal(pod: &Pod) -> Option<String> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let mut scheduled = conditions

@@ -1,5 +1,5 @@
-//! From the text of a story to its steps. Whatever is wrong is told with the number of its step and with what would be
-//! right, because people write these files by hand.
+//! Parses the text of a story into its steps. Errors give the number of the step and say what would be right, because
+//! people write these files by hand.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{Expectation, Step, Story, Target, View, What};
 use crate::install;
 
 const PATIENCE: Duration = Duration::from_mins(2);
-/// Nobody watches for longer, and a clock can be added to it.
+/// The longest duration: nobody watches for longer, and adding it to a time cannot overflow.
 const LONGEST: Duration = Duration::from_hours(24);
 
 const STEPS: &str = "say, apply, delete, wait, show or pause";

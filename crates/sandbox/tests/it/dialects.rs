@@ -1,4 +1,4 @@
-//! Manifests of every dialect run, and their containers are told of their cards in its words.
+//! Manifests of every dialect run, and their containers learn their cards in the same dialect.
 
 use crate::support::{act, log, start};
 

@@ -49,7 +49,7 @@ impl Program {
         }
     }
 
-    /// Reads on until a line has this in it, and answers what follows it there.
+    /// Reads until a line contains this text, and returns the rest of that line.
     fn line_with(&mut self, text: &str) -> String {
         let mut seen = String::new();
         loop {
@@ -65,12 +65,12 @@ impl Program {
         }
     }
 
-    /// The path of the kubeconfig, as soon as it is told.
+    /// The path of the kubeconfig, as soon as it is printed.
     fn kubeconfig(&mut self) -> String {
         self.line_with("KUBECONFIG=")
     }
 
-    /// Waits until a file is in its directory.
+    /// Waits until this file exists in its directory.
     fn wait_for_file(&self, name: &str) {
         let end = Instant::now() + DEADLINE;
         let there = || {
@@ -92,7 +92,7 @@ impl Program {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Waits for its end, after which nothing of it is left.
+    /// Waits for its end, and asserts that nothing is left behind.
     fn finish(mut self) -> Ended {
         let (mut told, mut complained) = (String::new(), String::new());
         self.out.read_to_string(&mut told).unwrap();
@@ -111,7 +111,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // A test that fails must not leave it running.
+        // A failed test must not leave it running.
         let _already_gone = self.child.kill();
         let _reaped = self.child.wait();
     }
@@ -159,11 +159,11 @@ fn a_signal_in_the_story_ends_what_watches_and_leaves_nothing() {
     let ended = program.finish();
     assert!(ended.well, "{}", ended.complained);
     let mut rest = Vec::new();
-    // Ended by its server, in whichever way; what counts is that the read returns.
+    // The server may end the connection in any way; it only matters that the read returns.
     let _ended = watching.read_to_end(&mut rest);
 }
 
-/// A watch that has begun, as kubectl opens one.
+/// A watch that has started, opened as kubectl does.
 fn watch_pods(kubeconfig: &str) -> TcpStream {
     let kubeconfig: serde_json::Value = serde_json::from_str(kubeconfig).unwrap();
     let server = kubeconfig.pointer("/clusters/0/cluster/server");
@@ -194,7 +194,7 @@ fn who_is_in_a_hurry_and_presses_twice_leaves_nothing_either() {
 
 #[test]
 fn odd_surroundings_do_no_harm_or_are_named() {
-    // A proxy that nobody answers at is not asked for what is on this machine.
+    // A dead proxy does no harm: it is not used for addresses on this machine.
     let proxy = [
         ("HTTPS_PROXY", "http://127.0.0.1:1"),
         ("HOME", "/nonexistent"),

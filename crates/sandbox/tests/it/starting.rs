@@ -1,4 +1,4 @@
-//! What stands between a manifest and a running container says no, in words that reach the user.
+//! Webhook and agent refuse pods between manifest and running container, and the user can read why.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
@@ -31,7 +31,7 @@ async fn the_webhook_and_the_agent_refuse_what_cannot_be_right() {
     assert!(message.contains("denied the request"), "{message}");
     assert!(message.contains("tencent.com/vcuda-core"), "{message}");
 
-    // Past the scheduler and so without a record: the real agent does not let it start.
+    // This pod bypasses the scheduler, so it has no record: the real agent does not let it start.
     let forged = pod("forged", &json!({"nodeName": "t4-1"}));
     api.create(&PostParams::default(), &forged).await.unwrap();
     let waiting = until("the agent's refusal", async || {

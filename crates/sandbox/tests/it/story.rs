@@ -1,4 +1,4 @@
-//! The built-in story comes to its end, and the cluster is then as it was told.
+//! The built-in story plays to its end, and leaves the cluster as it says.
 
 use gpushare_sandbox::story::Story;
 use kube::ResourceExt;

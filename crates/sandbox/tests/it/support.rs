@@ -1,4 +1,4 @@
-//! A sandbox for a test, and what is asked of it.
+//! A sandbox for tests, and helpers to use it.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use kube::Api;
 use kube::api::LogParams;
 use tokio::time::{Instant, sleep};
 
-/// Simulated time goes by so fast.
+/// How many times faster simulated time passes.
 pub(crate) const SPEED: u32 = 20;
 /// Long enough for a slow machine; reached only when a test fails.
 const DEADLINE: Duration = Duration::from_mins(3);
@@ -22,7 +22,7 @@ pub(crate) async fn start() -> Sandbox {
     Sandbox::start(&options).await.unwrap()
 }
 
-/// Plays a story given as YAML and answers what it told.
+/// Plays a story and returns what it printed.
 pub(crate) async fn play(sandbox: &Sandbox, story: &Story) -> String {
     let mut told = Vec::new();
     let played = Player::new(sandbox.client(), SPEED, &mut told)

@@ -1,4 +1,4 @@
-//! Workloads are made into pods, and what belongs to them goes with them.
+//! Controllers create the pods of workloads, and delete them together with their workload.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;

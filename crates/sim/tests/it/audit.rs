@@ -1,4 +1,4 @@
-//! The audit must object to every kind of wrong decision; else its silence proves nothing.
+//! The audit must object to every kind of wrong decision; otherwise its silence proves nothing.
 
 use gpushare_sim::audit::{Audit, Violation};
 use gpushare_sim::trace::{Node, Pod};
@@ -28,7 +28,7 @@ fn cluster() -> Audit {
     Audit::new(&[node("a", 2, "old"), node("b", 1, "new")])
 }
 
-/// The reason why a pod may not stand on these cards of node a.
+/// Why a pod must not be on these cards of node a.
 fn objection(audit: &mut Audit, pod: &Pod, cards: &[usize]) -> String {
     match audit.place(1, pod, 0, cards) {
         Err(Violation::Misplaced { reason, .. }) => reason,

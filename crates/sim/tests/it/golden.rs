@@ -1,5 +1,5 @@
-//! A small trace that is kept in the repository, and what every policy makes of it. A change here is a
-//! change of placement: look whether it is for the better before accepting it.
+//! A small trace in the repository, and the result of every policy on it. A change here is a change of
+//! placement: check that it is an improvement before accepting it.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! A workload that changes its mix half way: old demand must be forgotten.
+//! A workload that changes its mix halfway: old demand must be forgotten.
 
 use gpushare_packing::policy::{BEST_FIT, FGD, FIRST_FIT, LEARNED, Policy};
 use gpushare_sim::churn::{self, Demand, Load};

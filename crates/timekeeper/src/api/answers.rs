@@ -1,5 +1,5 @@
-//! The answers as JSON. Amounts are GPU-seconds in decimal, as texts: exact, also for programs whose numbers are not.
-//! Times are RFC 3339 in UTC.
+//! The answers as JSON. Amounts are GPU-seconds as decimal texts, which stay exact even in programs whose numbers are
+//! not. Times are RFC 3339 in UTC.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ pub(super) struct Pod {
     pub(super) namespace: String,
     #[serde(rename = "pod")]
     pub(super) name: String,
-    /// Nothing where no budget pays.
+    /// `None` if no budget pays.
     pub(super) budget: Option<Short>,
     pub(super) over_budget: bool,
     pub(super) evict_at: Option<String>,
@@ -75,7 +75,7 @@ pub(super) struct Statement {
     pub(super) lines: Vec<Line>,
     pub(super) total_seconds: Seconds,
     pub(super) total: String,
-    /// Of a budget's statement.
+    /// Only in the statement of a budget.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) grants: Option<Vec<Grant>>,
 }
@@ -96,7 +96,7 @@ pub(super) struct Line {
     pub(super) cards: Vec<HeldCard>,
 }
 
-/// What a pod holds of a card. Nothing of memory or of compute was not asked for.
+/// What a pod holds of a card. If memory or compute is 0, it was not requested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct HeldCard {
@@ -166,7 +166,7 @@ pub(super) struct Posting {
 pub(super) struct Side {
     pub(super) account: String,
     pub(super) name: String,
-    /// Of a budget's account.
+    /// Only for the account of a budget.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) period_starts: Option<String>,
 }
@@ -182,7 +182,7 @@ pub(super) struct Held {
     pub(super) rate: String,
 }
 
-/// Nothing for a moment that no calendar reaches.
+/// `None` for a moment outside of the calendar's range.
 pub(super) fn time(at: Seconds) -> Option<String> {
     let moment = Timestamp::from_second(at).ok()?;
     Some(moment.to_string())

@@ -1,4 +1,4 @@
-//! How budgets stand: the ledger's sums and what runs now.
+//! The standing of budgets: the ledger's sums and what runs now.
 
 use axum::Json;
 use axum::extract::State;
@@ -18,7 +18,7 @@ pub(super) struct Stand {
     pub(super) budget: Budget,
     pub(super) supply: Supply,
     pub(super) counted: Span,
-    /// With its ancestors.
+    /// Takes its ancestors into account.
     pub(super) standing: Standing,
     pub(super) at: Seconds,
 }
@@ -71,7 +71,7 @@ pub(super) async fn of_all(
     api.require(&caller, &rights::list_budgets()).await?;
     let mut budgets = Vec::new();
     for name in api.0.books.budgets() {
-        // One that went away meanwhile is none.
+        // A budget that was deleted meanwhile is left out.
         if let Some(stand) = api.stand(&name).await? {
             budgets.push(stand.balance());
         }
@@ -98,7 +98,7 @@ pub(super) fn no_such_budget(name: &str) -> Problem {
 }
 
 impl Api {
-    /// The budget that pays for a namespace, or nothing.
+    /// The budget that pays for a namespace, if any.
     pub(super) fn payer(&self, namespace: &str) -> Result<Option<String>, Problem> {
         match self.0.books.payer(namespace) {
             Payer::Budget(name) => Ok(Some(name)),
@@ -127,7 +127,7 @@ impl Api {
         }
     }
 
-    /// Nothing for a budget that there is not.
+    /// `None` if there is no such budget.
     pub(super) async fn stand(&self, name: &str) -> Result<Option<Stand>, Problem> {
         let at = self.0.books.now();
         let Some(mut stand) = self.stand_alone(name, at).await? else {
@@ -148,13 +148,13 @@ impl Api {
         };
         let counted = budget.policy.schedule.counted(at)?;
         let mut supply = self.0.ledger.supply(name, counted).await?;
-        // What is held and what is charged must be of one moment, or something would count twice.
+        // What is held and what is charged must come from the same moment, or some time would count twice.
         if let Some((start, used)) = budget.used
             && start == counted.start
         {
             supply.used = used;
         }
-        // The amount as it is now: the ledger follows it in the next round.
+        // Uses the current amount; the ledger follows in the next round.
         let supplied = budget.policy.amount.plus(supply.carried)?;
         let sums = Sums {
             supplied: supplied.plus(supply.granted)?,
@@ -173,7 +173,7 @@ impl Api {
     }
 }
 
-/// A rolling window has none.
+/// The end of the period; a rolling window has none.
 fn period_end(budget: &Budget, counted: Span) -> Option<Seconds> {
     let calendar = matches!(budget.policy.schedule, Schedule::Calendar { .. });
     calendar.then_some(counted.end)

@@ -1,4 +1,4 @@
-//! Everything that was written in a time, for other programs: one posting in each line, read page by page.
+//! Everything that was written in a span of time, for other programs: one posting per line, read page by page.
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -16,7 +16,7 @@ use super::routes::Parameters;
 use super::statement::moment;
 use super::{Api, rights};
 
-/// As many are in memory at once.
+/// How many postings are in memory at once.
 const PAGE: u32 = 1_000;
 
 pub(super) async fn export(
@@ -34,7 +34,7 @@ pub(super) async fn export(
         start: at("from", Seconds::MIN)?,
         end: at("to", Seconds::MAX)?,
     };
-    // What fails at once is told properly; what fails later ends the answer before its end.
+    // An error on the first page gets a proper answer; a later error cuts the answer short.
     let first = api.0.ledger.postings(written, 0, PAGE).await?;
     let pages = stream::try_unfold(Some(first), move |page: Option<Vec<Posting>>| {
         let api = api.clone();

@@ -1,4 +1,4 @@
-//! Grants: more for a budget by somebody's decision. The only requests that change anything.
+//! Grants: an authorized caller gives a budget more. These are the only requests that change anything.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub(super) async fn grant(
     let now = api.0.books.now();
     let slot = found.policy.schedule.slot(now)?.start;
     let grant = Grant {
-        // Of this budget alone: whoever grants for one learns nothing of another's.
+        // Ids belong to one budget: a caller who grants for one learns nothing about the ids of another.
         id: format!("{budget}/{}", wanted.id),
         leg: Leg { budget, slot },
         amount: wanted.amount,

@@ -1,5 +1,5 @@
-//! The paths of the predecessor, for callers that were not changed yet. Reading only: usage is metered, and more is
-//! granted by those who may.
+//! The paths of the predecessor, for callers that have not changed yet. They only read: usage is metered, and only
+//! authorized callers grant more.
 
 use axum::extract::State;
 use axum::http::header;
@@ -25,7 +25,7 @@ pub(super) async fn budget(
             let supplied = left.plus(stand.supply.used)?.plus(stand.budget.held)?;
             (!stand.standing.exhausted, minutes(supplied), minutes(left))
         }
-        // Nothing limits it.
+        // No budget limits it.
         None => (true, "null".to_owned(), "null".to_owned()),
     };
     let body = format!(

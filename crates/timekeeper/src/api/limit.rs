@@ -1,17 +1,17 @@
-//! How often one caller may ask: a bucket of requests that fills up again with time.
+//! The rate limit of each caller: a bucket of requests that refills over time.
 //!
-//! Callers are counted by who they are, never by what they send, and no more of them are remembered than fit.
+//! Callers are counted by their identity, never by what they send, and only a limited number is remembered.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// So many requests at once.
+/// How many requests a full bucket allows at once.
 const BURST: u32 = 30;
-/// After that one in this time.
+/// An empty bucket then allows one request in this time.
 const EACH: Duration = Duration::from_millis(200);
-/// Whoever asked longest ago is forgotten beyond this, which only gives a full bucket back.
+/// Beyond this many callers, the one that asked longest ago is forgotten, which only gives it a full bucket again.
 const REMEMBERED: usize = 10_000;
 
 #[derive(Debug, Default)]
@@ -20,12 +20,12 @@ pub(super) struct Limiter(Mutex<BTreeMap<String, Bucket>>);
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     left: u32,
-    /// Up to when it has been filled.
+    /// Up to when the bucket has been refilled.
     filled: Instant,
 }
 
 impl Limiter {
-    /// Takes one request from the caller's bucket; if there is none, answers how long to wait.
+    /// Takes one request from the caller's bucket; if it is empty, returns how long to wait.
     pub(super) fn take(&self, caller: &str, now: Instant) -> Result<(), Duration> {
         let mut buckets = self.0.lock();
         if !buckets.contains_key(caller) && buckets.len() >= REMEMBERED {
@@ -55,7 +55,7 @@ impl Bucket {
         let since = now.saturating_duration_since(self.filled).as_millis();
         let more = u32::try_from(since / EACH.as_millis()).unwrap_or(u32::MAX);
         self.left = self.left.saturating_add(more).min(BURST);
-        // What is left of a step counts for the next one.
+        // The rest of an incomplete step counts for the next one.
         self.filled += EACH.saturating_mul(more);
     }
 }

@@ -1,4 +1,4 @@
-//! The timekeeper's memory, as the API asks for it.
+//! The timekeeper's memory, as the API reads it.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ impl Books for Timekeeper {
             return Payer::Unknown;
         };
         match select::choose(budgets.values(), namespace, labels) {
-            // Nobody pays from a budget whose terms make no sense.
+            // A budget with invalid terms pays for nothing.
             Choice::Budget(budget) if Policy::try_from(&budget.spec).is_ok() => {
                 Payer::Budget(budget.name_any())
             }
@@ -77,7 +77,7 @@ impl Books for Timekeeper {
         let is_it = |seen: &&SeenPod| {
             seen.facts.namespace == namespace && seen.pod.metadata.name.as_deref() == Some(name)
         };
-        // Most ask for themselves; the others can wait for a look at all.
+        // Most pods ask about themselves; other requests can wait for a search of all pods.
         let likely = likely.and_then(|uid| pods.get(uid)).map(AsRef::as_ref);
         let found = likely
             .filter(is_it)
@@ -107,14 +107,14 @@ impl Books for Timekeeper {
     }
 }
 
-/// What the leader last wrote, for replicas that do not count.
+/// What the leader last wrote to the status, for replicas that do not meter.
 fn said_to_be_held(budget: &GpuBudget) -> Amount {
     let said = budget.status.as_ref();
     let said = said.and_then(|status| status.held_seconds).unwrap_or(0);
     Amount::from_seconds(said).unwrap_or_default()
 }
 
-/// As far as they can be followed; a budget whose chain is broken is charged by itself.
+/// From the parent to the root. Empty for a budget whose chain is broken: it is charged by itself.
 fn ancestors(budgets: &BTreeMap<String, GpuBudget>, budget: &GpuBudget) -> Vec<String> {
     let by_name: BTreeMap<String, &GpuBudget> = budgets
         .iter()

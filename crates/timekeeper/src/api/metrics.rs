@@ -36,7 +36,7 @@ impl Metrics {
         }
     }
 
-    /// The route as it is declared, never as it was asked for.
+    /// `route` is the route as declared, never the path as requested.
     pub(super) fn answered(&self, route: &str, code: u16) {
         let route = route.to_owned();
         self.requests.get_or_create(&Answered { route, code }).inc();

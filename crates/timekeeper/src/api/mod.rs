@@ -4,9 +4,9 @@
 //! request ── TokenReview ──► who ── SubjectAccessReview ──► may ──► ledger and the timekeeper's memory ──► JSON
 //! ```
 //!
-//! Who asks and what they may is the API server's to say; what was used is the ledger's. No request can say how much
-//! was used, and only a grant changes anything. What somebody may not see is refused before it is looked up, so a
-//! refusal is the same whether it exists or not.
+//! The API server decides who the caller is and what it may do; the ledger knows what was used. No request can report
+//! usage, and only a grant changes anything. Access is checked before anything is looked up, so a refusal is the same
+//! whether the object exists or not.
 
 mod access;
 mod answers;
@@ -41,24 +41,24 @@ use limit::Limiter;
 pub use metrics::Metrics;
 pub use routes::routes;
 
-/// What the API asks of the timekeeper. Only writing waits for anything.
+/// What the API needs from the timekeeper. Only writing waits for anything.
 pub trait Books: Send + Sync + 'static {
     fn now(&self) -> Seconds;
 
-    /// The reason why nothing can be answered yet.
+    /// Fails with the reason if nothing can be answered yet.
     fn ready(&self) -> Result<(), String>;
 
     fn payer(&self, namespace: &str) -> Payer;
 
     fn budget(&self, name: &str) -> Option<Budget>;
 
-    /// In order.
+    /// The names of all budgets, in order.
     fn budgets(&self) -> Vec<String>;
 
-    /// `likely` is the uid of a pod that may be the one.
+    /// `likely` is the uid of a pod that is probably the requested one.
     fn pod(&self, namespace: &str, name: &str, likely: Option<&PodUid>) -> Option<Pod>;
 
-    /// Writes to the ledger, if this process may.
+    /// Writes to the ledger, if this process is the writer.
     fn record(&self, change: Change) -> Recording<'_>;
 }
 
@@ -78,7 +78,7 @@ pub enum Payer {
     /// There is no such namespace.
     Unknown,
     Nobody,
-    /// Several budgets select it with the same right.
+    /// Several budgets select it with equal precedence.
     Ambiguous,
     Budget(String),
 }
@@ -92,9 +92,9 @@ pub struct Budget {
     pub ancestors: Vec<String>,
     /// Accrued by what runs now and not charged yet.
     pub held: Amount,
-    /// What was charged when that was counted, in the time that begins then. Without it the ledger's word counts.
+    /// What was charged when `held` was counted, in the span that begins then. If `None`, the ledger's sum counts.
     pub used: Option<(Seconds, Amount)>,
-    /// What is accrued with each second from now on.
+    /// What accrues with each second from now on.
     pub rate: Rate,
 }
 

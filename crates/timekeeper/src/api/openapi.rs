@@ -1,6 +1,6 @@
 //! The API's description (OpenAPI 3.1), as `/openapi.json` serves it.
 //!
-//! Written by hand beside the answers that it describes; tests hold real answers against it.
+//! Written by hand beside the answers that it describes; tests check real answers against it.
 
 use axum::Json;
 use serde_json::{Value, json};
@@ -184,7 +184,7 @@ fn problem(description: &str) -> Value {
     json!({"description": description, "content": content("Problem")})
 }
 
-/// All fields are always there, except those that are named as optional; and there are no others.
+/// All fields are required except those that are named as optional, and no others are allowed.
 fn object(fields: &Value, optional: &[&str]) -> Value {
     let names = fields
         .as_object()

@@ -83,7 +83,7 @@ impl Problem {
         }
     }
 
-    /// What was refused before it came to a handler.
+    /// For a request that was refused before it reached a handler.
     pub(super) fn of_status(status: StatusCode) -> Self {
         let (reason, message) = match status {
             StatusCode::NOT_FOUND => ("NoSuchPath", "there is no such path; see /openapi.json"),

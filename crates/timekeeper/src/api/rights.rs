@@ -1,7 +1,7 @@
 //! Which right each request needs. Written once, here; `docs/budgets.md` has the same table for people.
 //!
-//! `budgetbalances` and `budgetstatements` are no objects: they exist so that a Role in a namespace can give the
-//! right to read what concerns that namespace.
+//! `budgetbalances` and `budgetstatements` are not real objects. They exist so that a Role in a namespace can give
+//! the right to read what concerns that namespace.
 
 use gpushare_kube::access::Right;
 

@@ -1,4 +1,4 @@
-//! Which path is answered by whom.
+//! Which handler answers which path.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use super::problem::Problem;
 use super::{Api, balance, export, grants, legacy, openapi, statement};
 
-/// A method of a path, and who answers.
+/// A method of a path, and its handler.
 struct Route {
     method: &'static str,
     path: &'static str,
@@ -33,7 +33,7 @@ const fn route(
     }
 }
 
-/// All of them; the description in [`openapi`] has each.
+/// All routes; [`openapi`] describes each of them.
 const ROUTES: &[Route] = &[
     route("get", "/v1/namespaces/{namespace}/budget", || {
         get(balance::of_namespace)
@@ -81,7 +81,7 @@ impl Api {
     }
 }
 
-/// Counts the request, and lets no refusal be anything but JSON.
+/// Counts the request, and makes sure that every refusal is JSON.
 async fn accounted(State(api): State<Api>, request: Request, next: Next) -> Response {
     let matched = request.extensions().get::<MatchedPath>().cloned();
     let mut response = next.run(request).await;
@@ -93,7 +93,7 @@ async fn accounted(State(api): State<Api>, request: Request, next: Next) -> Resp
     }
     let route = matched.as_ref().map_or("other", MatchedPath::as_str);
     api.0.metrics.answered(route, status.as_u16());
-    // Nobody in between should keep what one caller may see.
+    // No proxy may cache what one caller is allowed to see.
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
@@ -143,7 +143,7 @@ impl FromRequestParts<Api> for Parameters {
 }
 
 impl Parameters {
-    /// Refuses those that nobody would look at.
+    /// Refuses unknown parameters, which would otherwise be ignored.
     pub(super) fn only(&self, known: &[&str]) -> Result<(), Problem> {
         match self.0.keys().find(|name| !known.contains(&name.as_str())) {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! Statements: what was charged in a time, to the second, by pod, with a total that is the sum of its lines.
+//! Statements: what was charged in a span of time, to the second, by pod, with a total that is the sum of its lines.
 
 use std::fmt::Write as _;
 
@@ -65,7 +65,7 @@ pub(super) async fn of_budget(
 }
 
 impl Api {
-    /// Where the budget's days begin.
+    /// The time zone in which the budget's days begin.
     fn zone(&self, budget: &str) -> Option<TimeZone> {
         match self.0.books.budget(budget)?.policy.schedule {
             Schedule::Calendar { zone, .. } => Some(zone),
@@ -73,7 +73,7 @@ impl Api {
         }
     }
 
-    /// The time that is asked for: a month, from one moment to another, or the current month.
+    /// The requested time: a month, from one moment to another, or the current month.
     fn span(&self, parameters: &Parameters, zone: Option<TimeZone>) -> Result<Span, Problem> {
         parameters.only(&KNOWN)?;
         if let Some(format) = parameters.get("format")
@@ -174,7 +174,7 @@ pub(super) fn moment(field: &str, text: &str) -> Result<Seconds, Problem> {
     Ok(moment.as_second())
 }
 
-/// A moment in the middle of a month, which is in it in any time zone.
+/// A moment in the middle of a month, which belongs to that month in any time zone.
 fn within(text: &str) -> Result<Seconds, Problem> {
     let parsed = text.split_once('-').and_then(|(year, month)| {
         let digits = |text: &str, length| {

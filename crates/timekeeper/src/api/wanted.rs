@@ -1,4 +1,4 @@
-//! A grant as somebody asks for it.
+//! A grant as the caller requests it.
 
 use gpushare_kube::gpu_budget::AmountText;
 use gpushare_ledger::money::Amount;
@@ -8,10 +8,10 @@ use thiserror::Error;
 
 const LONGEST_ID: usize = 128;
 const LONGEST_REASON: usize = 1024;
-/// As for the amount of a budget.
+/// The same limit as for the amount of a budget.
 const MOST_SECONDS: i64 = 1_000_000_000_000;
 
-/// What somebody wants. Who they are is not theirs to say.
+/// What the caller wants. The caller cannot state its own identity here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     pub id: String,
@@ -27,7 +27,7 @@ struct Written {
     reason: String,
 }
 
-/// What is wrong, and with what.
+/// Which field is wrong, and why.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{field}: {message}")]
 pub struct Unwanted {

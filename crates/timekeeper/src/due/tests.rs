@@ -138,7 +138,7 @@ fn a_pod_whose_object_is_gone_ends_when_that_was_noticed() {
     };
     let end = charged(due(&running(), gone));
     assert_eq!(end.plan.settle, Some(1_250));
-    // What it said of its end counts, however late the rest is noticed.
+    // The end that the pod reported counts, however late its disappearance is noticed.
     assert_eq!(charged(due(&ended(1_100), gone)).plan.settle, Some(1_100));
     let of_unknown_namespace = Circumstances {
         pays: Pays::Unknown,
@@ -227,7 +227,7 @@ fn a_budget_pays_from_its_creation_on() {
     );
     assert_eq!(late.settle, Some(2_000));
     assert_eq!(budgets, ["leaf", "root"]);
-    // Without its leaf a chain pays nothing, whoever is above it.
+    // A chain pays nothing before its leaf exists, even if the budgets above it exist.
     let links = [link("leaf", 9_000), link("root", 0)];
     let (before, budgets) = plan(&booking, &links, None, 5_000, 300).unwrap();
     assert!(before.charges.iter().all(|charge| charge.legs.is_empty()));
@@ -283,7 +283,7 @@ fn a_forced_deletion_ends_a_pod_whose_node_tells_nothing_any_more() {
     assert_eq!(end(1_000, Some(1_050)), Some(1_100));
 }
 
-/// A pod that its kubelet started at [`BOUND`] and rejected after a restart: the status that it wrote at 1,340 tells nothing else.
+/// A pod that its kubelet started at [`BOUND`] and rejected after a restart: its status of 1,340 says nothing else.
 fn rejected() -> SeenPod {
     let mut object =
         json!({"phase": "Failed", "reason": "UnexpectedAdmissionError", "startTime": time(BOUND)});

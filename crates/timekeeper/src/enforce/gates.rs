@@ -1,7 +1,7 @@
-//! Which of the pods that wait for budget are let in, now that there is something again.
+//! Which of the pods that wait for budget are let in when there is budget again.
 //!
-//! Oldest first, and not more than what remains can pay for a while: where a thousand pods wait and an hour remains,
-//! they would use it up before anybody could count.
+//! The oldest come first, and only as many as what remains can pay for a while. If a thousand pods waited and an hour
+//! remained, they would use it up before anybody could count.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use kube::ResourceExt;
 
 use super::plan::{Payer, is_exhausted};
 
-/// What remains must pay for so long for everything that runs, is about to, or is let in; as if each had the dearest
-/// cards alone, because where a pod will run is not known yet.
+/// What remains must pay this many seconds for everything that runs, is about to run, or is let in. Each pod counts
+/// as if it held whole cards of the highest price, because it is not known yet where it will run.
 const PAID_SECONDS: i64 = 300;
 
-/// What is known of a budget's use.
+/// The use of one budget.
 #[derive(Debug, Default)]
 struct Use {
-    /// Promised to pods that are not kept waiting, in GPU-seconds.
+    /// GPU-seconds promised to pods that are not kept waiting.
     promised: i64,
     pods: u32,
 }
@@ -36,7 +36,7 @@ pub(super) fn to_open<'a>(
         .iter()
         .map(|(name, budget)| (name.clone(), budget))
         .collect();
-    // The one that pays first.
+    // The budgets that count the pod, the one that pays first.
     let counting = |payer: &'a GpuBudget| chain(&by_name, payer).unwrap_or_else(|_| vec![payer]);
     let mut uses: BTreeMap<String, Use> = BTreeMap::new();
     for (pod, payer) in live {
@@ -51,7 +51,7 @@ pub(super) fn to_open<'a>(
             continue;
         };
         if is_exhausted(budget) {
-            // Somebody chose to demote instead.
+            // The budget no longer makes new pods wait.
             if budget.spec.when_exhausted != WhenExhausted::ThrottleNew {
                 opened.push((*pod, *payer));
             }
@@ -59,7 +59,7 @@ pub(super) fn to_open<'a>(
         }
         let counting = counting(budget);
         let paid = counting.iter().all(|budget| pays(&uses, budget, pod));
-        // One can always use up the rest.
+        // A single pod may always use up the rest.
         let alone = uses
             .get(&budget.name_any())
             .is_none_or(|uses| uses.pods == 0);
@@ -88,10 +88,10 @@ fn pays(uses: &BTreeMap<String, Use>, budget: &GpuBudget, pod: &Subject) -> bool
     promised.saturating_add(needs(pod, budget)) <= remaining
 }
 
-/// GPU-seconds that the pod uses at most while it is to be paid for.
+/// The most GPU-seconds that the pod can use in `PAID_SECONDS`.
 fn needs(pod: &Subject, budget: &GpuBudget) -> i64 {
     let prices = budget.spec.prices.iter();
-    // Models that are not named cost 1.
+    // Models that are not listed cost 1.
     let dearest = prices.map(|price| rounded_up(&price.price)).max();
     let dearest = dearest.unwrap_or(1).max(1);
     i64::from(pod.cards)
@@ -99,7 +99,7 @@ fn needs(pod: &Subject, budget: &GpuBudget) -> i64 {
         .saturating_mul(PAID_SECONDS)
 }
 
-/// A price, as the API server has checked it, in whole GPU-seconds.
+/// A price in whole GPU-seconds. The API server has validated its format.
 fn rounded_up(price: &str) -> i64 {
     let (whole, part) = price.split_once('.').unwrap_or((price, ""));
     let whole: i64 = whole.parse().unwrap_or(1);

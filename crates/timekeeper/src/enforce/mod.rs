@@ -1,4 +1,4 @@
-//! What happens to pods when their budget is used up, and when there is something again.
+//! What happens to pods when their budget is exhausted, and when there is budget again.
 //!
 //! ```text
 //! View ──► plan (pure) ──► act ──► marks, gates, evictions, Events
@@ -6,8 +6,8 @@
 //!   └──── what stands on the pods ◄──┘
 //! ```
 //!
-//! Only the leader acts, and asks before each act whether it still leads. It keeps nothing: a successor reads off the
-//! pods what is left to be done. Which budgets are used up is not decided here; their status says so.
+//! Only the leader acts, and it checks before each act whether it still leads. It keeps no state: a successor sees on
+//! the pods what is left to be done. The status of a budget says whether it is exhausted; that is not decided here.
 
 mod act;
 mod gates;
@@ -30,9 +30,9 @@ use super::{Timekeeper, View};
 use act::Attempt;
 use plan::{Cluster, Plan, What, plan};
 
-/// Between two rounds, however much happens.
+/// The minimum pause between two rounds, however much happens.
 const PACE: Duration = Duration::from_millis(500);
-/// While an eviction is ahead the clock is looked at this often: it may be set anew.
+/// How often the clock is checked while an eviction is ahead, because the clock may be set.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Enforces budgets; clones share everything.
@@ -76,7 +76,7 @@ impl Enforcer {
             changes.mark_unchanged();
             let again = self.round(term).await;
             tokio::time::sleep(PACE).await;
-            // The timekeeper outlives its changes.
+            // The timekeeper keeps the sender, so this cannot fail.
             let something = async {
                 let _happened = changes.changed().await;
             };
@@ -90,7 +90,7 @@ impl Enforcer {
         }
     }
 
-    /// What is to be done now; nothing before everything was listed.
+    /// What is to be done now; `None` before everything was listed.
     fn plan(&self) -> Option<Plan> {
         let now = Timestamp::from_second(self.timekeeper.clock().now()).ok()?;
         let view = self.timekeeper.view();
@@ -113,7 +113,7 @@ impl Enforcer {
                 .collect(),
         };
         let mut plan = plan(&cluster, now);
-        // Budgets cannot get something again while the ledger cannot be used, so nobody goes because of them.
+        // While the ledger cannot be used, no budget can be replenished, so no pod is evicted because of its budget.
         if self.timekeeper.0.health.problem().is_some() {
             plan.actions.retain(|action| action.what != What::Evict);
         }

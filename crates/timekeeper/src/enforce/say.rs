@@ -72,7 +72,7 @@ pub(super) fn evicted(payer: Payer<'_>) -> Say {
     warning(event::BUDGET_EVICTION, message)
 }
 
-/// A disruption budget did not let it go.
+/// A disruption budget blocked the eviction.
 pub(super) fn blocked(why: &str) -> Say {
     let message = format!(
         "the budget of GPU time is used up and its grace is over, but a disruption budget keeps this pod ({why}); \

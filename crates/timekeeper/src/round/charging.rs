@@ -20,9 +20,9 @@ const TOGETHER: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct DueNow {
     pub(super) charged: Vec<Charged>,
-    /// Pods that wait for nothing any more.
+    /// Pods for which nothing is left to charge.
     pub(super) over: Vec<Arc<SeenPod>>,
-    /// Pods that a budget pays for and whose object nothing keeps yet.
+    /// Pods that a budget pays for and that have not ended: each needs the finalizer.
     pub(super) unprotected: Vec<Arc<SeenPod>>,
 }
 
@@ -49,7 +49,7 @@ impl Timekeeper {
         let present = snapshot.pods.values().map(|pod| (pod, None));
         let gone = gone.iter().map(|(pod, at)| (pod, Some(*at)));
         let all: Vec<(&Arc<SeenPod>, Option<Seconds>)> = present.chain(gone).collect();
-        // Without a record nothing is held, and nothing was charged.
+        // A pod without a record holds nothing and was never charged.
         let booked = all.iter().filter(|(pod, _)| pod.facts.record().is_some());
         let booked = booked.map(|(pod, _)| pod.facts.uid.clone()).collect();
         books.look_up(self.ledger(), booked).await?;
@@ -103,7 +103,7 @@ impl Timekeeper {
         due(pod, circumstances)
     }
 
-    /// The cards of nodes with pods that are not settled go to the ledger, before their node can go.
+    /// Stores the cards of nodes with unsettled pods in the ledger, before the nodes can be deleted.
     async fn remember_cards(
         &self,
         books: &mut Books,
@@ -126,7 +126,7 @@ impl Timekeeper {
         Ok(())
     }
 
-    /// Writes everything. Answers the pods of which the ledger knows something else than we do: they are looked at anew.
+    /// Writes everything. Returns the pods for which the ledger disagrees with us: they are looked up again.
     async fn write_charges(
         &self,
         books: &mut Books,
@@ -157,7 +157,7 @@ impl Timekeeper {
         Ok(failed)
     }
 
-    /// In one transaction; where one of them cannot be, each by itself, so that one pod holds up no other.
+    /// Writes in one transaction. If the ledger refuses that, writes each change alone: one pod must not block others.
     async fn write_together(
         &self,
         together: &[(&PodUid, Change)],
@@ -188,7 +188,7 @@ impl Timekeeper {
     }
 }
 
-/// Whether the ledger understood the request and does not agree.
+/// Whether the ledger understood the request but disagrees.
 fn disagrees(written: &Result<Vec<Outcome>, RecordError>) -> bool {
     let Err(RecordError::Store(error)) = written else {
         return false;

@@ -1,4 +1,4 @@
-//! Pods that went without a word: someone took the finalizer off by force, or there was none, while nobody watched.
+//! Pods that disappeared unseen: the finalizer was removed by force, or there was none, while no timekeeper watched.
 
 use gpushare_kube::slim;
 use gpushare_ledger::store::{Change, Metered, Settlement};
@@ -8,18 +8,18 @@ use super::{RecordError, Snapshot, Timekeeper};
 use crate::books::Books;
 use crate::config::WRITE_TIMEOUT;
 
-/// Asked for in one round; the others come in the next.
+/// How many are looked up in one round; the others follow in the next.
 const MOST: usize = 32;
 
 impl Timekeeper {
-    /// Ends them where their last charge ended: that is all that is known.
+    /// Ends them where their last charge ended, because nothing more is known.
     pub(super) async fn end_lost(
         &self,
         books: &mut Books,
         snapshot: &Snapshot,
     ) -> Result<(), RecordError> {
         for lost in books.lost(&snapshot.pods).into_iter().take(MOST) {
-            // A watch may be late; the API server's word counts.
+            // A watch may be late, so the API server is asked.
             if !self.is_gone(&lost).await {
                 continue;
             }

@@ -9,7 +9,7 @@ use super::{RecordError, Timekeeper};
 use crate::books::Books;
 
 impl Timekeeper {
-    /// Answers the budgets of which another period was open before.
+    /// Returns the budgets that moved on from an earlier period.
     pub(super) async fn open_periods(
         &self,
         books: &mut Books,

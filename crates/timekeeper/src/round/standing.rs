@@ -13,7 +13,7 @@ use crate::due::Charged;
 use crate::payers::Payer;
 use crate::status::Figures;
 
-/// Of each budget that is understood.
+/// The figures of each budget with valid terms.
 pub(crate) type AllFigures = BTreeMap<String, Figures>;
 
 impl Timekeeper {

@@ -53,7 +53,7 @@ async fn what_was_charged_since_it_was_held_does_not_count_twice() {
         (&told["held"], &told["used"], &told["remaining"]),
         (&json!("3600"), &json!("0"), &json!("68400"))
     );
-    // Of another period's count nothing is left when the next one begins.
+    // What was counted for another period does not apply to the current one.
     let blue = world.memory.lock().budgets.get_mut("blue").map(|blue| {
         blue.used = Some((NOVEMBER - 1, Amount::ZERO));
     });
@@ -253,7 +253,7 @@ async fn what_was_given_up_is_not_stated_as_if_it_were_nothing() {
     );
     let later = "/v1/namespaces/a/statement?from=2026-11-01T05:00:00Z";
     assert_eq!(world.get("tenant", later).await.good()["total"], "0");
-    // The balance has it all the same.
+    // The balance still includes it.
     let balance = world.get("tenant", "/v1/namespaces/a/budget").await.good();
     assert_eq!(balance["used"], "3600");
 }
@@ -314,7 +314,7 @@ async fn t01_the_predecessors_path_answers_in_minutes_for_namespaces_that_there_
     let told = world.get("tenant", "/budget/free").await.good();
     let expected = json!({"budget_available": true, "budget": null, "budget_remaining": null});
     assert_eq!(told, expected);
-    // The predecessor gave a full budget to names that nobody has.
+    // The predecessor reported a full budget for names that do not exist.
     world.get("chief", "/budget/made-up").await.refused(404);
     world.get("tenant", "/budget/made-up").await.refused(403);
 }

@@ -204,7 +204,7 @@ async fn while_the_api_server_cannot_be_asked_nobody_gets_anything() {
 #[tokio::test]
 async fn who_asks_too_often_waits_and_others_do_not() {
     let world = World::start().await;
-    // The token is known from here on, so that all of them come to be counted at once.
+    // The token is cached from here on, so that all requests reach the rate limit at once.
     world.get("tenant", "/v1/namespaces/a/budget").await.good();
     let requests = (0..200).map(|_| world.get("tenant", "/v1/namespaces/a/budget"));
     let told = futures::future::join_all(requests).await;

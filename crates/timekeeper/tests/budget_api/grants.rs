@@ -1,4 +1,4 @@
-//! Grants: who may, once for each id, and by whom they are.
+//! Grants: who may give them, that each id counts once, and who is recorded as the author.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -27,7 +27,7 @@ async fn a_grant_is_written_once_with_whoever_asked_as_its_author() {
     let grants = world.ledger.grants("blue").await.unwrap();
     assert_eq!((grants.len(), grants[0].1.leg.slot), (1, NOVEMBER));
     assert_eq!(world.ledger.audit().await.unwrap(), [""; 0]);
-    // The same id of another budget is another grant.
+    // The same id for another budget is another grant.
     let told = world.post("chief", "/v1/budgets/red/grants", &body).await;
     assert_eq!(told.status, 201);
 }

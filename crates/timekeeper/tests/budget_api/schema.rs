@@ -1,4 +1,4 @@
-//! As much of JSON Schema as the description uses. An unknown word is a failure, so that nothing goes unchecked.
+//! As much of JSON Schema as the description uses. An unknown keyword is a failure, so that nothing goes unchecked.
 
 use serde_json::Value;
 

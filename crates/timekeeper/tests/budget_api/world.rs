@@ -49,7 +49,7 @@ pub(crate) struct Memory {
     pub(crate) payers: BTreeMap<String, Payer>,
     pub(crate) budgets: BTreeMap<String, Budget>,
     pub(crate) pods: BTreeMap<(String, String), Pod>,
-    /// Nothing while another process writes.
+    /// `None` while another process writes.
     pub(crate) writes: Option<Epoch>,
 }
 
@@ -220,7 +220,7 @@ impl World {
         self.send(who, Request::post(path), body).await
     }
 
-    /// With the token of somebody; without one for nobody.
+    /// Sends with the token of `who`, or without a token if that is empty.
     pub(crate) async fn send(
         &self,
         who: &str,
@@ -315,7 +315,7 @@ fn settle(namespace: &str, pod: &str, end: Seconds) -> Change {
     })
 }
 
-/// Tokens are the names of their owners. An account's token says for whom it is after an `@`.
+/// Tokens are the names of their owners. The token of a service account has its audience after an `@`.
 fn review_token(review: &Value) -> Value {
     let token = review["spec"]["token"].as_str().unwrap();
     let (owner, audience) = token.split_once('@').unwrap_or((token, "api"));
@@ -341,7 +341,8 @@ fn review_token(review: &Value) -> Value {
     json!({"authenticated": true, "user": user, "audiences": [audience]})
 }
 
-/// The tenant may read what concerns the namespaces a, free and torn; the chief may everything; the auditor may export.
+/// The tenant may read what concerns the namespaces a, free and torn; the chief may do everything; the auditor may
+/// export.
 fn review_access(review: &Value) -> Value {
     let spec = &review["spec"];
     let asked = &spec["resourceAttributes"];

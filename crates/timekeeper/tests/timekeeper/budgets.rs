@@ -1,4 +1,4 @@
-//! What budgets say of themselves, and who pays.
+//! What budgets report, and who pays.
 
 use gpushare_core::names;
 use gpushare_ledger::journal::Leg;
@@ -78,7 +78,7 @@ async fn the_status_of_an_exhausted_budget_is_written_once_however_long_that_las
     let written = versions().await;
     for second in 201..240 {
         world.at(second);
-        // Whoever knows the new amount of this budget has seen the new time too.
+        // A round that has seen the new amount of this budget has seen the new time too.
         let patch = Patch::Merge(json!({"spec": {"amount": second}}));
         let params = PatchParams::default();
         let patched = world.budgets().patch("witness", &params, &patch).await;
@@ -89,7 +89,7 @@ async fn the_status_of_an_exhausted_budget_is_written_once_however_long_that_las
         seen.await;
     }
     assert_eq!(versions().await, written);
-    // It is a forecast, and there is nothing left to foresee.
+    // It is a forecast, and there is nothing left to forecast.
     assert_eq!(world.status("root").await.exhausts_at, None);
     running.stop().await;
 }
@@ -152,7 +152,7 @@ async fn what_is_charged_counts_for_the_parent_and_its_exhaustion_for_the_child(
 #[tokio::test]
 async fn a_budget_pays_for_a_pod_from_its_creation_on_and_keeps_its_object_from_then() {
     let world = World::new().await;
-    // In real time, because a budget's creation is.
+    // In real time, because the API server dates the creation of a budget in real time.
     let bound = real_now() - 2_000 - world.base;
     let pod = world.create_with("p", WHOLE, &[]).await;
     world.run_on(&pod, "n", bound).await;
@@ -166,7 +166,7 @@ async fn a_budget_pays_for_a_pod_from_its_creation_on_and_keeps_its_object_from_
             .any(|(_, seconds, _)| *seconds > 900)
     })
     .await;
-    // No midnight comes between, whatever time it is.
+    // A rolling window, so that no midnight comes between, whatever time it is.
     let spec =
         json!({"namespaces": {"names": ["a"]}, "period": {"kind": "Rolling", "window": "7d"}});
     let budget = world.budget("a", 36_000, spec).await;
@@ -278,7 +278,7 @@ async fn a_status_that_does_not_change_is_not_written_again() {
             .count(Verb::Patch, "gpubudgets/status")
     };
     let before = written();
-    // Rounds go on: each of these pods is seen and let go by one.
+    // Rounds go on: each of these pods is seen and released by one.
     for number in 0..5 {
         let name = format!("p{number}");
         world.create(&name, WHOLE).await;

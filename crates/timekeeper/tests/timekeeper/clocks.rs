@@ -34,7 +34,7 @@ async fn a_clock_that_is_set_back_and_forth_charges_every_second_once() {
         world.at(second);
         world.until_used("a", used, held).await;
     }
-    // Restarted while it is behind.
+    // The timekeeper restarts while its clock is behind.
     running.stop().await;
     world.at(0);
     let running = world.start();

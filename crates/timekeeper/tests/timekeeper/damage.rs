@@ -1,5 +1,5 @@
-//! The ledger's database is damaged or cannot be used: everybody is told, nothing is charged into it or forgotten, and
-//! there is a way back.
+//! The ledger's database is damaged or cannot be used: every budget reports it, nothing is charged into it or
+//! forgotten, and there is a way to recover.
 
 use std::fs;
 use std::future::Future;
@@ -83,7 +83,7 @@ impl World {
         let file = self.file();
         for damaged in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
             let damaged = file.with_file_name(damaged);
-            // The log is gone when nobody has the file open.
+            // The log is missing if no process has the file open.
             let _may_be_missing = fs::remove_file(damaged);
         }
         fs::rename(copy, file).unwrap();
@@ -134,7 +134,7 @@ async fn a_ledger_that_is_damaged_at_work_is_told_everywhere_and_a_backup_leads_
         message.contains("damaged") && message.contains("restore a backup"),
         "{message}"
     );
-    // What was known of it last still stands there.
+    // The last known numbers are still there.
     assert!(
         told.used_seconds.is_some_and(|used| used >= 600),
         "{told:?}"
@@ -147,7 +147,7 @@ async fn a_ledger_that_is_damaged_at_work_is_told_everywhere_and_a_backup_leads_
     );
     assert!(!running.is_healthy().await);
 
-    // Nothing that ends meanwhile is let go, and budgets that come meanwhile are told too.
+    // Pods that end meanwhile are not released, and budgets that are created meanwhile report the problem too.
     world.finish("p", 1_100).await;
     world.delete("p").await;
     world.budget("later", 100, json!({})).await;
@@ -191,7 +191,7 @@ async fn a_backup_may_also_be_restored_while_no_timekeeper_runs() {
     running.stop().await;
 }
 
-/// A ledger that somebody can make fail.
+/// A ledger that the test can make fail.
 #[derive(Debug)]
 struct Failing {
     ledger: Sqlite,
@@ -214,7 +214,7 @@ impl Store for Failing {
 }
 
 impl World {
-    /// A timekeeper whose ledger cannot be written while the answer's flag is set.
+    /// A timekeeper whose ledger cannot be written while the returned flag is set.
     fn start_failing(&self) -> (Running, Arc<AtomicBool>) {
         let fails = Arc::new(AtomicBool::new(false));
         let failing = Failing {
@@ -253,7 +253,7 @@ async fn nobody_is_evicted_for_a_budget_while_the_ledger_cannot_be_used() {
     world.at(700);
     world.until_not_ready("a", "LedgerUnavailable").await;
     world.at(5_000);
-    // Whoever has marked the second of them has looked at the first pod after its time had come.
+    // Once the enforcer has marked the second witness, it has looked at the first pod after its time had come.
     for witness in ["one", "two"] {
         world.running(witness, WHOLE, 0).await;
         world
@@ -269,7 +269,7 @@ async fn nobody_is_evicted_for_a_budget_while_the_ledger_cannot_be_used() {
 #[tokio::test]
 async fn a_ledger_that_fails_again_and_again_is_told_and_everything_is_made_up_for() {
     let world = World::new().await;
-    // A deletion is written by the real clock, which is days behind. Where a kubelet reports, it ends nothing.
+    // Deletions are dated by the real clock, which is days behind. While a kubelet reports, they end nothing.
     world.kubelet_reports(NODE).await;
     world.budget_of_a(36_000).await;
     for pod in ["ends", "vanishes"] {
@@ -287,7 +287,7 @@ async fn a_ledger_that_fails_again_and_again_is_told_and_everything_is_made_up_f
     patched.unwrap();
     world.until_gone("vanishes").await;
 
-    // Nothing but this pod's end is to be written yet, so a round that fails at that has seen the pod go, at 700.
+    // Only this pod's end is to be written yet, so a round that fails to write it has seen the pod go, at 700.
     let told = world.until_not_ready("a", "LedgerUnavailable").await;
     let message = &told.conditions[0].message;
     assert!(
@@ -307,7 +307,7 @@ async fn a_ledger_that_fails_again_and_again_is_told_and_everything_is_made_up_f
     running.until_ready().await;
     assert!(running.is_healthy().await);
     world.until_released("ends").await;
-    // If the timekeeper had forgotten that it saw the pod go, the charge would end at 600, as the ledger knows it.
+    // If the timekeeper had forgotten that it saw the pod go, the charge would end at 600, as in the ledger.
     world
         .until_statement(&[("ends", 800, 400_000), ("vanishes", 700, 350_000)])
         .await;

@@ -42,7 +42,7 @@ impl Scene {
             clock: self.world.clock(),
             leadership,
         };
-        // As the program's: what is refused is seen, not tried again behind its back.
+        // Like the client of the program: a refused request is visible, not retried behind its back.
         let mut config = self.world.server.config();
         config.default_retry = false;
         let client = Client::try_from(config).unwrap();
@@ -51,7 +51,7 @@ impl Scene {
         Enforcer::new(timekeeper).start(&self.tasks);
     }
 
-    /// Another process in place of this one.
+    /// Replaces this process by another one.
     fn restarts(&mut self) {
         self.tasks.shutdown().cancel();
         self.tasks = Tasks::new();
@@ -147,7 +147,7 @@ impl Scene {
         self.pods().patch(pod, &params, &patch).await.unwrap();
     }
 
-    /// There is budget again while an eviction is under way, and another leader takes the marks off before it arrives.
+    /// There is budget again while an eviction is under way, and another leader removes the marks before it arrives.
     async fn is_within_budget_before_the_eviction_arrives(&self, pod: &str, underway: Gate) {
         self.exhaust(false).await;
         let none = json!({names::OVER_BUDGET_MARK: null, names::EVICT_AT: null});
@@ -210,7 +210,7 @@ async fn a_conflict_or_a_lost_answer_is_made_up_for_and_nothing_is_written_twice
         .until_marked("one", names::OVER_BUDGET_MARK, true)
         .await;
     assert_eq!(refused.hits(), 1);
-    // It was done, and nobody said so.
+    // The write succeeds, but its answer is lost.
     faults.cut_after(patches(), Times::Next(1));
     scene.exhaust(false).await;
     scene
@@ -222,7 +222,7 @@ async fn a_conflict_or_a_lost_answer_is_made_up_for_and_nothing_is_written_twice
         .await;
     scene.until_event("one", "OverBudget").await;
     let before = scene.world.server.requests().count(Verb::Patch, "pods");
-    // A change of something else is no reason to write.
+    // A change to another pod is no reason to write to this one.
     scene.create("other", json!({})).await;
     scene
         .until_marked("other", names::OVER_BUDGET_MARK, true)
@@ -240,7 +240,7 @@ async fn the_gate_opens_when_there_is_budget_again_and_others_gates_stay() {
         .await;
     scene.exhaust(true).await;
     scene.enforces(Leadership::alone());
-    // Something else happens first, so the gate was looked at.
+    // Something else happens first, which shows that the gate was looked at.
     scene.runs("one").await;
     scene
         .until_marked("one", names::OVER_BUDGET_MARK, true)
@@ -355,7 +355,7 @@ async fn a_pod_that_changes_before_each_eviction_arrives_is_evicted_all_the_same
         assert!(!scene.is_ending("one").await);
         let changed = json!({"example.com/change": change.to_string()});
         scene.annotate("one", changed).await;
-        // The next one is held too.
+        // The next eviction is held too.
         let next = faults.hold_before(evictions());
         underway.release();
         underway = next;

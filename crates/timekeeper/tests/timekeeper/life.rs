@@ -38,7 +38,7 @@ async fn a_running_pod_is_charged_whatever_its_tenant_annotates() {
     world.at(400);
     let running = world.start();
     world.until_used("a", 300, 100).await;
-    // Each would make no sense on a pod that waits for a node.
+    // Each of these would be invalid on a pod that waits for a node.
     let senseless = json!({
         names::POLICY: "x", names::CARD_MODELS: ",", names::CARD_IDS: "",
         names::EXCLUDE_CARD_IDS: ",", names::EXCLUDE_CARD_MODELS: "--",
@@ -135,7 +135,7 @@ async fn a_pod_that_loses_its_finalizer_by_force_is_charged_until_it_is_gone() {
     let running = world.start();
     world.until_used("a", 300, 100).await;
     world.delete("p").await;
-    // No finish time ever came; its deletion is the last word, and that was long before on another clock.
+    // No finish time ever arrives. Only the deletion is known, and by the real clock that was long before.
     let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     let _raced = world
         .pods("a")

@@ -1,4 +1,4 @@
-//! The timekeeper on an API server: what stands there is charged, whatever happens to the timekeeper meanwhile.
+//! The timekeeper on an API server: what is recorded there is charged, whatever happens to the timekeeper meanwhile.
 
 #![expect(
     clippy::unwrap_used,

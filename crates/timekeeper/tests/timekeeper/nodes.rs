@@ -1,4 +1,4 @@
-//! Nodes that go before their pods.
+//! Nodes that are deleted before their pods.
 
 use crate::world::{NODE, Running, WHOLE, World, until};
 

@@ -1,4 +1,4 @@
-//! The timekeeper is away while things happen.
+//! The timekeeper is down while things happen.
 
 use kube::api::{Patch, PatchParams};
 use serde_json::json;

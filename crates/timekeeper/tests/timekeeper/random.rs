@@ -8,7 +8,7 @@ use gpushare_ledger::Seconds;
 
 use crate::world::{NODE, Running, World};
 
-/// Pods are of this many GiB at most, of a card of 16.
+/// The largest pod in GiB, on a card of 16.
 const LARGEST: u64 = 16;
 const STEPS: u32 = 40;
 
@@ -71,7 +71,7 @@ impl Chaos {
                 self.world.server.faults().cut_watches();
             }
         }
-        // Not to wait for anything, but so that rounds fall between other steps each time.
+        // Not to wait for anything, but to let rounds fall between different steps each time.
         tokio::time::sleep(Duration::from_millis(self.random.below(40))).await;
     }
 
@@ -89,7 +89,7 @@ impl Chaos {
         self.pods.insert(name, held);
     }
 
-    /// What is told of an end may come late.
+    /// The end may be reported late.
     async fn end(&mut self) {
         let late = self.random.seconds(600);
         let open = |held: &&mut Held| held.to.is_none();
@@ -111,7 +111,7 @@ impl Chaos {
         let ended = ended.find(|(_, held)| held.to.is_some() && !held.deleted);
         if let Some((name, held)) = ended {
             held.deleted = true;
-            // Its object may have been let go before, and gone with this.
+            // Its object may have been released already; then it is gone after this.
             self.world.delete(name).await;
         }
     }

@@ -13,13 +13,13 @@ use tower::ServiceExt;
 
 use crate::world::{DAY, Running, WHOLE, World, until};
 
-/// Given back when its holder ends, and not lost by one that a busy machine keeps waiting.
+/// The lease is released when its holder ends, and a holder on a busy machine does not lose it.
 const LONG: Timing = Timing {
     duration: 10_000,
     renew_deadline: 7_500,
     retry: 100,
 };
-/// Another leads soon after its holder died.
+/// Another replica leads soon after the holder has died.
 const SHORT: Timing = Timing {
     duration: 2_000,
     renew_deadline: 1_200,
@@ -70,7 +70,7 @@ async fn one_of_two_writes_and_the_other_goes_on_where_it_ended() {
     world.until_used("a", 300, 100).await;
     let refused = second.timekeeper.record(Vec::new()).await.unwrap_err();
     assert!(refused.to_string().contains("does not lead"), "{refused}");
-    // A Service leads everybody to the one that writes.
+    // A Service routes every request to the replica that writes.
     assert_eq!((ready(&first).await, ready(&second).await), (200, 503));
     world.at(700);
     world.until_used("a", 600, 100).await;
@@ -96,7 +96,7 @@ async fn a_writer_that_was_replaced_though_it_leads_takes_over_again_and_the_oth
     world.until_used("a", 300, 100).await;
     let intruder = world.ledger().take_over("an intruder").await.unwrap();
     world.at(700);
-    // It takes over again after a while, and then the intruder is out.
+    // The leader takes over again after a while, and then the intruder is locked out.
     world.until_used("a", 600, 100).await;
     let late = Batch {
         epoch: intruder,
@@ -116,7 +116,7 @@ async fn of_two_on_postgresql_one_dies_at_any_moment_and_the_other_charges_the_r
     world.budget_of_a(36_000).await;
     world.running("p", WHOLE, 0).await;
     world.at(400);
-    // All of it dies with its runtime: nothing is given back, and nothing ends in order.
+    // Everything dies with its runtime: the lease is not released, and nothing shuts down in order.
     let dying = tokio::runtime::Runtime::new().unwrap();
     let first = {
         let ledger = database.open().await.unwrap();

@@ -1,4 +1,4 @@
-//! A cluster of objects alone, a clock that the test moves, and a ledger that outlives its timekeepers.
+//! A cluster of API objects only, a clock that the test moves, and a ledger that outlives its timekeepers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 pub(crate) const NODE: &str = "n";
-/// Of a card, in GiB.
+/// The size of a whole card, in GiB.
 pub(crate) const WHOLE: u64 = 16;
 pub(crate) const DAY: Seconds = 86_400;
 /// Generous: what is waited for takes a moment.
@@ -77,7 +77,7 @@ impl Running {
         &self.tasks
     }
 
-    /// Ends it, so that nothing of it is under way any more.
+    /// Stops it, so that nothing of it is under way any more.
     pub(crate) async fn stop(self) {
         self.tasks.shutdown().cancel();
         self.tasks.finished(PATIENCE).await.unwrap();
@@ -105,7 +105,7 @@ pub(crate) fn time(seconds: Seconds) -> String {
 impl World {
     /// A namespace `a`, a node with one card of [`WHOLE`] GiB, and the clock at the beginning of a day.
     pub(crate) async fn new() -> Self {
-        // Whoever asks the API is ada, who may everything.
+        // Every caller of the API is ada, who may do everything.
         let ada = json!({"authenticated": true, "user": {"username": "ada"},
             "audiences": [names::TIMEKEEPER_AUDIENCE]});
         let server = Server::builder()
@@ -135,7 +135,7 @@ impl World {
         world
     }
 
-    /// The clock stands still at so many seconds after the beginning.
+    /// Stops the clock at this many seconds after the beginning.
     pub(crate) fn at(&self, second: Seconds) {
         self.now.store(self.base + second, Ordering::SeqCst);
     }
@@ -224,7 +224,7 @@ impl World {
         nodes.create(&params, &parse(node)).await.unwrap();
     }
 
-    /// Its kubelet has told that it is ready, and nobody has lost sight of it since.
+    /// The kubelet has reported the node as ready, and the node was not lost since.
     pub(crate) async fn kubelet_reports(&self, node: &str) {
         let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
         let (params, patch) = (PatchParams::default(), Patch::Merge(ready));
@@ -343,7 +343,7 @@ impl World {
             "containerStatuses": [status(json!({"running": {"startedAt": started}}))],
         }))
         .await;
-        // Last, because the server has noted another time for the bind, and nothing is held without it.
+        // Written last: the server has recorded another time for the bind, and nothing is held without this annotation.
         let annotations = json!({names::ALLOCATION: record.encode()});
         let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
         let params = PatchParams::default();

@@ -49,7 +49,7 @@ fn judge(standing: Standing, object: &Value) -> Verdict {
     pod(&rules(), known, &manifest)
 }
 
-/// The pod as it is stored in the end. Its patch must be all it ever needs.
+/// The pod as it is finally stored. A second review must not patch it again.
 fn admitted(standing: Standing, object: &Value) -> Value {
     let Verdict::Allowed { patch, .. } = judge(standing, object) else {
         panic!("denied: {:?}", judge(standing, object))
@@ -83,7 +83,7 @@ fn denied(standing: Standing, object: &Value) -> (Reason, String) {
     }
 }
 
-/// As the API server shows a pod: the Priority plugin has been there.
+/// A pod as the API server shows it, after the Priority plugin has run.
 fn asking(limits: &Value) -> Value {
     json!({
         "metadata": {"generateName": "train-", "annotations": {"mine": "1"}},
@@ -237,7 +237,7 @@ fn finalizers_of_others_stay() {
     assert_eq!(stored["metadata"]["finalizers"], both);
 }
 
-/// The class in the end; nothing if it is refused.
+/// The class that the pod finally has; `None` if it is refused.
 fn class(standing: Standing, named: &str) -> Option<String> {
     let pod = of_class(named);
     if matches!(

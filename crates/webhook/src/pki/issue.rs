@@ -24,7 +24,7 @@ pub(super) enum IssueError {
 }
 
 impl Pki {
-    /// What stands in the Secret after the step.
+    /// The content of the Secret after the step.
     pub(super) fn after(self, step: &Step, wanted: &Wanted, now: i64) -> Result<Self, IssueError> {
         let mut next = self;
         match step {
@@ -103,7 +103,7 @@ fn params(name: &str, created: i64, expires: i64) -> CertificateParams {
     params
 }
 
-/// Common names have at most 64 characters; what counts are the alternative names.
+/// Common names have at most 64 characters; only the alternative names matter.
 fn short(name: &str) -> String {
     name.chars().take(64).collect()
 }
@@ -157,7 +157,7 @@ mod tests {
         let step = |pki: Pki, step: Step| pki.after(&step, &wanted(), now).unwrap();
         let pki = step(Pki::default(), Step::AddAuthority);
         let pki = step(pki.clone(), Step::Issue(pki.authorities[0].name.clone()));
-        // Another authority of the same making signs something else.
+        // Another authority, created in the same way, did not sign this certificate.
         let other = step(Pki::default(), Step::AddAuthority);
         let serving = pki.serving.as_ref().unwrap();
         let certificate = serving.certificate.as_str();

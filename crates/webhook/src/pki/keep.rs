@@ -1,7 +1,7 @@
-//! Keeping the certificates: the Secret and the configurations are followed, and whatever the plan says is done.
+//! Keeps the certificates up to date: watches the Secret and the configurations, and does what the plan says.
 //!
-//! One loop does everything, one thing after the other. Replicas need no leader: the Secret is written only if
-//! nobody else has written it, and all publish the same.
+//! One loop does everything in sequence. Replicas need no leader: the Secret is written only if no other
+//! replica has written it meanwhile, and all publish the same.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,19 +28,19 @@ const ENTRY: &str = "pki.json";
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// What the operator has chosen.
+/// What the operator has configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     pub namespace: String,
     pub secret: String,
-    /// The webhook configurations, of either kind, that believe these certificates.
+    /// The name of the webhook configurations, of either kind, that trust these certificates.
     pub configuration: String,
     /// The names by which the API server calls us.
     pub names: Vec<String>,
     pub lifetimes: Lifetimes,
 }
 
-/// Clones are the same keeper.
+/// Clones share the same keeper.
 #[derive(Clone)]
 pub(crate) struct Keeper(Arc<Inner>);
 
@@ -60,9 +60,9 @@ struct Seen {
     stored: Stored,
     mutating: Option<BTreeMap<String, Trust>>,
     validating: Option<BTreeMap<String, Trust>>,
-    /// Since when, by our own clock and since our own start.
+    /// Since when each authority is published, by our own clock and since our own start.
     published: Published,
-    /// The certificate that is shown.
+    /// The certificate that is presented.
     shown: String,
 }
 
@@ -76,7 +76,7 @@ enum Stored {
     Here(Document),
 }
 
-/// What to do, found under the lock and done without it.
+/// What to do: decided under the lock and done without it.
 #[derive(Default)]
 struct Todo {
     write: Option<(Option<Document>, Pki)>,
@@ -108,7 +108,7 @@ impl Keeper {
         }))
     }
 
-    /// Follows and keeps as services of the process.
+    /// Watches and renews as services of the process.
     pub(crate) fn start(&self, tasks: &Tasks) {
         let Inner {
             client,
@@ -141,7 +141,7 @@ impl Keeper {
         });
     }
 
-    /// Whether API servers can call us: there is a certificate, and they believe it.
+    /// Whether API servers can call us: there is a certificate, and they trust it.
     pub(crate) fn ready(&self) -> Result<(), String> {
         let seen = self.0.seen.lock();
         let Some(pki) = seen.pki() else {
@@ -166,7 +166,7 @@ impl Keeper {
         }
     }
 
-    /// Compares what there is with what there should be.
+    /// Compares the actual state with the desired one.
     fn look(&self, now: i64) -> Todo {
         let mut seen = self.0.seen.lock();
         let before = match &seen.stored {
@@ -228,7 +228,7 @@ impl Keeper {
         }
     }
 
-    /// Whether something was done, so that there may be more.
+    /// Returns whether something was done, so that there may be more to do.
     async fn act(&self, todo: Todo) -> bool {
         let mut acted = false;
         if let Some((document, pki)) = todo.write {
@@ -331,7 +331,7 @@ impl Seen {
     }
 }
 
-/// The watch of the Secret leads here.
+/// Receives what the watch of the Secret shows.
 struct Secrets<'a>(&'a Keeper);
 
 impl Secrets<'_> {
@@ -366,7 +366,7 @@ impl Index<Secret> for Secrets<'_> {
     }
 }
 
-/// The watches of the configurations lead here.
+/// Receives what the watches of the configurations show.
 struct Configurations<'a>(
     &'a Keeper,
     fn(&mut Seen) -> &mut Option<BTreeMap<String, Trust>>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Authority, Lifetimes, Pki, Serving};
 
-/// One change of what stands in the Secret.
+/// One change to the content of the Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// A new authority that signs nothing yet.
@@ -16,17 +16,17 @@ pub(super) enum Step {
     Drop(Vec<String>),
 }
 
-/// What the certificates are to be like.
+/// What the certificates should be like.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub(super) names: Vec<String>,
     pub(super) lifetimes: Lifetimes,
 }
 
-/// Since when each authority has been seen in everything that the API server goes by.
+/// Since when each authority has been seen in all configurations that the API server uses.
 pub(super) type Published = BTreeMap<String, i64>;
 
-/// The next step; nothing when all is well.
+/// The next step; `None` when nothing is to be done.
 pub(super) fn next(pki: &Pki, wanted: &Wanted, published: &Published, now: i64) -> Option<Step> {
     let lifetimes = &wanted.lifetimes;
     let newest = pki.authorities.last();
@@ -51,8 +51,8 @@ pub(super) fn next(pki: &Pki, wanted: &Wanted, published: &Published, now: i64) 
     (settled && !unused.is_empty()).then_some(Step::Drop(unused))
 }
 
-/// The newest authority that the API server surely believes. In a beginning, or where that one is no longer
-/// valid, there is nothing to lose: then the newest.
+/// The newest authority that the API server certainly trusts, else the one that signed the current certificate.
+/// If there is no valid one, there is nothing to lose: then the newest.
 fn signer<'a>(
     pki: &'a Pki,
     lifetimes: &Lifetimes,
@@ -82,7 +82,7 @@ fn is_good(serving: &Serving, wanted: &Wanted, signer: &Authority, now: i64) -> 
         && !is_old(serving.created, serving.expires, now)
 }
 
-/// A third of its time is left: enough for whatever stands in the way to be noticed.
+/// At most a third of its lifetime is left, which is enough to notice if the renewal fails.
 fn is_old(created: i64, expires: i64, now: i64) -> bool {
     let lasts = expires.saturating_sub(created);
     now.saturating_sub(created) >= lasts.saturating_mul(2) / 3
@@ -110,7 +110,7 @@ mod tests {
         }
     }
 
-    /// Does what is planned without any cryptography.
+    /// Applies a step without any cryptography.
     fn apply(pki: &mut Pki, step: &Step, now: i64) {
         match step {
             Step::AddAuthority => pki.authorities.push(Authority {
@@ -175,7 +175,7 @@ mod tests {
         let done = steps(&mut pki, &published, now);
         assert_eq!(done, [Step::AddAuthority, Step::Issue("ca-0".to_owned())]);
         let new = format!("ca-{now}");
-        // Nobody has told the API server yet.
+        // The new authority is not published yet.
         assert_eq!(steps(&mut pki, &published, now + 10 * OVERLAP), []);
         published.insert(new.clone(), now + OVERLAP);
         assert_eq!(steps(&mut pki, &published, now + 2 * OVERLAP - 1), []);
@@ -197,8 +197,8 @@ mod tests {
         assert_eq!(done[..2], [Step::AddAuthority, issued]);
     }
 
-    /// Over years, with a publisher that is now and then slow, the shown certificate is always one that the
-    /// API server believes and that is valid.
+    /// Over years, with a publisher that is slow now and then, the presented certificate is always valid and
+    /// trusted by the API server.
     #[test]
     fn what_is_shown_is_always_believed() {
         let mut pki = Pki::default();

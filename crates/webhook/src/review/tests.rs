@@ -8,7 +8,7 @@ use tower::ServiceExt;
 use super::*;
 use crate::decide::Rules;
 
-/// As a real API server sends them: a pod by name, and one of a ReplicaSet, which has only the beginning of one.
+/// As a real API server sends them: a pod with a name, and a pod of a ReplicaSet, which only has a name prefix.
 const NAMED: &str = include_str!("../../tests/reviews/named.json");
 const GENERATED: &str = include_str!("../../tests/reviews/generated.json");
 
@@ -132,7 +132,7 @@ async fn every_kind_with_a_template_is_warned_about_and_allowed() {
         assert_eq!(answer["allowed"], true, "{kind}");
         let warning = answer["warnings"][0].as_str().unwrap();
         assert!(warning.contains("vcuda-core"), "{kind}: {warning}");
-        // What a controller made has nobody who reads.
+        // Nobody reads warnings about an object that a controller created.
         review["request"]["object"]["metadata"]["ownerReferences"] = json!([{"controller": true}]);
         assert_eq!(answer_to(&review).await.get("warnings"), None);
     }

@@ -50,7 +50,7 @@ fn refusal(pod: &Value) -> String {
     }
 }
 
-/// The pod as it is stored in the end. Its patch must be all it ever needs.
+/// The pod as it is finally stored. A second review must not patch it again.
 fn admitted(pod: &Value) -> Value {
     let apply = |pod: &Value| {
         let (patch, warnings) = allowed(judge_with(Some(sidecar()), pod));
@@ -65,7 +65,7 @@ fn admitted(pod: &Value) -> Value {
     patched
 }
 
-/// As the API server shows it: with the mount of its service account's token.
+/// A pod as the API server shows it: with the mount of its service account's token.
 fn asking() -> Value {
     let limits = json!({"aliyun.com/gpu-mem": "2", "cpu": "1", "memory": "1Gi"});
     json!({

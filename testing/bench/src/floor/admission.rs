@@ -1,4 +1,4 @@
-//! The least that an admission can cost: decode the review and the pod in it, encode an answer of the same size that
+//! The minimum that an admission can cost: decode the review and the pod in it, encode an answer of the same size that
 //! allows it, decide nothing.
 
 use axum::Router;

@@ -13,14 +13,14 @@ use crate::process::{Server, Webhook};
 use crate::report::{Limit, Row};
 use crate::tenants;
 
-/// As a real API server sends them: a pod by name, and one of a ReplicaSet.
+/// Reviews from a real API server: a pod with a name, and one of a ReplicaSet.
 const REVIEWS: [&str; 2] = [
     include_str!("../../../../crates/webhook/tests/reviews/named.json"),
     include_str!("../../../../crates/webhook/tests/reviews/generated.json"),
 ];
-/// Namespaces whose pods come in turn: within their budget, over it, and without one.
+/// How many namespaces take turns: within their budget, over it, and without one.
 const ASKING: usize = 64;
-/// A hundredth of the time that the API server gives us.
+/// A hundredth of the time that the API server allows us.
 const SLOWEST_MICROS: f64 = 20_000.0;
 
 pub(crate) const BENCH: Bench = Bench {
@@ -80,7 +80,7 @@ fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
     ])
 }
 
-/// A real review of a pod that asks for memory alone, in a namespace of the measured ones.
+/// A real review of a pod that asks for memory alone, in this namespace.
 fn review_in(review: &str, namespace: &str) -> Result<Vec<u8>> {
     let mut review: Value = serde_json::from_str(review)?;
     let request = &mut review["request"];

@@ -55,7 +55,7 @@ fn rate(work: impl FnOnce(&dyn Fn() -> bool) -> Result<usize>) -> Result<f64> {
     Ok(done as f64 / began.elapsed().as_secs_f64())
 }
 
-/// Binds one pod after the other, [`IN_FLIGHT`] at a time, until it is `over`; returns how many.
+/// Binds pods, [`IN_FLIGHT`] at a time, until `over` says so. Returns how many.
 pub(super) async fn through_extender(cluster: &Cluster, over: impl Fn() -> bool) -> Result<usize> {
     let client = helper::client(&format!("http://{}", cluster.extender))?;
     keep_in_flight(over, async || {
@@ -73,7 +73,7 @@ pub(super) async fn through_extender(cluster: &Cluster, over: impl Fn() -> bool)
     .await
 }
 
-/// As [`through_extender`], but straight to the API server, with nothing decided or remembered.
+/// As [`through_extender`], but directly to the API server, without decisions or books.
 async fn bare_posts(cluster: &Cluster, over: impl Fn() -> bool) -> Result<usize> {
     let client = helper::client(&cluster.api_url)?;
     let next = AtomicUsize::new(0);

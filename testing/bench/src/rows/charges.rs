@@ -33,7 +33,7 @@ const BUDGETS: i64 = 40;
 const CELL: i64 = 300;
 const TURNS: usize = 6;
 const TURN: Duration = Duration::from_secs(2);
-/// Three times what 40,000 pods cause with the usual grid.
+/// Three times what 40,000 pods cause with the default grid.
 const LEAST: f64 = 400.0;
 
 pub(crate) const BENCH: Bench = Bench {
@@ -105,7 +105,7 @@ async fn in_turns(ledger: Ledger, mut bare: Bare) -> Result<(f64, f64)> {
     Ok((median(through)?, median(barely)?))
 }
 
-/// Charges per second, for a turn.
+/// Charges per second during one turn.
 async fn rate(mut batch: impl AsyncFnMut() -> Result<()>) -> Result<f64> {
     let began = Instant::now();
     let mut charges = 0;
@@ -130,7 +130,7 @@ async fn record(ledger: &Ledger, epoch: Epoch, number: i64) -> Result<()> {
     Ok(())
 }
 
-/// The charges of the transaction of this number: all pods in turn, cell after cell.
+/// The charges of the transaction with this number: all pods in turn, cell after cell.
 fn charges(number: i64) -> Vec<Charge> {
     let (round, part) = (number / (PODS / TOGETHER), number % (PODS / TOGETHER));
     let leg = |budget: String| Leg { budget, slot: 0 };

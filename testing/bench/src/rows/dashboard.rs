@@ -1,5 +1,5 @@
-//! The dashboard at 5,000 nodes and 40,000 pods, in a real Chromium: when people first see the cluster, and whether the
-//! page ever keeps them waiting.
+//! The dashboard at 5,000 nodes and 40,000 pods, in a real Chromium: when users first see the cluster, and whether the
+//! page ever makes them wait.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -16,9 +16,9 @@ use crate::objects;
 use crate::process::Dashboard;
 use crate::report::{Limit, Row, Unit};
 
-/// Pods that wait, and have to be explained; then they are placed one after the other while the page is looked at.
+/// Waiting pods, which have to be explained. They are placed one after the other while the page is open.
 const PENDING: usize = 200;
-/// Nobody notices a shorter pause.
+/// Users do not notice a shorter pause.
 const LONGEST_MILLIS: f64 = 200.0;
 /// Time between two pods that are placed.
 const BETWEEN: Duration = Duration::from_millis(25);
@@ -29,11 +29,11 @@ pub(super) const LOOK: Look = Look {
     dark: false,
 };
 
-/// Notes every task of more than 50 ms from the first script on.
+/// Records every task of more than 50 ms, from the first script on.
 const OBSERVE: &str = "window.long = []; new PerformanceObserver((list) => \
     window.long.push(...list.getEntries().map((task) => task.duration))).observe({type: 'longtask', buffered: true})";
 
-/// The sizes of the first answer: on the wire, and as it is read.
+/// The size of the first answer, compressed and uncompressed.
 const FIRST_ANSWER: &str = "(() => { const answer = performance.getEntriesByType('resource')\
     .find((entry) => entry.name.endsWith('/api/snapshot')); \
     return [answer.encodedBodySize, answer.decodedBodySize]; })()";
@@ -92,7 +92,7 @@ fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
     ])
 }
 
-/// When somebody who opens a page sees something, and the cluster; in microseconds.
+/// When a user who opens the page sees something, and when the cluster; in microseconds.
 pub(super) struct FirstSight {
     pub(super) painted: f64,
     pub(super) seen: f64,
@@ -123,7 +123,7 @@ fn search(page: &Page) -> Result<()> {
     Ok(())
 }
 
-/// Scrolls through the list, and then looks at the overview, while pods are placed on nodes all over the cluster.
+/// Scrolls through the list, and then shows the overview, while pods are placed on nodes all over the cluster.
 fn look_on(page: &Page, api: SocketAddr) -> Result<()> {
     let mut connection = Connection::open(api)?;
     for number in 0..PENDING {
@@ -144,7 +144,7 @@ fn look_on(page: &Page, api: SocketAddr) -> Result<()> {
         ))?;
         thread::sleep(BETWEEN);
     }
-    // Every one of them has come.
+    // All pods have been placed.
     page.wait("document.getElementById('pending-count').hidden")
 }
 

@@ -10,11 +10,11 @@ use crate::measure::in_turns;
 use crate::objects::{self, ASKED_GIB};
 use crate::report::{Limit, Row};
 
-/// So many different pods come in turn that what is kept of each is gone when it comes again.
+/// Enough different pods in turn that their kept verdicts are evicted before each comes again.
 const DIFFERENT: u64 = 32;
-/// So few that it is not.
+/// Few enough that the verdicts are still kept.
 const FEW: u64 = 4;
-/// What no pod may cost more than, of what an ordinary one costs.
+/// The most that a pod may cost, as a multiple of an ordinary one.
 const MOST_TIMES: f64 = 10.0;
 
 pub(crate) const BENCH: Bench = Bench {

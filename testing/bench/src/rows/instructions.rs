@@ -41,7 +41,7 @@ fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
         .collect()
 }
 
-/// A line of a name and a count.
+/// Parses a line with a name and a count.
 fn row(line: &str) -> Result<Row> {
     let unexpected = || format!("not a name and a count: {line:?}");
     let (name, count) = line.trim().rsplit_once(' ').with_context(unexpected)?;

@@ -1,5 +1,5 @@
-//! The plugins on the measured cluster, from the command to its last line, beside a process that only lists and decodes
-//! the same objects.
+//! The plugins on the measured cluster, from the command to its last line of output, beside a process that only lists
+//! and decodes the same objects.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -33,7 +33,7 @@ fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
     let calls: [(&str, &str, &[&str]); 4] = [
         ("cards", "kubectl-gpushare", &["cards"]),
         ("why", "kubectl-gpushare", &["why", "-f", &too_large]),
-        // As many as it counts without being told to.
+        // As many pods as it counts by default.
         ("fit", "kubectl-gpushare", &["fit", "--mem", "100"]),
         ("inspect", "kubectl-inspect-gpushare", &[]),
     ];

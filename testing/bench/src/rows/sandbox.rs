@@ -1,5 +1,5 @@
-//! The sandbox with 1,000 nodes: how many pods a second go from their creation to Running through everything in it,
-//! the memory that all of it holds with 10,000 of them, and when a browser then shows its dashboard.
+//! The sandbox with 1,000 nodes: how many pods a second go from creation to Running through all of its parts, how much
+//! memory it holds with 10,000 of them, and when a browser then shows its dashboard.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -23,7 +23,7 @@ use crate::report::{Row, Unit};
 
 const NODES: &str = "1000";
 const PODS: usize = 10_000;
-/// Creations in flight.
+/// Concurrent creations.
 const AT_ONCE: usize = 16;
 const PATIENCE: Duration = Duration::from_mins(10);
 
@@ -40,7 +40,7 @@ fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
             .stdout(Stdio::piped()),
     )?;
     let mut lines = BufReader::new(sandbox.output()?).lines();
-    // In the order in which it tells them.
+    // Must be read in the order in which the sandbox prints them.
     let mut told = |before: &str| {
         let rest = |line: String| Some(line.split_once(before)?.1.trim().to_owned());
         let found = lines.find_map(|line| rest(line.ok()?));
@@ -55,7 +55,7 @@ fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
     let browser = Browser::start(&Chromium::find()?)?;
     let sight = FirstSight::of(&browser.open(LOOK)?, &dashboard, "1,000 nodes")?;
     drop(browser);
-    // Asked to, it takes its files along.
+    // When it is asked to end, it also removes its files.
     sandbox.end()?;
     Ok(vec![
         Row::new("sandbox: pods/s, 1,000 nodes", rate, Unit::PerSecond),

@@ -1,8 +1,7 @@
-//! Pods per second through a real kube-scheduler, with our extender and with none.
+//! Pods per second through a real kube-scheduler, with and without our extender.
 //!
-//! The nodes are objects without machines; nothing runs the pods. Before each turn the scheduler is
-//! down while the pods are created, so that only its own pace is measured, between a tenth of them bound
-//! and all.
+//! The nodes are objects without machines, and nothing runs the pods. Before each turn the scheduler is stopped while
+//! the pods are created, so that only its own pace is measured: from a tenth of the pods bound until all are.
 
 use std::fs;
 use std::path::PathBuf;
@@ -29,13 +28,13 @@ use crate::report::{Limit, PROFILE, Row, Unit};
 
 const TURNS: usize = 3;
 const PODS: usize = 1_000;
-/// Requests at once when objects are made or removed.
+/// Concurrent requests when objects are created or deleted.
 const AT_ONCE: usize = 32;
 const PATIENCE: Duration = Duration::from_mins(2);
 const CONFIGURATION: &str = "/run/rig/kube-scheduler.yaml";
 const LISTEN: &str = "127.0.0.1:12345";
 
-/// With and without extender: all nodes are looked at, as `docs/extender.md` asks for.
+/// With and without extender: all nodes are considered, as `docs/extender.md` recommends.
 const COMMON: &str = "percentageOfNodesToScore: 100\n";
 const EXTENDER: &str = "
 extenders:
@@ -109,11 +108,11 @@ impl Scheduler {
         );
         let rig = Rig::start(Options {
             scheduler_extra: COMMON.to_owned(),
-            // Nodes are ready from the start: nobody would take the taint away.
+            // Nodes must be ready from the start, because nothing here would remove the taint.
             apiserver_extra: vec!["--disable-admission-plugins=TaintNodesByCondition".to_owned()],
             ..Options::default()
         })?;
-        // No kubelet keeps the nodes alive, so nobody may find them dead.
+        // No kubelet sends heartbeats for the nodes, so no controller may judge them by heartbeats.
         for component in ["kube-controller-manager", "kubelet", "kube-scheduler"] {
             rig.stop_component(component)?;
         }
@@ -161,7 +160,7 @@ impl Scheduler {
         })
     }
 
-    /// Binds [`PODS`] pods and returns how many a second.
+    /// Binds [`PODS`] pods and returns how many per second.
     fn turn(&self, with_ours: bool) -> Result<f64> {
         self.create_pods()?;
         let extender = if with_ours { EXTENDER } else { "" };
@@ -213,7 +212,7 @@ impl Scheduler {
         Ok(Api::default_namespaced(self.client().await?))
     }
 
-    /// The moments at which the watch showed each pod bound.
+    /// When the watch showed each pod bound.
     async fn times_of_binds(&self) -> Result<Vec<Instant>> {
         let api: Api<slim::Pod> = Api::default_namespaced(self.client().await?);
         let watching = async {

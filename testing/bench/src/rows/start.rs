@@ -39,7 +39,7 @@ fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
     ])
 }
 
-/// A process that lists and decodes the same objects by the same client, and keeps nothing.
+/// A process that lists and decodes the same objects with the same client, and keeps nothing.
 pub(super) fn bare_list(url: &str) -> Result<Duration> {
     let began = Instant::now();
     let output = itself()?

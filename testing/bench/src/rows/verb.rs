@@ -1,4 +1,4 @@
-//! A verb of the extender against its floor: the same bodies to both, in turns.
+//! Compares a verb of the extender with its floor: the same bodies to both, in turns.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(super) struct Measured {
     pub(super) answer_bytes: usize,
 }
 
-/// The parts of an answer that tell its shape.
+/// The fields of an answer that determine its size.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Filtered {
@@ -47,7 +47,7 @@ impl Verb {
         Request::post(&format!("/gpushare-scheduler/{}", self.name()), "", body)
     }
 
-    /// The request that makes the floor answer as long.
+    /// The request that makes the floor give an answer of the same size.
     fn floor_request(self, body: &[u8], answer: &[u8]) -> Result<Request> {
         let headers = match self {
             Self::Filter => {
@@ -73,7 +73,7 @@ impl Verb {
         Ok(Request::post(&format!("/{}", self.name()), &headers, body))
     }
 
-    /// Asks about so many nodes for pods of these sizes, one after the other.
+    /// Asks about this many nodes for pods of these sizes, one after the other.
     pub(super) fn measure(
         self,
         cluster: &Cluster,

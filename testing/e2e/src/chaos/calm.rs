@@ -1,4 +1,4 @@
-//! After the injections: waits until everybody agrees, and says in what they do not if that does not come.
+//! After the injections: waits until all parts agree, and reports the differences if they do not in time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,13 +19,13 @@ use crate::manifest::IMAGE;
 use crate::setup::Setup;
 use crate::world::NODE;
 
-/// Long enough for a loaded machine and for everything that was kept back; reaching it is a violation.
+/// Long enough for a loaded machine and for every delayed request; reaching it is a violation.
 const PATIENCE: Duration = Duration::from_mins(5);
-/// Everything stays the same for so long before it counts as settled.
+/// How many looks in a row must find no violation before the cluster counts as settled.
 const STEADY: usize = 3;
 
 impl Cluster {
-    /// Waits until books, records, files and containers agree. Gives what they do not agree in at the deadline.
+    /// Waits until books, records, files and containers agree. Returns the differences that are left at the deadline.
     pub fn calm(&mut self) -> Vec<String> {
         self.stop_injecting();
         let wrong = self.converge(disagreements);
@@ -65,7 +65,7 @@ impl Cluster {
         }
     }
 
-    /// Every part is ready, and nothing is under way any more.
+    /// Checks that every part is ready and no request is under way any more.
     fn restored(&self) -> Result<()> {
         let rig = self.rig();
         let kept = self.proxy.under_way();
@@ -75,7 +75,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// What everybody says now.
+    /// What every part says now.
     fn look(&self) -> Result<Calm> {
         let list = self.world.object(&["get", "pods", "--all-namespaces"])?;
         let pods = list["items"].as_array().context("a list of pods")?;
@@ -152,7 +152,7 @@ impl Cluster {
         Ok(pods)
     }
 
-    /// What must be gone when no container outlives its pod any more, and when no pod is left.
+    /// What must be gone once no container outlives its pod, and once no pod is left.
     fn remains(&self, calm: &Calm) -> Result<BTreeSet<String>> {
         let mut remains = BTreeSet::new();
         let node = self.world.object(&["get", "node", NODE])?;
@@ -170,7 +170,7 @@ impl Cluster {
         Ok(remains)
     }
 
-    /// Deletes all pods; finalizers that tenants put on theirs go too.
+    /// Deletes all pods, and removes the finalizers that tenants put on them.
     fn release_tenants_finalizers(&self) -> Result<()> {
         let rig = self.rig();
         for namespace in TENANTS {
@@ -190,7 +190,7 @@ impl Cluster {
                 let kept = Value::from(ours.cloned().collect::<Vec<_>>());
                 let patch = serde_json::json!({"metadata": {"finalizers": kept}}).to_string();
                 let change = ["patch", "pod", name, "--type=merge", "--patch", &patch];
-                // It may be gone by now.
+                // The pod may be gone by now.
                 let _ = rig.kubectl(&[&change[..], &within].concat());
             }
         }
@@ -198,8 +198,8 @@ impl Cluster {
     }
 }
 
-/// What a node's answer books for each name. Several pods of one name add up: what is left of an earlier one must not hide behind
-/// the next.
+/// What a node's answer books for each pod name. Bookings of several pods with one name add up, so that a leftover of
+/// an earlier pod does not hide behind the next one.
 fn booked(node: &Value, cards: &[CardId]) -> Result<BTreeMap<String, Shares>> {
     let mut books: BTreeMap<String, Shares> = BTreeMap::new();
     for device in node["devs"].as_array().into_iter().flatten() {
@@ -218,14 +218,14 @@ fn booked(node: &Value, cards: &[CardId]) -> Result<BTreeMap<String, Shares>> {
     Ok(books)
 }
 
-/// Whether the pod's containers can run: a tenant may have named an image that there is not.
+/// Whether the pod's containers can run: a tenant may have named an image that does not exist.
 fn startable(pod: &Value) -> bool {
     let containers = pod["spec"]["containers"].as_array();
     let mut containers = containers.into_iter().flatten();
     containers.all(|container| container["image"] == IMAGE)
 }
 
-/// Whether the pod still asks as it was written: a tenant may have made it impossible to place.
+/// Whether the pod's request is unchanged: a tenant may have made it impossible to place.
 fn plain(pod: &Value) -> bool {
     let choosing = [
         names::POLICY,

@@ -1,4 +1,4 @@
-//! One seed from beginning to end, and several of them.
+//! Runs a campaign for one seed from beginning to end, and for several seeds.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,7 +13,7 @@ use super::tally::Tally;
 use super::{ledger, parts};
 use crate::interrupt;
 
-/// Runs every seed on a cluster of its own. Panics at the end if anything did not hold in one of them.
+/// Runs every seed on its own cluster. Panics at the end if any of them had a violation.
 pub fn run(seeds: &[u64], minutes: u64) {
     assert!(!seeds.is_empty(), "without a seed nothing is tried");
     interrupt::watch();
@@ -31,7 +31,7 @@ pub fn run(seeds: &[u64], minutes: u64) {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
-/// Everything that did not hold with one seed.
+/// Every violation with one seed.
 fn one(seed: u64, minutes: u64, sum: &mut Tally) -> Vec<String> {
     let began = Instant::now();
     let plan = plan(seed, minutes);
@@ -58,7 +58,7 @@ fn one(seed: u64, minutes: u64, sum: &mut Tally) -> Vec<String> {
                 .map(|what| format!("round {number}: {what}")),
         );
         if !wrong.is_empty() {
-            // What follows would only repeat it.
+            // The next rounds would only repeat it.
             break;
         }
     }
@@ -66,7 +66,7 @@ fn one(seed: u64, minutes: u64, sum: &mut Tally) -> Vec<String> {
         wrong.extend(cluster.clean());
         wrong.extend(told(paid(&mut cluster)));
     }
-    // Ctrl-C reaches our parts too, and they end.
+    // Ctrl-C also reaches our parts and ends them, so what follows would blame them.
     interrupt::check();
     wrong.extend(moments(&cluster));
     wrong.extend(told(cluster.parts.ended()));
@@ -87,12 +87,12 @@ fn one(seed: u64, minutes: u64, sum: &mut Tally) -> Vec<String> {
     wrong
 }
 
-/// What could not be judged does not hold.
+/// A check that could not be made counts as a violation.
 fn told(judged: Result<Vec<String>>) -> Vec<String> {
     judged.unwrap_or_else(|error| vec![format!("{error:#}")])
 }
 
-/// How much there was to judge.
+/// How much there was to check.
 fn harvest(cluster: &Cluster, plan: &Plan) -> Result<Harvest> {
     let ledger = ledger::charged(&parts::database(&cluster.world), METERED)?;
     Ok(Harvest {
@@ -103,7 +103,7 @@ fn harvest(cluster: &Cluster, plan: &Plan) -> Result<Harvest> {
     })
 }
 
-/// No card past its size, at any moment of the history and by what really ran.
+/// Checks that no card was past its size, at any moment of the history and by what really ran.
 fn moments(cluster: &Cluster) -> Vec<String> {
     let sizes = cluster.world.card_sizes();
     let mut wrong = overbooked(&cluster.recorder.notes().history, &sizes);
@@ -111,7 +111,7 @@ fn moments(cluster: &Cluster) -> Vec<String> {
     wrong
 }
 
-/// The ledger beside what really ran, once all has ended.
+/// Compares the ledger with what really ran, once everything has ended.
 fn paid(cluster: &mut Cluster) -> Result<Vec<String>> {
     let database = parts::database(&cluster.world);
     let notes = cluster.recorder.notes();
@@ -183,7 +183,7 @@ fn written(plan: &Plan) -> String {
     text
 }
 
-/// What the judges saw, for whoever looks for a cause.
+/// What the checks saw, for anyone who looks for a cause.
 fn seen(cluster: &Cluster) -> String {
     let notes = cluster.recorder.notes();
     let mut text = String::new();

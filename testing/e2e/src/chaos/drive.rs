@@ -21,12 +21,12 @@ use crate::interrupt;
 use crate::setup::Setup;
 use crate::world::{EXTENDER, NODE, World};
 
-/// Sizes of the cards, in MiB. All pods together ask for more.
+/// Sizes of the cards, in MiB. All pods together ask for more than this.
 const CARDS: [u64; 3] = [16 * 1024, 16 * 1024, 12 * 1024];
 
 #[derive(Debug)]
 pub struct Cluster {
-    // Dropped in this order: what is in the cluster before the cluster.
+    // Dropped in this order: what runs in the cluster before the cluster itself.
     pub parts: Parts,
     pub recorder: Recorder,
     pub glimpses: Glimpses,
@@ -83,7 +83,7 @@ impl Cluster {
         }
     }
 
-    /// Does one thing. What tenants try may fail.
+    /// Carries out one action. What tenants try may fail.
     fn perform(&mut self, seed: u64, action: Action) -> Result<()> {
         let rig = self.rig();
         match action {
@@ -112,19 +112,19 @@ impl Cluster {
             "--request-timeout=5s",
             "--wait=false",
         ])?;
-        // Only at its start does it register the Node.
+        // The kubelet registers the Node only when it starts.
         rig.restart("kubelet")
     }
 
     fn set_clock(&self, ahead: i64) {
         let file = parts::clock(&self.world);
-        // Replaced as a whole, so that it is never read half written.
+        // Replaced as a whole, so that the timekeeper never reads a half-written file.
         let new = file.with_extension("new");
         fs::write(&new, format!("{ahead:+}")).expect("written");
         fs::rename(new, file).expect("replaced");
     }
 
-    /// Nothing is injected any more: everything runs, and the way to the API server is open.
+    /// Ends all injections: every part runs, and requests reach the API server undisturbed.
     pub fn stop_injecting(&mut self) {
         self.proxy.set_weather(Weather::Fair, 0);
         self.set_clock(0);
@@ -132,7 +132,7 @@ impl Cluster {
     }
 }
 
-/// What the tally counts a step as. What failed was not injected.
+/// The name under which the tally counts a step. A step that failed was not injected.
 fn counted(action: Action, failed: bool) -> Option<String> {
     let kind = action.is_injection().then(|| action.kind())?;
     Some(match action {
@@ -144,7 +144,7 @@ fn counted(action: Action, failed: bool) -> Option<String> {
     })
 }
 
-/// The part of an error that says most on one line.
+/// The most informative line of an error.
 fn last_line(error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
     let line = text.lines().rev().find(|line| !line.trim().is_empty());

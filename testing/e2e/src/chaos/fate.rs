@@ -1,22 +1,22 @@
-//! What becomes of a request on its way to the API server: a function of the weather, the seed and the request's number.
+//! What happens to a request to the API server: a function of the weather, the seed and the request's number.
 
 use std::fmt;
 use std::time::Duration;
 
-/// How requests fare. Each kind is a network that somebody has had.
+/// How the network treats requests. Each kind is a network that really occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weather {
-    /// Nothing happens to them.
+    /// Requests pass undisturbed.
     Fair,
-    /// Everything comes late, so that requests overtake each other.
+    /// Everything is delayed, so that requests overtake each other.
     Slow,
     /// Requests or their answers are lost.
     Lossy,
     /// Writes arrive twice, the second time later.
     Doubled,
-    /// Binds arrive when their sender has long given up.
+    /// Binds arrive long after their sender has given up.
     LateBinds,
-    /// Watches break, and cannot be taken up where they were.
+    /// Watches break, and cannot resume where they were.
     WatchStorm,
 }
 
@@ -41,22 +41,22 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Pass,
-    /// It arrives so much later, whether its sender still waits or not.
+    /// The request arrives this much later, whether or not its sender still waits.
     Late(Duration),
-    /// The connection breaks before it arrives.
+    /// The connection breaks before the request arrives.
     Lost,
-    /// It arrives, and the connection breaks before its answer.
+    /// The request arrives, and the connection breaks before its answer.
     Unanswered,
-    /// It arrives at once, and so much later once more.
+    /// The request arrives at once, and again this much later.
     Twice(Duration),
-    /// The state that the watch begins with is too old.
+    /// The watch asks for a resource version that is too old.
     Expired,
-    /// The watch ends after so long.
+    /// The watch ends after this time.
     Breaks(Duration),
 }
 
 impl Fate {
-    /// What the tally counts it as.
+    /// The name under which the tally counts it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pass => "request passed",
@@ -83,10 +83,10 @@ impl fmt::Display for Weather {
     }
 }
 
-/// The longest that anything is kept back. The calm waits for it.
+/// The longest delay of any request. The calm waits for it.
 pub const LATEST: Duration = Duration::from_secs(100);
 
-/// What becomes of the request with this number among those of its kind.
+/// What happens to the request with this number among the requests of its kind.
 pub fn fate(weather: Weather, seed: u64, kind: Kind, number: u64) -> Fate {
     let mut dice = Dice(mix(seed ^ mix(number ^ ((kind as u64) << 56))));
     match (weather, kind) {

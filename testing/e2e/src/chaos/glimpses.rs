@@ -1,4 +1,4 @@
-//! Looks at the containers' processes from outside, again and again: what really runs, whatever Kubernetes says.
+//! Looks at the containers' processes from outside, again and again: what really runs, whatever Kubernetes reports.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ use super::judge::{Glimpse, Running};
 
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Looks from its start to its end.
+/// Looks from its start until it is dropped.
 #[derive(Debug)]
 pub struct Glimpses {
     seen: Arc<Mutex<Vec<Glimpse>>>,
@@ -61,7 +61,7 @@ impl Glimpses {
             .unwrap_or_default()
     }
 
-    /// What nobody looks at any more always seems right.
+    /// Fails if the thread has ended: a check without new looks would always pass.
     fn assert_alive(&self) {
         let thread = self.thread.as_ref().expect("a thread until the end");
         assert!(!thread.is_finished(), "nobody looks any more");
@@ -78,9 +78,9 @@ impl Drop for Glimpses {
 }
 
 struct Eye {
-    /// The control group below which all pods of the rig are.
+    /// The control group that contains all pods of the rig.
     root: PathBuf,
-    /// What is known of containers whose program has begun.
+    /// The shares of containers whose program has started.
     known: BTreeMap<String, Shares>,
 }
 
@@ -113,8 +113,8 @@ impl Eye {
         Glimpse { at, running }
     }
 
-    /// What a container has of cards, by its own environment. Nothing for one without cards, and as long as its program
-    /// has not begun.
+    /// The container's shares of cards, according to its own environment. `None` for a container without cards, and
+    /// until its program has started.
     fn shares(&mut self, container: &str, process: &str) -> Option<Shares> {
         if let Some(known) = self.known.get(container) {
             return Some(known.clone());
@@ -126,9 +126,9 @@ impl Eye {
     }
 }
 
-/// Every control group of a container in which a process lives: its pod's uid, its id, and one of its processes.
+/// Every container's control group that has a process: the pod's uid, the container's id, and one of its processes.
 fn containers(group: &Path, pod: Option<&str>, found: &mut Vec<(String, String, String)>) {
-    // A group can go away while it is looked at.
+    // A group can disappear while we read it.
     let Ok(entries) = fs::read_dir(group) else {
         return;
     };

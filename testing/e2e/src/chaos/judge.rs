@@ -1,4 +1,4 @@
-//! What must hold, as functions over what was seen. Each gives a sentence for everything that does not hold.
+//! The rules that must hold, as functions over what was seen. Each returns a sentence for every violation.
 
 mod charges;
 mod crowd;
@@ -17,24 +17,24 @@ pub use harvest::{Harvest, barren};
 /// What the watch showed of a pod's booking.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// It is bound with this record and has not ended.
+    /// The pod is bound with this record and has not ended.
     Holds {
         pod: PodUid,
         name: String,
         shares: Shares,
     },
-    /// It is bound and has not ended, and has no record that can be believed.
+    /// The pod is bound and has not ended, and has no record that can be trusted.
     Unproved {
         pod: PodUid,
         name: String,
         why: String,
     },
-    /// It has ended, or its object is gone.
+    /// The pod has ended, or its object is gone.
     Free { pod: PodUid },
 }
 
-/// Every moment of the history at which more was recorded on a card than it has, every record that changed, and every bound
-/// pod without one.
+/// Every moment of the history at which the records exceeded a card's size, every record that changed, and every bound
+/// pod without a record.
 pub fn overbooked(history: &[Seen], sizes: &BTreeMap<CardId, u64>) -> Vec<String> {
     let mut held: BTreeMap<&PodUid, (&str, &Shares)> = BTreeMap::new();
     let mut wrong = BTreeSet::new();
@@ -78,7 +78,7 @@ pub fn overbooked(history: &[Seen], sizes: &BTreeMap<CardId, u64>) -> Vec<String
     wrong.into_iter().collect()
 }
 
-/// What everybody says at one moment of calm. Pods are named `namespace/name`.
+/// What every part says at one moment of calm. Pods are named `namespace/name`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Calm {
     /// The leading extender's books.
@@ -91,7 +91,7 @@ pub struct Calm {
     pub files: BTreeSet<String>,
     /// Pods whose objects exist, ended or not.
     pub objects: BTreeSet<String>,
-    /// Pods whose containers cannot be started: what they hold they hold all the same.
+    /// Pods whose containers cannot be started; they hold their shares all the same.
     pub unstartable: BTreeSet<String>,
     /// Waiting pods for which there is room.
     pub starved: BTreeSet<String>,
@@ -99,7 +99,7 @@ pub struct Calm {
     pub remains: BTreeSet<String>,
 }
 
-/// Everything in which books, records, files and containers differ.
+/// Every difference between books, records, files and containers.
 pub fn disagreements(calm: &Calm) -> Vec<String> {
     let mut wrong = Vec::new();
     let none = Shares::new();

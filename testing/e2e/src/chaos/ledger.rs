@@ -1,4 +1,4 @@
-//! The ledger, read beside the timekeeper that writes it.
+//! The ledger, read while the timekeeper writes it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use gpushare_ledger::store::sqlite::Sqlite;
 
 use super::judge::Charged;
 
-/// The formula of time that has no price, because the Node went before the timekeeper saw its cards.
+/// The formula of time without a price, because the Node was deleted before the timekeeper saw its cards.
 const UNKNOWN_CARDS: &str = "unknown-cards/1";
 
 /// What each pod of a namespace is charged for.

@@ -1,6 +1,6 @@
-//! A campaign against the books: parts die, stand still and lose their way to the API server, the cluster's own programs restart,
-//! and tenants do everything that they may do. What is injected follows from a seed alone ([`plan`]); what must hold
-//! afterwards is judged by functions over what was seen ([`judge`]).
+//! A campaign against the books: parts are killed, frozen and cut off from the API server, the cluster's own programs
+//! restart, and tenants do everything that they are allowed to do. A seed alone determines what is injected ([`plan`]).
+//! Functions over what was seen check what must hold afterwards ([`judge`]).
 
 pub mod calm;
 pub mod campaign;
@@ -21,5 +21,5 @@ use std::collections::BTreeMap;
 
 use gpushare_core::CardId;
 
-/// Memory in MiB by card.
+/// Memory in MiB on each card.
 pub type Shares = BTreeMap<CardId, u64>;

@@ -1,4 +1,4 @@
-//! Panics in the logs of our parts. Some end only one piece of work, and the part goes on.
+//! Panics in the logs of our parts. Some panics end only one task, and the part continues.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// How Rust announces a panic.
+/// The text with which Rust reports a panic.
 const ANNOUNCED: &str = "panicked at";
 
 #[derive(Debug)]
 pub(super) struct Panics {
     directory: PathBuf,
-    /// How much of each log was there at the beginning: a directory's name can be used again.
+    /// The length of each log at the beginning: the directory may hold logs of an earlier run with the same name.
     before: BTreeMap<PathBuf, usize>,
 }
 
 impl Panics {
-    /// Of what is logged in this directory from now on.
+    /// Finds panics that are logged in this directory from now on.
     pub(super) fn from_now_on(directory: PathBuf) -> Self {
         let logs = logs(&directory).unwrap_or_default().into_iter();
         Self {
@@ -26,7 +26,7 @@ impl Panics {
         }
     }
 
-    /// A sentence for each panic.
+    /// One sentence for each panic.
     pub(super) fn found(&self) -> Result<Vec<String>> {
         let mut found = Vec::new();
         for (file, text) in logs(&self.directory)? {

@@ -23,7 +23,7 @@ const SYSTEM: &str = "--namespace=gpushare-system";
 pub const EXTENDERS: [&str; 2] = ["127.0.0.1:12361", "127.0.0.1:12362"];
 const TIMEKEEPER: &str = "127.0.0.1:12353";
 const WEBHOOK: &str = "127.0.0.1:12349";
-/// The agent's account, and its pod.
+/// The agent's account, and the name of its pod.
 const AGENT: &str = "gpushare-node";
 const ACCOUNTS: [&str; 4] = [
     "gpushare-extender",
@@ -36,13 +36,13 @@ const ACCOUNTS: [&str; 4] = [
 pub struct Parts {
     running: BTreeMap<Part, Process>,
     frozen: BTreeSet<Part>,
-    /// What had ended before it was killed.
+    /// Parts that had ended by themselves before they were killed.
     fallen: Vec<String>,
     panics: Panics,
 }
 
 impl Parts {
-    /// Puts our files and accounts into the cluster, and starts every part behind the proxy.
+    /// Installs our files and accounts in the cluster, and starts every part behind the proxy.
     pub fn start(world: &mut World, proxy: &Proxy) -> Self {
         world.extender = None;
         world.agent = None;
@@ -55,7 +55,7 @@ impl Parts {
         wait::until("the API server serves budgets", || {
             rig.kubectl(&["get", "gpubudgets"])
         });
-        // Our processes stand for the pods.
+        // Our processes run in place of the pods.
         let scale = ["scale", "deployment", "gpushare-timekeeper", "--replicas=0"];
         rig.kubectl(&[&scale[..], &[SYSTEM]].concat())
             .expect("scaled");
@@ -79,7 +79,7 @@ impl Parts {
         parts
     }
 
-    /// Starts a part unless it runs.
+    /// Starts a part unless it is running.
     pub fn launch(&mut self, world: &World, part: Part) {
         self.running
             .entry(part)
@@ -90,7 +90,7 @@ impl Parts {
         if let Some(mut process) = self.running.remove(&part) {
             let before = process.ended();
             process.kill();
-            // It may also have ended after it was asked.
+            // It may also have ended between the check and the kill.
             let not_by_us = |status: &ExitStatus| status.signal() != Some(SIGKILL);
             let status = before.or_else(|| process.ended().filter(not_by_us));
             self.fallen
@@ -114,7 +114,7 @@ impl Parts {
         }
     }
 
-    /// Everything runs again.
+    /// Thaws and starts every part.
     pub fn all_back(&mut self, world: &World) {
         for part in PARTS {
             self.thaw(part);
@@ -122,8 +122,8 @@ impl Parts {
         }
     }
 
-    /// Every part that has ended by itself, whether it was started again or not, and every panic. Nothing in a campaign asks a
-    /// part to end: one that loses its lease, the API server or the kubelet goes on and tries again.
+    /// Every part that has ended by itself, whether or not it was started again, and every panic. Nothing in a campaign
+    /// asks a part to end: a part that loses its lease, the API server or the kubelet keeps running and tries again.
     pub fn ended(&mut self) -> Result<Vec<String>> {
         let running = self.running.iter_mut();
         let now = running.filter_map(|(part, process)| Some(by_itself(*part, process.ended()?)));
@@ -137,7 +137,7 @@ fn by_itself(part: Part, status: ExitStatus) -> String {
     format!("{part} has ended by itself: {status}")
 }
 
-/// Whether every part is ready for work; of the extenders, one leads.
+/// Checks that every part is ready for work, and that one of the extenders leads.
 pub fn ready(rig: &Rig) -> Result<()> {
     let status = |address: &str| -> Option<u16> {
         let asked = rig.run(|| async {
@@ -157,7 +157,7 @@ pub fn ready(rig: &Rig) -> Result<()> {
     Ok(())
 }
 
-/// Gives the agent a new pod and its token, if the loss of the Node took the one before along.
+/// Gives the agent a new pod and token, if the old pod was deleted together with the Node.
 pub fn keep_agents_pod(world: &World, proxy: &Proxy) -> Result<()> {
     let rig = world.rig();
     let pod = [
@@ -175,7 +175,7 @@ pub fn keep_agents_pod(world: &World, proxy: &Proxy) -> Result<()> {
     Ok(())
 }
 
-/// Tells the proxy the token that stands in the account's direct kubeconfig.
+/// Gives the proxy the token from the account's direct kubeconfig.
 fn introduce(world: &World, proxy: &Proxy, account: &str) {
     let direct = fs::read_to_string(world.kubeconfig(account)).expect("readable");
     let direct: Value = serde_json::from_str(&direct).expect("a kubeconfig");
@@ -183,7 +183,7 @@ fn introduce(world: &World, proxy: &Proxy, account: &str) {
     proxy.set_token(account, token.expect("a token"));
 }
 
-/// The file by which the timekeeper's clock is set.
+/// The file that sets the timekeeper's clock.
 pub fn clock(world: &World) -> PathBuf {
     world.directory().join("now")
 }
@@ -215,7 +215,7 @@ fn start(world: &World, part: Part) -> Process {
     Process::start(name, command, &log)
 }
 
-/// A program in the rig's files and network. It dies with the campaign even while it is frozen.
+/// A program in the rig's files and network. It is killed with the campaign even while it is frozen.
 fn enter(world: &World, program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command
@@ -266,7 +266,7 @@ fn webhook(world: &World) -> Command {
 mod tests {
     use super::*;
 
-    /// The agent is a shell that runs this script.
+    /// Parts whose agent is a shell that runs this script.
     fn parts(script: &str, logs: &std::path::Path) -> Parts {
         let mut command = Command::new("sh");
         command.args(["-c", script]);

@@ -1,4 +1,4 @@
-//! What a seed injects, and when. The whole list is made before anything happens, so the same seed injects the same.
+//! What a seed injects, and when. The whole list is made in advance, so the same seed injects the same steps.
 
 mod make;
 
@@ -9,10 +9,10 @@ use super::fate::Weather;
 
 pub use make::plan;
 
-/// How long things are injected before a calm.
+/// How long steps are injected before a calm.
 pub const ROUND: Duration = Duration::from_secs(30);
 
-/// Programs of ours.
+/// Our programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     ExtenderOne,
@@ -40,25 +40,25 @@ pub const COMPONENTS: [&str; 6] = [
     "containerd",
 ];
 
-/// A namespace and a name in it. There are few of them, so that names are used again.
+/// A namespace and a name in it. There are few names, so that names are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot {
-    /// Its namespace has a budget.
+    /// Whether its namespace has a budget.
     pub metered: bool,
     pub number: usize,
 }
 
-/// Names in each namespace.
+/// The number of names in each namespace.
 pub const NAMES: usize = 5;
 
 /// What the containers of a pod do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behaviour {
-    /// Runs until it is asked to end.
+    /// Run until they are asked to end.
     Obedient,
-    /// Goes on until it is killed, after this grace.
+    /// Ignore the request to end, and are killed after this grace period.
     Stubborn { grace: u32 },
-    /// Ends by itself.
+    /// End by themselves.
     Job { seconds: u32 },
 }
 
@@ -72,20 +72,20 @@ pub struct Shape {
 /// How a tenant deletes a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
-    /// With the grace that the pod has.
+    /// With the pod's own grace period.
     Plain,
-    /// With a long grace, and then without any.
+    /// With a long grace period, and then with none.
     LongThenForced,
-    /// Without any grace at once.
+    /// With no grace period from the start.
     Forced,
-    /// By the subresource that asks disruption budgets.
+    /// Through the eviction subresource, which respects disruption budgets.
     Evicted,
 }
 
 /// One thing that is injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// How requests fare on their way to the API server from now on.
+    /// The network treats requests to the API server like this from now on.
     Weather(Weather),
     /// Every open watch breaks.
     CutWatches,
@@ -96,11 +96,11 @@ pub enum Action {
     Restart(&'static str),
     /// The Node's object is deleted, and the kubelet registers it again.
     RecreateNode,
-    /// The timekeeper's clock is so many seconds ahead.
+    /// The timekeeper's clock is this many seconds ahead.
     Clock(i64),
     Create(Slot, Shape),
     Delete(Slot, Deletion),
-    /// A tenant changes one of the things that tenants may try to change.
+    /// A tenant tries one of the changes in the list of edits.
     Edit(Slot, usize),
 }
 
@@ -118,8 +118,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether metered pods are among the first, which are made before anything else is injected. In a short plan without
-    /// them, other pods may take all room until the end.
+    /// Whether metered pods are among the first pods, which are created before anything else is injected. In a short
+    /// plan without them, other pods may take all room until the end.
     pub fn begins_with_metered_pods(&self) -> bool {
         let steps = self.rounds.first().into_iter().flatten();
         let mut first = steps.map_while(|step| match step.action {
@@ -131,7 +131,7 @@ impl Plan {
 }
 
 impl Action {
-    /// What the tally counts it as.
+    /// The name under which the tally counts it.
     pub fn kind(&self) -> String {
         match self {
             Self::Weather(weather) => format!("weather: {weather}"),
@@ -154,7 +154,7 @@ impl Action {
         }
     }
 
-    /// Something that ends by itself or is the end of something is not counted.
+    /// Whether the action is counted as an injection. An action that only ends an earlier one is not.
     pub fn is_injection(&self) -> bool {
         !matches!(
             self,

@@ -1,4 +1,4 @@
-//! The way from our parts to the API server, on which requests fare as the weather says.
+//! The proxy between our parts and the API server, which treats requests as the weather says.
 
 mod forward;
 
@@ -35,11 +35,11 @@ struct Way {
 struct State {
     weather: Weather,
     seed: u64,
-    /// How many requests of each kind there were in this weather.
+    /// How many requests of each kind were sent in this weather.
     numbers: [u64; 4],
-    /// The tokens that stand for the accounts which our parts name.
+    /// The real token of each account that our parts name.
     tokens: BTreeMap<String, String>,
-    /// Requests that have not arrived yet for the last time.
+    /// Requests that are still to be forwarded, at least once more.
     under_way: usize,
     fates: BTreeMap<&'static str, usize>,
 }
@@ -59,7 +59,7 @@ impl Proxy {
         let kubeconfig = rig.kubeconfig();
         let serve = move || async move {
             let mut config = Kubeconfig::read_from(&kubeconfig).expect("a kubeconfig");
-            // Each request brings its own account.
+            // Each request carries its own account.
             for user in &mut config.auth_infos {
                 user.auth_info = Some(AuthInfo::default());
             }
@@ -89,7 +89,7 @@ impl Proxy {
         }
     }
 
-    /// A kubeconfig of an account, which leads through here. Its token is the account's name: the real one can be
+    /// A kubeconfig of an account that leads through this proxy. Its token is the account's name: the real one can be
     /// replaced at any time, as the kubelet replaces a pod's.
     pub fn kubeconfig(&self, account: &str) -> Value {
         json!({
@@ -107,7 +107,7 @@ impl Proxy {
         state.tokens.insert(account.to_owned(), token.to_owned());
     }
 
-    /// How requests fare from now on.
+    /// Sets how requests are treated from now on.
     pub fn set_weather(&self, weather: Weather, seed: u64) {
         let mut state = self.way.state.lock();
         (state.weather, state.seed, state.numbers) = (weather, seed, [0; 4]);
@@ -118,12 +118,12 @@ impl Proxy {
         self.way.cut.send_modify(|count| *count += 1);
     }
 
-    /// How many requests were kept back and have not arrived yet.
+    /// How many requests were held back and have not arrived yet.
     pub fn under_way(&self) -> usize {
         self.way.state.lock().under_way
     }
 
-    /// How many requests had which fate.
+    /// How many requests met which fate.
     pub fn fates(&self) -> BTreeMap<&'static str, usize> {
         self.way.state.lock().fates.clone()
     }

@@ -1,5 +1,6 @@
-//! What the API server showed of all pods, from a watch of its own that nobody disturbs. The API server itself restarts in a
-//! campaign: then the watch begins with a new list, and what happened in between is missing. Such gaps are counted.
+//! What the API server showed of all pods, from a separate watch that is not disturbed. The API server itself restarts
+//! in a campaign: then the watch begins with a new list, and what happened in between is missing. Such gaps are
+//! counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ use super::judge::{Gap, Held, Seen};
 use super::plan::TENANTS;
 use crate::setup::Setup;
 
-/// Records from its start to its end.
+/// Records from its start until it is dropped.
 #[derive(Debug)]
 pub struct Recorder {
     notes: Arc<Mutex<Notes>>,
@@ -39,15 +40,15 @@ pub struct Recorder {
 #[derive(Clone, Debug, Default)]
 pub struct Notes {
     pub history: Vec<Seen>,
-    /// When each pod was first seen to hold something, and last.
+    /// When each pod was first and last seen to hold something.
     pub held: BTreeMap<PodUid, Held>,
     /// `namespace/name` of every pod that was ever bound with a record.
     pub names: BTreeMap<PodUid, String>,
-    /// What each of them had by its record.
+    /// What each of these pods holds, according to its record.
     pub booked: BTreeMap<PodUid, Shares>,
-    /// Where the watch had to begin with a new list.
+    /// The times after which the watch had to begin with a new list.
     pub gaps: Vec<Gap>,
-    /// What each pod holds now, by the record with which it was bound, whatever its other annotations say.
+    /// What each pod holds now, according to the record with which it was bound, whatever its other annotations say.
     pub holding: BTreeMap<PodUid, Shares>,
     sizes: BTreeMap<CardId, u64>,
     /// When the watch last showed something, in milliseconds since 1970.
@@ -138,7 +139,7 @@ impl Notes {
         }
     }
 
-    /// A new list shows everything that is left. What has ended comes first: others may already have its room.
+    /// Handles a new list, which shows all remaining pods. Ended pods come first: others may already have their room.
     fn listed(&mut self, list: &[slim::Pod], dialects: &Dialects) {
         let left: BTreeSet<PodUid> = list.iter().map(uid).collect();
         let held = self.holding.keys();
@@ -153,7 +154,7 @@ impl Notes {
         }
     }
 
-    /// The watch shows something now. Answers when it last did.
+    /// Notes that the watch shows something now. Returns when it last did.
     fn hears(&mut self) -> i64 {
         std::mem::replace(&mut self.heard, Timestamp::now().as_millisecond())
     }
@@ -165,7 +166,7 @@ impl Notes {
     }
 }
 
-/// What a bound pod's record gives it of each card's memory, or why nothing can be believed of it.
+/// The memory that a bound pod's record gives it on each card, or why the record cannot be trusted.
 fn shares(
     facts: &PodFacts,
     dialects: &Dialects,
@@ -228,7 +229,7 @@ async fn follow(kubeconfig: &Path, notes: &Mutex<Notes>, ready: Sender<()>) {
                 notes.hears();
                 notes.gone(&uid(&pod));
             }
-            // It is taken up again; a new list is a gap, and counted.
+            // The watch resumes; a new list counts as a gap.
             Err(_) => {}
         }
     }

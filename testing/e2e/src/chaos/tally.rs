@@ -1,4 +1,4 @@
-//! What was injected and checked, as the table at the end.
+//! The table of what was injected and checked, printed at the end.
 
 use std::collections::BTreeMap;
 

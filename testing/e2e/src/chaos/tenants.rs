@@ -12,15 +12,15 @@ use crate::wait;
 /// A change that a tenant tries to make to its pod.
 #[derive(Clone, Copy, Debug)]
 pub enum Edit {
-    /// Lists are replaced as a whole.
+    /// A merge patch, which replaces lists as a whole.
     Merge(&'static str),
-    /// Containers are found by their names.
+    /// A strategic merge patch, which finds containers by their names.
     Strategic(&'static str),
-    /// By the subresource that changes what containers may use while they run.
+    /// Through the subresource that changes the resources of running containers.
     Resize(&'static str),
 }
 
-/// What a tenant tries to change of its pod. Some of it must be refused; nothing of it may change what the pod holds.
+/// What a tenant tries to change in its pod. Some changes must be refused; none may change what the pod holds.
 pub const EDITS: [Edit; 22] = [
     Edit::Merge(r#"{"metadata":{"annotations":{"gpushare.io/policy":"x"}}}"#),
     Edit::Merge(r#"{"metadata":{"annotations":{"gpushare.io/card-models":","}}}"#),
@@ -45,14 +45,14 @@ pub const EDITS: [Edit; 22] = [
     Edit::Merge(r#"{"metadata":{"finalizers":null}}"#),
     Edit::Merge(r#"{"metadata":{"finalizers":["example.com/kept"]}}"#),
     Edit::Merge(r#"{"spec":{"activeDeadlineSeconds":1}}"#),
-    // The container ends, and no other can begin until it has an image that there is.
+    // The container ends, and none can start until the image exists.
     Edit::Strategic(r#"{"spec":{"containers":[{"name":"c","image":"gpushare.test/none:1"}]}}"#),
     Edit::Strategic(r#"{"spec":{"containers":[{"name":"c","image":"gpushare.test/busybox:1"}]}}"#),
-    // Tolerations can only be added, so the two that each pod is given are here too.
+    // Tolerations can only be added, so the two that every pod gets are repeated here.
     Edit::Merge(
         r#"{"spec":{"tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300},{"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":300},{"key":"example.com/any","operator":"Exists","effect":"NoSchedule"}]}}"#,
     ),
-    // The garbage collector deletes what belongs to nothing.
+    // The garbage collector deletes a pod whose owner does not exist.
     Edit::Merge(
         r#"{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"none","uid":"7b1b9f0e-6f0e-4c53-9f5e-2f8f1c1d0a11"}]}}"#,
     ),
@@ -62,7 +62,7 @@ pub const EDITS: [Edit; 22] = [
 ];
 
 impl Edit {
-    /// The patch, and what kubectl needs to know of it.
+    /// The patch, and the arguments that kubectl needs for it.
     fn arguments(self) -> (&'static str, &'static [&'static str]) {
         match self {
             Self::Merge(patch) => (patch, &["--type=merge"]),
@@ -72,7 +72,7 @@ impl Edit {
     }
 }
 
-/// Namespaces and accounts for them, and a budget for one.
+/// Creates the namespaces and their accounts, and a budget for one of them.
 pub fn settle(rig: &Rig) {
     for namespace in TENANTS {
         let within = format!("--namespace={namespace}");
@@ -163,7 +163,7 @@ pub fn edit(rig: &Rig, slot: Slot, number: usize) -> Result<()> {
     act(rig, slot, &[&change[..], how].concat())
 }
 
-/// kubectl as the tenant of the slot's namespace.
+/// Runs kubectl as the tenant of the slot's namespace.
 fn act(rig: &Rig, slot: Slot, args: &[&str]) -> Result<()> {
     let namespace = slot.namespace();
     let tenant = format!("--as=system:serviceaccount:{namespace}:tenant");
@@ -193,7 +193,7 @@ fn pod(slot: Slot, shape: Shape) -> Value {
         "spec": {
             "terminationGracePeriodSeconds": grace,
             "restartPolicy": policy,
-            // Its own network for each would only cost time.
+            // A network of its own would only cost each pod time.
             "hostNetwork": true,
             "containers": [{
                 "name": "c", "image": IMAGE, "imagePullPolicy": "Never", "command": ["sh", "-c", script],

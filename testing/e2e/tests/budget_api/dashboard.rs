@@ -1,4 +1,4 @@
-//! Logging in to the dashboard, where the real API server says whose token it is and who may look.
+//! Logging in to the dashboard: the real API server says whose token it is and who may use the dashboard.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -53,7 +53,7 @@ fn whoever_may_not_look_at_the_dashboard_is_told_what_to_do() {
         let problem: Value = serde_json::from_str(&answer.body).unwrap();
         problem["error"].as_str().unwrap().to_owned()
     };
-    // Somebody who may do nearly everything in one namespace, and nothing in the cluster.
+    // This user may do nearly everything in one namespace, but nothing in the cluster.
     let tenant = error(&TELLER.token_of(OWN, "tenant", &[]), 403);
     let user = format!("user system:serviceaccount:{OWN}:tenant has not the verb");
     assert!(tenant.contains(&user), "{tenant}");
@@ -87,7 +87,7 @@ fn the_dashboards_own_account_may_do_nothing_but_its_work() {
     ]);
     let expected: BTreeSet<String> = serde_json::from_value(expected).unwrap();
     assert_eq!(LOOKING.rights("gpushare-dashboard"), expected);
-    // And whoever looks gets no right to anything else by it.
+    // A viewer of the dashboard gets no other right.
     let viewer = LOOKING.rights("gpushare-viewer");
     assert_eq!(
         viewer,

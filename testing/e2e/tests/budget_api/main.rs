@@ -9,10 +9,10 @@ use std::sync::LazyLock;
 use e2e::teller::{HELD, OTHER, OWN, SPARE, Teller, Who};
 use serde_json::{Value, json};
 
-/// One cluster for all of them.
+/// One cluster for all tests.
 static TELLER: LazyLock<Teller> = LazyLock::new(Teller::start);
 
-/// Every path with what concerns a team in it.
+/// Every path that shows something about a team.
 fn paths_of(team: &str) -> Vec<String> {
     vec![
         format!("/v1/namespaces/{team}/budget"),
@@ -121,8 +121,8 @@ fn tokens_that_are_not_for_us_are_no_good() {
     }
 }
 
-/// The server answers and closes the connection while the client still sends, so the client may see nothing but the end
-/// of the connection.
+/// The server answers and closes the connection while the client still sends, so the client may see only the end of the
+/// connection.
 #[test]
 fn a_token_that_is_longer_than_headers_may_be_is_refused_before_it_is_read() {
     for path in paths_of(OWN) {
@@ -144,7 +144,7 @@ fn t01_the_predecessors_path_answers_for_namespaces_that_there_are_to_those_who_
         (&json!(true), &json!(1195.0))
     );
     let chief = TELLER.token(Who::Chief);
-    // The predecessor gave a full budget to names that nobody has.
+    // The predecessor gave a full budget to unknown names.
     TELLER.get(&chief, "/budget/made-up").refused(404);
     let free = TELLER.get(&chief, "/budget/team-free").good();
     let unlimited = json!({"budget_available": true, "budget": null, "budget_remaining": null});
@@ -305,6 +305,6 @@ fn every_grant_and_every_denial_is_in_the_audit_log() {
     assert!(audit.iter().any(|line| line["user"] == user.as_str()));
     find("deny", "forbidden");
     find("deny", "unauthenticated");
-    // Tokens are nobody's business.
+    // Tokens must not be logged.
     assert!(!logged.contains("eyJ"), "a token is in the log");
 }

@@ -1,5 +1,5 @@
-//! What happens to pods when their budget is used up and when there is something again: on the real scheduler, through
-//! the real Eviction API, past everything that tenants may try.
+//! What happens to pods when their budget is exhausted and when it has something left again: on the real scheduler,
+//! through the real Eviction API, against everything that tenants may try.
 
 mod demotion;
 mod evasion;
@@ -19,13 +19,13 @@ const AS_TENANT: &str = "--as=tenant";
 const ALONE: &str = "written by the gpushare timekeeper alone";
 const ASKED: &str = "gpushare_extender_requests_total{verb=\"preempt\",code=\"200\"}";
 
-/// A namespace with a budget, in which `tenant` may do what editors may. Its pods go at the end.
+/// A namespace with a budget, in which `tenant` has the rights of an editor. Its pods are deleted at the end.
 struct Team {
     name: String,
 }
 
 impl Team {
-    /// With enough for everybody.
+    /// A team with a budget that is large enough for every test.
     fn new(when_exhausted: &str, grace: Option<i64>) -> Self {
         Self::with(json!({
             "amount": "1000h", "period": {"kind": "Rolling", "window": "7d"},
@@ -75,7 +75,7 @@ impl Team {
         SHARED.pod(&self.name, name)
     }
 
-    /// Makes the budget so small that it is used up, or large again.
+    /// Makes the budget so small that it is exhausted, or large again.
     fn exhaust(&self, exhausted: bool) {
         self.amount(if exhausted { json!(1) } else { json!("1000h") });
         SHARED.wait_budget(&self.name, "its state is known", |status| {
@@ -125,7 +125,7 @@ impl Team {
         })
     }
 
-    /// Runs, and was not told to go.
+    /// Whether the pod runs and was not told to end.
     fn is_left(&self, name: &str) -> bool {
         self.pod(name).is_ok_and(|pod| {
             pod["metadata"]["deletionTimestamp"].is_null() && pod["status"]["phase"] == "Running"
@@ -149,13 +149,13 @@ impl Team {
         });
     }
 
-    /// What the tenant is told.
+    /// The error that the tenant gets.
     fn refused(&self, args: &[&str]) -> String {
         let error = self.kubectl(&[args, &[AS_TENANT]].concat()).unwrap_err();
         format!("{error:#}")
     }
 
-    /// In whatever version it is: a status that the kubelet writes meanwhile must not be what refuses it.
+    /// Sends no resource version: a status that the kubelet writes meanwhile must not be the reason for the refusal.
     fn refused_object(&self, how: &str, object: &Value) -> String {
         let mut object = object.clone();
         object["metadata"]
@@ -167,7 +167,7 @@ impl Team {
         self.refused(&[how, "--filename", file.to_str().unwrap()])
     }
 
-    /// More than editors may, so that what is refused is refused by the policies.
+    /// Gives the tenant more rights than an editor has, so that only the policies can refuse a request.
     fn grant(&self, resource: &str, verb: &str) {
         let name = format!("{verb}-{}", resource.replace('/', "-"));
         let (verb, resource) = (format!("--verb={verb}"), format!("--resource={resource}"));
@@ -178,7 +178,7 @@ impl Team {
             .unwrap();
     }
 
-    /// Leaves the cards to the next test; a timekeeper must run.
+    /// Frees the cards for the next test. A timekeeper must run.
     fn leave(&self) {
         let delete = ["delete", "deployments,pods", "--all", "--wait=false"];
         self.kubectl(&delete).unwrap();

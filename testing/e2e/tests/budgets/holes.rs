@@ -1,5 +1,5 @@
-//! Each hole of the predecessor's timekeeper, closed: named by the number that the hole has in our analysis. Those of
-//! its API are tested with ours.
+//! Each hole of the predecessor's timekeeper, closed. The tests are named by the hole's number in our analysis. The
+//! holes of its API are tested together with our API.
 
 use e2e::budgeted::held;
 use e2e::calendar::day;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{DAY, SHARED};
 
-/// Runs once and then ends by itself.
+/// A pod that runs once and ends by itself.
 fn task(name: &str, script: &str, gib: u64) -> Value {
     let mut pod = running(name, script, aliyun(gib));
     pod["spec"]["restartPolicy"] = json!("Never");
@@ -26,7 +26,7 @@ fn leave(namespace: &str, pod: &str) {
     SHARED.wait_gone(namespace, pod);
 }
 
-/// A pod without a running container was not charged, and its sidecar told to end.
+/// The predecessor did not charge a pod without a running container, and told its sidecar to end.
 #[test]
 fn t02_a_pod_pays_for_its_card_while_its_containers_crash_and_nobody_reports_anything() {
     let timekeeper = SHARED.timekeeper();
@@ -48,7 +48,7 @@ fn t02_a_pod_pays_for_its_card_while_its_containers_crash_and_nobody_reports_any
     timekeeper.audit();
 }
 
-/// There was one budget, a constant, for every namespace, and "usage" held what remained.
+/// All namespaces had the same constant budget, and "usage" held what remained.
 #[test]
 fn t03_every_budget_has_its_own_amount_and_used_means_used() {
     let _timekeeper = SHARED.timekeeper();
@@ -65,7 +65,7 @@ fn t03_every_budget_has_its_own_amount_and_used_means_used() {
     leave(&small, "task");
 }
 
-/// At the end of the budget every pod of the namespace was deleted, and what came back was not metered.
+/// When the budget was exhausted, every pod of the namespace was deleted, and recreated pods were not metered.
 #[test]
 fn t04_at_exhaustion_pods_go_on_and_new_ones_are_metered() {
     let timekeeper = SHARED.timekeeper();
@@ -86,7 +86,7 @@ fn t04_at_exhaustion_pods_go_on_and_new_ones_are_metered() {
     leave(&team, "runs-on");
 }
 
-/// What was promised in minutes was counted in reports.
+/// The documentation promised minutes, but reports were counted.
 #[test]
 fn t05_a_second_of_a_whole_card_costs_a_gpu_second_and_of_half_a_card_half_of_it() {
     let timekeeper = SHARED.timekeeper();
@@ -102,7 +102,7 @@ fn t05_a_second_of_a_whole_card_costs_a_gpu_second_and_of_half_a_card_half_of_it
     }
 }
 
-/// A budget was never refilled.
+/// Budgets were never refilled.
 #[test]
 fn t06_a_budget_is_full_again_in_its_next_period_and_what_is_left_may_be_carried_over() {
     let timekeeper = SHARED.timekeeper();
@@ -128,7 +128,7 @@ fn t06_a_budget_is_full_again_in_its_next_period_and_what_is_left_may_be_carried
     timekeeper.audit();
 }
 
-/// The first report could take any amount without anything happening.
+/// The first report could overdraw the budget by any amount without consequence.
 #[test]
 fn t07_a_budget_that_is_overdrawn_when_it_is_first_looked_at_is_exhausted_at_once() {
     let mut timekeeper = SHARED.timekeeper();
@@ -147,7 +147,7 @@ fn t07_a_budget_that_is_overdrawn_when_it_is_first_looked_at_is_exhausted_at_onc
     leave(&team, "task");
 }
 
-/// Two reports at a time lost one.
+/// Of two concurrent reports, one was lost.
 #[test]
 fn t09_pods_that_end_together_are_all_charged_and_none_twice_though_the_timekeeper_is_killed() {
     let mut timekeeper = SHARED.timekeeper();
@@ -174,7 +174,7 @@ fn t09_pods_that_end_together_are_all_charged_and_none_twice_though_the_timekeep
     }
 }
 
-/// A pod without a certain container, or without statuses, broke the service.
+/// A pod without a certain container, or without statuses, crashed the service.
 #[test]
 fn t10_pods_of_any_shape_and_without_any_status_are_no_problem() {
     let mut timekeeper = SHARED.timekeeper();
@@ -201,7 +201,7 @@ fn t10_pods_of_any_shape_and_without_any_status_are_no_problem() {
     timekeeper.assert_alive();
 }
 
-/// A restart of the database gave everybody a full budget.
+/// A restart of the database gave every namespace a full budget.
 #[test]
 fn t11_a_restart_gives_nobody_anything_back() {
     let mut timekeeper = SHARED.timekeeper();
@@ -211,7 +211,7 @@ fn t11_a_restart_gives_nobody_anything_back() {
     let counted = |status: &Value| status["remainingSeconds"] == 3_600 - used;
     SHARED.wait_budget(&team, "it has used something", counted);
     timekeeper.kill();
-    // What the cluster shows is of no importance to what is charged.
+    // Charges do not depend on the status in the cluster.
     let forged = json!({"status": {"remainingSeconds": 3_600, "usedSeconds": 0}}).to_string();
     let forge = [
         "patch",

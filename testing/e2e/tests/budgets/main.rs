@@ -1,5 +1,5 @@
-//! Budgets on a real cluster: pods run, are charged to the second, and yield when their budget is used up. The clock of
-//! the timekeeper is the test's. Run by `cargo xtask e2e`.
+//! Budgets on a real cluster: pods run, are charged to the second, and yield when their budget is exhausted. The test
+//! sets the timekeeper's clock. Run by `cargo xtask e2e`.
 
 #![expect(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 
 use e2e::budgeted::Budgeted;
 
-/// One cluster for all tests; each has namespaces, budgets and a ledger of its own, and leaves the cards free.
+/// One cluster for all tests. Each test has its own namespaces, budgets and ledger, and leaves the cards free.
 static SHARED: LazyLock<Budgeted> = LazyLock::new(|| Budgeted::start(&[8192, 8192]));
 
 const DAY: i64 = 86_400;

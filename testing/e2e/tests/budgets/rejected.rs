@@ -1,5 +1,5 @@
-//! A kubelet that restarts admits its pods again. While the node agent is away it rejects a pod whose container it would
-//! have to start, and the status that it writes then tells little of what had run.
+//! A restarted kubelet admits its pods again. While the node agent is away, the kubelet rejects a pod whose container
+//! it would have to start, and then writes a status that says little about what ran before.
 
 use e2e::budgeted::{Budgeted, bound, last_finish, seconds};
 use e2e::calendar::day;
@@ -20,7 +20,7 @@ fn a_pod_that_a_restarted_kubelet_rejects_is_charged_for_what_it_held() {
         status["restartCount"].as_i64() > Some(0) && status["state"]["running"].is_null()
     });
 
-    // The timekeeper is away too: what it charges follows from the object alone.
+    // The timekeeper is away too, so its charge depends on the object alone.
     timekeeper.kill();
     let rig = cluster.world.rig();
     rig.stop_component("kubelet").unwrap();
@@ -44,15 +44,15 @@ fn a_pod_that_a_restarted_kubelet_rejects_is_charged_for_what_it_held() {
     timekeeper.audit();
 }
 
-/// The kubelet may write the whole status again after it has rejected the pod. If it does not, it counts when the pod was
-/// rejected.
+/// Until when the pod held its card. The kubelet may write the whole status again after it has rejected the pod. If it
+/// does not, the time of the rejection counts.
 fn held_until(cluster: &Budgeted, team: &str) -> Seconds {
     let show = ["get", "pod", "crashing", "--show-managed-fields"];
     let pod = cluster.get(team, &show).unwrap();
     last_finish(&pod).unwrap_or_else(|| status_written(&pod))
 }
 
-/// By the API server's clock.
+/// When the status was last written, by the API server's clock.
 fn status_written(pod: &Value) -> Seconds {
     let writes = pod["metadata"]["managedFields"].as_array().unwrap().iter();
     let of_status = writes.filter(|write| write["subresource"] == "status");

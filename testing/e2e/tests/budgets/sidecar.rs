@@ -11,16 +11,16 @@ use crate::SHARED;
 
 const FILE: &str = "/var/run/gpushare/budget/budget.json";
 
-/// A pod that ends by itself as soon as it reads something, and prints what it read.
+/// A pod that ends as soon as it reads `part` in the file, and prints what it read.
 fn reading(name: &str, part: &str) -> Value {
-    // Silent while there is no file: the log is to hold its content alone.
+    // Silent while there is no file, so that the log holds only the file's content.
     let script = format!("until grep -qs '{part}' {FILE}; do sleep 0.1; done; cat {FILE}");
     let mut pod = running(name, &script, aliyun(2));
     pod["spec"]["restartPolicy"] = json!("Never");
     annotated(pod, "gpushare.io/budget-sidecar", "true")
 }
 
-/// What it printed.
+/// What the pod printed.
 fn read(namespace: &str, name: &str) -> Value {
     let logs = ["logs", name, "--container=c", "--namespace", namespace];
     wait::until("what the application read", || {
@@ -43,7 +43,7 @@ fn an_application_reads_what_remains_learns_that_nothing_does_and_is_charged_as_
     SHARED.create(&rich, &reading("first", r#""stale":false"#));
     SHARED.create(&poor, &reading("last", r#""overBudget":true"#));
     for (team, name) in [(&rich, "first"), (&poor, "last")] {
-        // Its end is the application's: the sidecar goes by itself.
+        // The pod ends with its application: the sidecar ends by itself.
         let ended = SHARED.wait_charged(team, name);
         assert_eq!(ended["status"]["phase"], "Succeeded");
         recorded_card(&ended);

@@ -23,7 +23,7 @@ fn over_budget_work_runs_while_the_card_is_idle_yields_to_others_and_is_back_wit
     let poor = SHARED.team(&json!({"amount": 1, "period": daily}));
     let rich = SHARED.team(&json!({"amount": "20h", "period": daily}));
 
-    // The poor team uses up what it has.
+    // The poor team uses up its budget.
     SHARED.create(
         &poor,
         &never_restarted(running("first", "sleep 3", aliyun(8))),
@@ -35,17 +35,18 @@ fn over_budget_work_runs_while_the_card_is_idle_yields_to_others_and_is_back_wit
     });
     SHARED.wait_for_class(&poor, "gpushare-over-budget");
 
-    // A card is idle, so its next pod runs all the same, below everybody else.
+    // A card is idle, so the poor team's next pod still runs, with a priority below all others.
     SHARED.create(&poor, &never_restarted(pod("late", aliyun(5))));
     let late = SHARED.wait_running(&poor, "late");
     assert_eq!(late["spec"]["priorityClassName"], "gpushare-over-budget");
     assert_eq!(late["spec"]["priority"], -1000);
     assert_eq!(late["spec"]["preemptionPolicy"], "Never");
 
-    // Somebody who pays needs more than either card has left. Of the two who are there the one goes that is over budget.
+    // A pod of the paying team needs more than either card has left. Of the two running pods, the one over budget is
+    // evicted.
     SHARED.create(&rich, &never_restarted(pod("neighbour", aliyun(5))));
     SHARED.wait_running(&rich, "neighbour");
-    // The timekeeper stands still, so that what was evicted can be looked at.
+    // The timekeeper is frozen, so that the evicted pod stays visible.
     timekeeper.freeze();
     SHARED.create(&rich, &never_restarted(pod("worker", aliyun(6))));
     let worker = SHARED.wait_running(&rich, "worker");
@@ -70,7 +71,7 @@ fn over_budget_work_runs_while_the_card_is_idle_yields_to_others_and_is_back_wit
         }
     });
 
-    // The paying team was left alone, and is done.
+    // The paying team's pods were left alone, and are done.
     for name in ["neighbour", "worker"] {
         let left_alone = SHARED.pod(&rich, name).unwrap();
         assert!(left_alone["metadata"]["deletionTimestamp"].is_null());
@@ -80,7 +81,7 @@ fn over_budget_work_runs_while_the_card_is_idle_yields_to_others_and_is_back_wit
         assert!(timekeeper.seconds_of(&rich, name) > 0);
     }
 
-    // A day later the poor team has budget again, and its work is ordinary work.
+    // A day later the poor team has budget again, and its pods have ordinary priority.
     timekeeper.ahead(DAY);
     SHARED.wait_budget(&poor, "the next period has begun", |status| {
         status["exhausted"] == false && status["remainingSeconds"] == 1
@@ -94,7 +95,7 @@ fn over_budget_work_runs_while_the_card_is_idle_yields_to_others_and_is_back_wit
     let again = SHARED.wait_charged(&poor, "again");
     assert_eq!(again["spec"]["priorityClassName"], "gpushare-in-budget");
 
-    // What is charged is what ran, to the second.
+    // The charges match what ran, to the second.
     let lines = timekeeper.statement(&poor);
     let charged: Vec<(&str, i64)> = lines
         .iter()

@@ -14,12 +14,12 @@ use e2e::{wait, world};
 use gpushare_rig::Binaries;
 use serde_json::Value;
 
-/// A running sandbox, and kubectl for it. Killed with the value.
+/// A running sandbox, and kubectl for it. Killed when dropped.
 struct Sandbox {
     child: Child,
     kubeconfig: String,
     kubectl: PathBuf,
-    /// Everything that it writes is in here.
+    /// Holds everything that the sandbox writes.
     temporary: tempfile::TempDir,
 }
 
@@ -51,7 +51,7 @@ impl Sandbox {
         let output = Command::new(&self.kubectl)
             .args(arguments)
             .env("KUBECONFIG", &self.kubeconfig)
-            // Its cache of what servers offer.
+            // kubectl keeps its discovery cache there.
             .env("HOME", self.temporary.path())
             .output()
             .unwrap();
@@ -115,7 +115,7 @@ fn stock_kubectl_lists_nodes_and_runs_a_manifest_of_each_dialect() {
     ] {
         let applied = sandbox.apply(&manifest(dialect));
         assert!(applied.contains("created"), "{applied}");
-        // The pod of a workload comes a moment later, and kubectl wait wants it there.
+        // A workload's pod appears a moment later, and kubectl wait needs an existing pod.
         wait::until(pod, || sandbox.try_kubectl(&["get", "pod", pod]));
         sandbox.kubectl(&[
             "wait",
@@ -189,7 +189,7 @@ fn stock_kubectl_scales_watches_evicts_and_is_told_what_is_wrong() {
 #[test]
 fn what_a_newcomer_types_first_works_or_says_why_not() {
     let sandbox = Sandbox::start();
-    // These send protobuf, and would not fall back to anything else.
+    // These commands send protobuf and do not fall back to another format.
     for arguments in [
         "create namespace demo",
         "create deployment web --image=nginx --replicas=2 --port=80 -n demo",

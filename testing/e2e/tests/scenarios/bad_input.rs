@@ -1,4 +1,4 @@
-//! What is wrong is refused in plain words; nothing is booked and nothing falls over.
+//! Invalid input is refused with a clear message; nothing is booked and nothing crashes.
 
 use e2e::World;
 use e2e::http;
@@ -70,7 +70,7 @@ fn a_forged_record_buys_nothing() {
         "{refused}"
     );
 
-    // Without that policy it reaches the node, where the agent refuses it; the ledger never believed it.
+    // Without that policy the pod reaches the node, where the agent refuses it. The books never accepted it.
     let policy = [
         "delete",
         "validatingadmissionpolicybinding",
@@ -115,7 +115,7 @@ fn hostile_bodies_do_not_disturb_the_extender() {
                 "{answer:?}"
             );
         }
-        // Promises more than it sends.
+        // Announces a longer body than it sends.
         let path = format!("/gpushare-scheduler/{verb}");
         let _ = world
             .rig()
@@ -125,7 +125,7 @@ fn hostile_bodies_do_not_disturb_the_extender() {
     still_works(&mut world);
 }
 
-/// Nobody has died, and a good pod still runs.
+/// Checks that both parts are alive and that a valid pod still runs.
 fn still_works(world: &mut World) {
     world.extender.as_mut().unwrap().assert_alive();
     world.agent.as_mut().unwrap().assert_alive();

@@ -1,4 +1,4 @@
-//! Pods of the predecessor fill one card before they touch the next.
+//! Pods in the predecessor's dialect fill one card before they use the next.
 
 use e2e::World;
 use e2e::manifest::{aliyun, stateful_set};

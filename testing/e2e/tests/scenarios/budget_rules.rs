@@ -1,5 +1,5 @@
-//! The real API server accepts budgets that make sense, refuses the others with what to write instead, and shows
-//! them in columns that read well.
+//! The real API server accepts valid budgets, refuses invalid ones with a message that says what to write instead, and
+//! shows budgets in readable columns.
 
 use e2e::wait;
 use gpushare_rig::{Options, Rig};
@@ -13,7 +13,7 @@ fn budget(name: &str, spec: &Value) -> String {
     .to_string()
 }
 
-/// A cluster that knows budgets.
+/// A cluster with the GpuBudget kind.
 fn cluster() -> Rig {
     let rig = Rig::start(Options::default()).unwrap();
     rig.apply(include_str!("../../../../deploy/crd.yaml"))

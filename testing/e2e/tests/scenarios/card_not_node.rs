@@ -1,4 +1,4 @@
-//! What counts is the free memory of one card, not of the node.
+//! The free memory of a single card decides, not that of the whole node.
 
 use e2e::World;
 use e2e::manifest::{aliyun, gpushare, pod};
@@ -7,7 +7,7 @@ use e2e::world::recorded_card;
 #[test]
 fn a_pod_of_eight_waits_where_two_cards_have_four_each_and_runs_where_one_has_eight() {
     let fragmented = World::start(&[8192, 8192]);
-    // The filler ends the first card, so that the third pod opens the other one.
+    // The filler fills the first card, so that the third pod goes to the other one.
     for name in ["first", "filler", "third"] {
         fragmented.apply(&pod(name, aliyun(4)));
         fragmented.wait_running(name);

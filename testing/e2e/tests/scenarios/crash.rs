@@ -1,4 +1,4 @@
-//! The extender dies at the worst moments; the API server alone is the truth it starts again from.
+//! The extender is killed at the worst moments, and rebuilds its books from the API server alone.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use gpushare_core::CardId;
 use serde_json::{Value, json};
 
 const PODS: usize = 60;
-/// Each kind of moment this often; `cargo xtask soak` asks for more.
+/// How often the extender is killed at each kind of moment; `cargo xtask soak` asks for more.
 const KILLS_OF_EACH_KIND: u64 = 4;
 
-/// When the extender dies, and what becomes of the bind it had sent.
+/// When the extender is killed, and what becomes of the bind that it had sent.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
-    /// It has reserved; the bind never reaches the API server.
+    /// It has booked; the bind never reaches the API server.
     BeforeAndLost,
-    /// It has reserved; the bind reaches the API server after its death.
+    /// It has booked; the bind reaches the API server after the extender's death.
     BeforeAndDelivered,
     /// The API server has bound the pod; the answer never arrives.
     After,
@@ -51,7 +51,7 @@ fn killed_between_reservation_and_bind_or_right_after_it_nothing_is_lost_or_book
             Moment::BeforeAndDelivered => held.deliver(),
             Moment::BeforeAndLost | Moment::After => held.lose(),
         }
-        // Before the restart, so that the first bind of the new process is caught.
+        // Set before the restart, so that the first bind of the new process is caught.
         proxy.set(moments.peek().map_or(Binds::Pass, |next| next.hold()));
         world.start_extender_with(&kubeconfig);
     }
@@ -60,7 +60,7 @@ fn killed_between_reservation_and_bind_or_right_after_it_nothing_is_lost_or_book
     let pods = wait_all_bound(&world);
     history.wait_for_bound(PODS);
     history.assert_never_over(&world.card_sizes());
-    // A last restart: what it rebuilds is what the records say, no more and no less.
+    // After a last restart, the books must equal the records.
     restart_extender(&mut world, &kubeconfig);
     let recorded = recorded(&pods);
     let booked: u64 = world.booked().iter().sum();

@@ -1,4 +1,4 @@
-//! Manifests of the predecessors, as their users write them: only the image is one that is there.
+//! Manifests of the predecessors, as their users write them. Only the image is replaced by one that exists.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use e2e::{Setup, World, wait};
 use gpushare_core::CardId;
 use serde_json::{Value, json};
 
-/// A manifest with the image put in.
+/// Applies a manifest with the image filled in.
 fn apply(world: &World, manifest: &str) {
     world
         .rig()
@@ -32,7 +32,7 @@ fn annotations(pod: &Value) -> &Value {
     &pod["metadata"]["annotations"]
 }
 
-/// Waits until some pod of the label runs.
+/// Waits until a pod with this label runs.
 fn labelled(world: &World, app: &str) -> (String, Value) {
     let name = wait::until(&format!("a pod of {app}"), || {
         let selector = format!("--selector=app={app}");
@@ -124,7 +124,7 @@ fn aliyuns_memory_and_count_run_with_the_variables_and_annotations_of_aliyun() {
     booked.sort_unstable();
     assert_eq!(booked, [3, 6]);
 
-    // Kubernetes itself takes the count from the number of cards; memory alone is not touched by that.
+    // Kubernetes itself limits gpu-count to the number of cards; a request for memory alone is not affected.
     apply(
         &world,
         &ALIYUN
@@ -211,7 +211,7 @@ fn tencents_parts_and_hundreds_run_on_cards_of_their_own() {
     held.dedup();
     assert_eq!(held.len(), 4, "a whole card is nobody else's: {held:?}");
 
-    // Beside whole cards, a part finds the one card that is shared.
+    // Beside whole cards, a share goes to the card that is already shared.
     apply(&world, &TENCENT.replace("name: part", "name: beside"));
     let beside = recorded_card(&world.wait_running("beside"));
     assert_eq!(beside, recorded_card(&world.pod("part").unwrap()));
@@ -318,7 +318,7 @@ fn hamis_memory_percents_cores_and_choices_run_with_the_variables_of_hami() {
         );
     }
 
-    // Switched off, the totals go, and neither kubelet nor API server brings them back.
+    // When the dialect is switched off, the totals disappear, and neither kubelet nor API server restores them.
     world.agent.as_mut().unwrap().kill();
     world.serve_hami(false);
     world.start_agent();

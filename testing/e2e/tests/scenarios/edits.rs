@@ -1,4 +1,4 @@
-//! What a tenant with the role `edit` writes on its running pod: it holds its card whatever that is.
+//! Whatever a tenant with the role `edit` writes on its running pod, the pod keeps its card.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use e2e::wait;
 use gpushare_rig::Rig;
 use serde_json::{Value, json};
 
-/// Each would make no sense on a pod that waits for a node.
+/// Each of these is invalid on a pod that waits for a node.
 const SENSELESS_CHOICES: [(&str, &str); 5] = [
     ("gpushare.io/policy", "x"),
     ("gpushare.io/card-models", ","),
@@ -27,7 +27,7 @@ fn a_running_pod_keeps_its_card_whatever_its_tenant_writes_on_it() {
     world.apply(&pod("victim", aliyun(10)));
     world.wait_running("victim");
     for (name, value) in SENSELESS_CHOICES {
-        // The scheduler's own totals would allow another one of 10 GiB; the card does not.
+        // The scheduler's own totals would allow another pod of 10 GiB; the card does not.
         tenant.annotate("victim", name, value);
         let heir = format!("heir-of-{}", name.trim_start_matches("gpushare.io/"));
         world.apply(&pod(&heir, gpushare(10240)));
@@ -38,7 +38,7 @@ fn a_running_pod_keeps_its_card_whatever_its_tenant_writes_on_it() {
     }
     tenant.cannot_change_what_it_holds("victim");
 
-    // Both have nothing left but what stands on the pod and, for the agent, in its files.
+    // After a restart both know only what is recorded on the pod and, for the agent, in its files.
     world.extender.as_mut().unwrap().kill();
     world.agent.as_mut().unwrap().kill();
     world.start_agent();
@@ -49,7 +49,7 @@ fn a_running_pod_keeps_its_card_whatever_its_tenant_writes_on_it() {
     world.wait_event("heir", FULL);
     assert_eq!(world.pod("heir").unwrap()["spec"]["nodeName"], Value::Null);
 
-    // Its container may start again on its card.
+    // Its container may restart on its card.
     let before = container(&world.pod("victim").unwrap());
     let _ended = tenant.kubectl(&["exec", "victim", "--", "kill", "-TERM", "1"]);
     wait::until("the container to start again", || {
@@ -71,7 +71,7 @@ fn container(pod: &Value) -> Value {
     pod["status"]["containerStatuses"][0]["containerID"].clone()
 }
 
-/// A person who may edit the objects of the namespace `default`, and nothing more.
+/// A user who may edit the objects of the namespace `default`, and nothing more.
 struct Tenant(Arc<Rig>);
 
 impl Tenant {
@@ -98,7 +98,7 @@ impl Tenant {
             .unwrap();
     }
 
-    /// What a bound pod holds is read from its record, its node, its limits and, for its end, its status.
+    /// What a bound pod holds depends on its record, its node, its limits and, for its end, its status.
     fn cannot_change_what_it_holds(&self, pod: &str) {
         let limits = json!({"aliyun.com/gpu-mem": "1"});
         let limits = json!({"containers": [{"name": "c", "resources": {"limits": limits}}]});

@@ -4,7 +4,7 @@ use e2e::World;
 use e2e::manifest::{aliyun, gpushare, pod, running};
 use e2e::wait;
 
-/// Goes on working after it was asked to end, until the test lets it.
+/// Ignores the request to end until the test lets it go.
 const STUBBORN: &str = "trap 'while [ ! -e /tmp/let-go ]; do sleep 0.1; done; exit 0' TERM; while true; do sleep 0.2; done";
 
 #[test]
@@ -20,7 +20,7 @@ fn a_pod_that_is_ending_keeps_its_card_until_its_container_has_ended() {
         }
     });
 
-    // The scheduler's own totals would allow it; the card does not.
+    // The scheduler's own totals would allow the pod; the card does not.
     world.apply(&pod("early", gpushare(4096)));
     world.wait_event(
         "early",

@@ -1,4 +1,4 @@
-//! Two extenders: the one that leads goes away in the middle of the work, and the other takes over.
+//! Two extenders: the leader disappears in the middle of its work, and the other takes over.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,13 +14,13 @@ use gpushare_core::CardId;
 use gpushare_fake_nvml::hardware::Hardware;
 use serde_json::{Value, json};
 
-/// So many pods are created with one request.
+/// How many pods are created with one request.
 const AT_ONCE: usize = 5;
 
 #[test]
 fn the_leader_is_killed_during_two_hundred_pods_and_none_is_lost_or_bound_twice() {
     const PODS: usize = 200;
-    /// These come when the leader is dead already, however fast it was before.
+    /// How many pods are created only after the leader is dead, however fast it was before.
     const LATE: usize = 40;
     let mut world = World::start(&[26 * 1024; 8]);
     let mut replicas = Replicas::start(&mut world);
@@ -42,7 +42,7 @@ fn the_leader_is_killed_during_two_hundred_pods_and_none_is_lost_or_bound_twice(
     assert_books_are_the_records(&world);
     wait_running(&world, PODS);
 
-    // The one that was killed comes back, and one of the two leads.
+    // The killed replica comes back, and one of the two leads.
     replicas.restart(&world, first);
     wait_one_leads(&world, &replicas);
     assert_books_are_the_records(&world);
@@ -71,8 +71,8 @@ fn leaders_that_are_asked_to_end_under_load_hand_over_and_lose_nothing() {
     assert_books_are_the_records(&world);
 }
 
-/// As a machine that hangs, or is moved to another host. What the scheduler has sent to the frozen one
-/// is still in its sockets when it wakes up.
+/// Like a machine that hangs or is moved to another host. The scheduler's requests to the frozen replica are still in
+/// its sockets when it wakes up.
 #[test]
 fn a_leader_frozen_until_the_other_leads_binds_nothing_when_it_wakes_up() {
     const PODS: usize = 40;
@@ -98,7 +98,7 @@ fn a_leader_frozen_until_the_other_leads_binds_nothing_when_it_wakes_up() {
     replicas.process(first).assert_alive();
 }
 
-/// Creates pods, a few at a time, while something else goes on.
+/// Creates pods, a few at a time, while `work` runs.
 fn while_creating(world: &World, numbers: Range<usize>, work: impl FnOnce()) {
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -114,7 +114,7 @@ fn create(world: &World, numbers: Range<usize>) {
     let pods: Vec<Value> = numbers
         .map(|number| {
             let mut pod = pod(&format!("p-{number}"), aliyun(1));
-            // Its own network for each of so many pods would only cost time.
+            // A network of its own would only cost each pod time.
             pod["spec"]["hostNetwork"] = json!(true);
             pod
         })
@@ -140,7 +140,7 @@ fn wait_bound(world: &World, least: usize) -> Vec<Value> {
     })
 }
 
-/// Both are alive, and one of them leads.
+/// Waits until both are alive and one of them leads.
 fn wait_one_leads(world: &World, replicas: &Replicas) {
     wait::until("one to lead and the other to follow", || {
         let leader = replicas.leader(world);

@@ -1,4 +1,4 @@
-//! A bind that the network keeps until everybody has given it up.
+//! A bind that the network delays until every part has given it up.
 
 use e2e::World;
 use e2e::api_proxy::{ApiProxy, Binds};
@@ -20,7 +20,7 @@ fn a_bind_that_arrives_when_its_card_was_given_to_another_pod_is_refused() {
     proxy.set(Binds::HoldBefore);
     world.apply(&pod("first", aliyun(12)));
     let late = proxy.caught();
-    // Otherwise the scheduler tries the first pod again, and nobody could tell which bind took effect.
+    // Without the taint the scheduler would try the first pod again, and it would be unclear which bind took effect.
     let taint = "late=bind:NoSchedule";
     world
         .rig()

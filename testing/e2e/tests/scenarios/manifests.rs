@@ -1,4 +1,4 @@
-//! The files of `deploy/` as a real API server takes them, with nothing in them that it does not know.
+//! A real API server accepts the files of `deploy/`, and they contain nothing that it does not know.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use e2e::world::deploy;
 use gpushare_rig::{Options, Rig};
 
-/// Others need what these make: the namespace, the kinds.
+/// The other files need what these create: the namespace and the kinds.
 const FIRST: [&str; 2] = ["rbac.yaml", "crd.yaml"];
 
 #[test]
@@ -33,7 +33,7 @@ fn the_api_server_accepts_every_manifest_and_warns_of_nothing() {
     assert!(files.len() > FIRST.len());
 }
 
-/// A warning of the API server, of a field that it does not know for example, is a failure.
+/// Applies a file. A warning from the API server, such as one about an unknown field, is a failure.
 fn apply(rig: &Rig, file: &Path, flags: &[&str]) -> String {
     let file = file.to_str().unwrap();
     let arguments = [

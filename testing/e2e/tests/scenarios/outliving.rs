@@ -1,5 +1,5 @@
 //! A container can outlive its pod's object: a forced deletion removes the object at once, and the kubelet still gives
-//! the container its whole grace period. Until the container has ended, its card is nobody else's.
+//! the container its whole grace period. Until the container has ended, no other pod gets its card.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use e2e::manifest::{RUN, aliyun, running};
 use e2e::wait;
 use serde_json::{Value, json};
 
-/// A directory of the node in which containers note what really happens to them, whatever the API server shows.
+/// A directory of the node in which containers record what really happens to them, whatever the API server shows.
 const NOTES: &str = "/var/lib/notes";
 
 /// Ignores the signal to end until the test lets it go.
@@ -20,7 +20,7 @@ fn note(world: &World, name: &str) -> PathBuf {
     world.rig().path(&format!("{NOTES}/{name}"))
 }
 
-/// A pod on 6 of the 8 GiB, with the notes of its node.
+/// A pod with 6 of the 8 GiB, which can write to the notes of its node.
 fn pod(name: &str, script: &str) -> Value {
     let mut pod = running(name, script, aliyun(6));
     pod["spec"]["terminationGracePeriodSeconds"] = json!(3600);
@@ -31,7 +31,7 @@ fn pod(name: &str, script: &str) -> Value {
     pod
 }
 
-/// Notes that it runs beside the holder, if it does.
+/// A pod that notes if it runs beside the holder.
 fn heir() -> Value {
     pod(
         "heir",
@@ -46,7 +46,7 @@ fn assert_alone(world: &World) {
     );
 }
 
-/// A holder whose object is gone and whose container runs.
+/// Creates a holder, deletes its object, and leaves its container running.
 fn outlive(world: &World) {
     world.apply(&pod("holder", HOLDER));
     world.wait_running("holder");
@@ -73,7 +73,7 @@ fn a_container_that_outlives_its_pods_object_keeps_its_card_until_it_has_ended()
         held.then_some(()).ok_or(events)
     });
 
-    // The next agent finds what its predecessor let onto the card.
+    // The next agent finds the containers that the previous one let onto the card.
     world.agent.as_mut().unwrap().kill();
     world.start_agent();
     world.wait_ready();

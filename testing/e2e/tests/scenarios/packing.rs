@@ -1,4 +1,4 @@
-//! The policy through the real kube-scheduler: as good as in the simulator, whatever the scheduler itself
+//! The packing policy through the real kube-scheduler: as good as in the simulator, whatever the scheduler itself
 //! would have preferred.
 //!
 //! Pods of a trace arrive one by one at a cluster of Node objects; each is bound or refused before the next
@@ -14,7 +14,7 @@ use gpushare_sim::trace::{Pod, Trace};
 use gpushare_sim::{fill, synth};
 
 const NODES: usize = 60;
-/// Of the cluster's capacity, what arrives in all.
+/// What all pods together ask for, in percent of the cluster's capacity.
 const DEMAND_PERCENT: i64 = 130;
 
 /// A sample: some nodes, and the pods that arrive at them.
@@ -51,7 +51,7 @@ fn published(directory: &Path) -> Trace {
     Trace::open(&nodes, &pods, Some(&arrivals), 42).unwrap()
 }
 
-/// What of the cards the pods got, in percent.
+/// The part of the cards that the pods got, in percent.
 fn allocated(trace: &Trace, placed: impl Iterator<Item = bool>) -> f64 {
     let pods = trace.pods.iter().zip(placed);
     let sum: i64 = pods
@@ -115,7 +115,7 @@ fn share(name: &str) -> Pod {
     }
 }
 
-/// The nodes on which pods land that follow each other.
+/// The nodes on which successive pods land.
 fn nodes_of(policy: &str) -> Vec<String> {
     let mut fleet = Fleet::start(&small(2).nodes, &["--policy", policy]);
     let pods = (0..6).map(|number| share(&format!("p{number}")));

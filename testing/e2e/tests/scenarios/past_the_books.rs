@@ -1,4 +1,5 @@
-//! Pods that would take cards or totals without a booking: refused by the API server itself, no part of ours needed.
+//! Pods that would take cards or totals without a booking: the API server itself refuses them, without any part of
+//! ours.
 
 use std::fs;
 
@@ -9,7 +10,7 @@ use e2e::world::{NODE, binary, deploy};
 use gpushare_rig::{Options, Rig};
 use serde_json::{Value, json};
 
-/// Lets the rig's runtime do what NVIDIA's does by default: a container gets the cards that it names.
+/// Makes the rig's runtime behave as NVIDIA's does by default: a container gets the cards that it names.
 const GENEROUS_RUNTIME: &str = r#"
 set -e
 runc=$(readlink -f "$(command -v runc)")
@@ -40,7 +41,7 @@ fn guarded() -> Rig {
     rig
 }
 
-/// What the API server says to the object, without creating it.
+/// The API server's answer to the object, without creating it.
 fn tried(rig: &Rig, object: &Value, flags: &[&str]) -> Result<String, String> {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("object.json");
@@ -51,7 +52,7 @@ fn tried(rig: &Rig, object: &Value, flags: &[&str]) -> Result<String, String> {
 }
 
 fn refused(rig: &Rig, object: &Value, why: &str) {
-    // The API server takes a moment to heed a new policy.
+    // A new policy takes a moment to come into force.
     wait::until("the pod to be refused", || match tried(rig, object, &[]) {
         Err(said) if said.contains(why) => Ok(()),
         other => Err(other),
@@ -81,7 +82,7 @@ fn a_pod_that_names_its_node_and_asks_for_cards_is_refused_with_what_to_do() {
     init["spec"]["initContainers"][0]["resources"] = json!({"limits": aliyun(1)});
     refused(&rig, &init, what_to_do);
 
-    // An empty record is none, and would be none if the extender itself wrote it.
+    // An empty record does not count as a record, not even if the extender itself wrote it.
     let mut empty = pod("past", gpushare(1024));
     empty["metadata"]["annotations"] = json!({"gpushare.io/allocation": ""});
     let extender = [
@@ -97,7 +98,7 @@ fn a_pod_that_names_its_node_and_asks_for_cards_is_refused_with_what_to_do() {
     accepted(&rig, &on_node(pod("no-cards", json!({}))), &[]);
     accepted(&rig, &pod("scheduled", gpushare(1024)), &[]);
 
-    // The mirror of a static pod is the kubelet's to make, and nobody else's.
+    // Only the kubelet may create the mirror of a static pod.
     let node: Value = serde_json::from_str(
         &rig.kubectl(&["get", "node", NODE, "--output=json"])
             .unwrap(),
@@ -111,7 +112,7 @@ fn a_pod_that_names_its_node_and_asks_for_cards_is_refused_with_what_to_do() {
     let kubelet = ["--as=system:node:node", "--as-group=system:nodes"];
     accepted(&rig, &mirror, &kubelet);
 
-    // A DaemonSet's pods name no node, but who they are for.
+    // A DaemonSet's pods set no nodeName; they name their node by affinity.
     let template = pod("x", gpushare(1024));
     rig.apply(
         &json!({
@@ -157,7 +158,7 @@ fn a_container_that_asks_for_no_card_cannot_name_any() {
     let nothing = json!({"gpushare.io/gpu": "0"});
     refused(&rig, &with_env(nothing, visible("all")), why);
 
-    // Where HAMi's resources are served, kube-scheduler is told to ignore it.
+    // Where HAMi's resources are served, kube-scheduler is told to ignore this resource.
     let priority = json!({"nvidia.com/priority": "1"});
     refused(&rig, &with_env(priority, visible("all")), why);
     // The kubelet ignores resources that a node does not have.
@@ -180,11 +181,11 @@ fn a_container_that_asks_for_no_card_cannot_name_any() {
     for env in [visible("void"), visible("none"), visible(""), json!([])] {
         accepted(&rig, &with_env(json!({}), env), &[]);
     }
-    // Its device plugin sets the variable.
+    // The device plugin of the resource sets the variable.
     accepted(&rig, &with_env(gpushare(1024), visible("all")), &[]);
     accepted(&rig, &nvidia(), &[]);
 
-    // Whoever runs device plugins or monitoring says so on the namespace.
+    // A label on the namespace allows device plugins and monitoring.
     rig.kubectl(&["create", "namespace", "monitoring"]).unwrap();
     let exporter = with_env(json!({}), visible("all"));
     let there = ["--namespace=monitoring"];

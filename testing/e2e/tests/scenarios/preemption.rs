@@ -1,4 +1,5 @@
-//! Preemption on the real scheduler: pods of lower priority go, card by card, and nobody takes their room.
+//! Preemption on the real scheduler: pods of lower priority are evicted, card by card, and no other pod takes their
+//! room.
 
 use std::path::Path;
 
@@ -14,7 +15,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-/// Goes on working after it was asked to end, until the test lets it.
+/// Ignores the request to end until the test lets it go.
 const STUBBORN: &str = "trap 'while [ ! -e /tmp/let-go ]; do sleep 0.1; done; exit 0' TERM; while true; do sleep 0.2; done";
 
 const ASKED: &str = "gpushare_extender_requests_total{verb=\"preempt\",code=\"200\"}";
@@ -38,7 +39,7 @@ fn of_class(mut pod: Value, class: &str) -> Value {
     pod
 }
 
-/// Two cards of eight with a pod of five on each: six are free in total, and three on a card.
+/// Two cards of 8 GiB with a pod of 5 GiB on each: 6 GiB are free in total, and 3 GiB on each card.
 fn fragment(world: &World, classes: [&str; 2]) {
     for (name, class) in ["first", "second"].into_iter().zip(classes) {
         world.apply(&of_class(pod(name, aliyun(5)), class));
@@ -61,7 +62,7 @@ fn protect(world: &World, app: &str) {
     });
 }
 
-/// Runs, and was not told to go. Who was may still be shown for a moment after it has ended.
+/// Whether the pod runs and was not told to end. An evicted pod may still be visible for a moment after it has ended.
 fn is_left(world: &World, name: &str) -> bool {
     world.pod(name).is_ok_and(|pod| {
         pod["metadata"]["deletionTimestamp"].is_null() && pod["status"]["phase"] == "Running"
@@ -132,7 +133,7 @@ fn a_disruption_budget_is_respected_another_pod_goes_or_none_and_the_owner_reads
     assert!(is_left(&world, "first"));
     world.wait_event("second", "preempted by pod");
 
-    // Now only the protected one is left below this priority.
+    // Now only the protected pod has a lower priority.
     world.apply(&of_class(pod("waits", aliyun(4)), "high"));
     world.wait_event("waits", "disruption budgets do not let them go");
     assert!(is_left(&world, "first"));
@@ -156,7 +157,7 @@ fn who_is_of_equal_priority_or_must_not_preempt_waits() {
     for waits in ["equal", "never"] {
         world.wait_event(waits, "no card has 6144 MiB of memory free");
     }
-    // Who may preempt is served, later; who may not has evicted nobody until then and gets nothing.
+    // A later pod that may preempt gets its room. The two that may not have evicted no pod and get nothing.
     world.apply(&of_class(pod("high", aliyun(6)), "high"));
     world.wait_running("high");
     for waits in ["equal", "never"] {
@@ -168,14 +169,14 @@ fn who_is_of_equal_priority_or_must_not_preempt_waits() {
     assert_eq!(left.count(), 1);
 }
 
-/// Room for `high` on the card of a pod that has been told to go and does not go yet.
+/// Room for `high` is kept on the card of a pod that was told to end and has not ended yet.
 ///
-/// Four cards of eight, five taken on each: without the claim the scheduler would let a pod of four in as
-/// soon as one of the five has gone.
+/// Four cards of 8 GiB, with 5 GiB taken on each: without the claim the scheduler would let a pod of 4 GiB in as
+/// soon as one of the pods of 5 GiB has ended.
 fn awaited() -> World {
     let world = world(&[8192; 4]);
     let mut victim = of_class(running("victim", STUBBORN, aliyun(5)), "low");
-    // Longer than any test takes, so that it goes when it is let go.
+    // Longer than any test takes, so that the pod ends only when the test lets it go.
     victim["spec"]["terminationGracePeriodSeconds"] = json!(600);
     world.apply(&victim);
     world.wait_running("victim");
@@ -193,7 +194,7 @@ fn awaited() -> World {
     world
 }
 
-/// Nobody gets what is kept for `high`, neither before nor after the victim has gone.
+/// No other pod gets what is kept for `high`, neither before nor after the victim has ended.
 fn assert_kept(world: &World) {
     world.apply(&of_class(pod("thief", aliyun(4)), "low"));
     world.wait_event("thief", "no card has 4096 MiB of memory free");
@@ -293,6 +294,6 @@ fn nobody_but_the_extender_claims_room_and_it_may_change_nothing_else_of_a_statu
             "{forbidden}: {error}"
         );
     }
-    // The claim says nothing that could be believed.
+    // The claim's content is not valid, so it is not accepted.
     assert_eq!(world.metric(CLAIMS), 0);
 }

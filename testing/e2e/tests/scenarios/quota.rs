@@ -1,5 +1,5 @@
-//! ResourceQuotas on our resources and those of the predecessors: counted and enforced by Kubernetes, from
-//! what containers write, until the pod has ended.
+//! ResourceQuotas on our resources and those of the predecessors: Kubernetes counts and enforces them, from what
+//! containers request, until the pod has ended.
 
 use e2e::manifest::{and, container, gpushare, pod, running, stateful_set};
 use e2e::{Setup, World, wait};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// Runs until it is told to end.
 const UNTIL_TOLD: &str = "until test -e /told; do sleep 0.1; done";
 
-/// What a pod of each dialect writes: all resources that there are.
+/// The limits of a pod of each dialect, with all resources of the dialect.
 fn dialects() -> [(&'static str, Value); 5] {
     [
         ("ours", and(gpushare(3072), "gpushare.io/gpu-core", 20)),
@@ -44,7 +44,7 @@ fn nothing(of: &Value) -> Value {
     names.map(|name| (name.clone(), json!("0"))).collect()
 }
 
-/// Sets a quota and waits until Kubernetes has counted what is there.
+/// Sets a quota and waits until Kubernetes has counted the existing pods.
 fn set_quota(world: &World, name: &str, hard: &Value) {
     world.apply(&json!({
         "apiVersion": "v1",
@@ -101,7 +101,7 @@ fn a_quota_on_any_resource_of_any_dialect_is_enforced_and_freed_when_the_pod_end
             assert_eq!(times, 3, "requested, used, limited: {counted} in {refusal}");
         }
 
-        // Its containers have ended, though the pod is still there: nothing is held any more.
+        // The containers have ended, so nothing is held any more, though the pod still exists.
         let first = format!("{dialect}-first");
         let tell = ["exec", &first, "--", "touch", "/told"];
         world.rig().kubectl(&tell).unwrap();
@@ -129,11 +129,11 @@ fn a_quota_counts_what_containers_write_and_only_under_the_name_of_requests() {
         "requests.gpushare.io/gpu-mem": "9216",
     });
     set_quota(&world, "counted", &counted);
-    // Kubernetes accepts such names, and never counts anything under them.
+    // Kubernetes accepts these names, but never counts anything under them.
     let vain = json!({"limits.gpushare.io/gpu-mem": "1", "gpushare.io/gpu-mem": "1"});
     set_quota(&world, "vain", &vain);
 
-    // Containers add up, an init container counts if it is larger, and memory is not multiplied by cards.
+    // Containers add up, a larger init container counts instead, and memory is not multiplied by cards.
     let several = json!({"gpushare.io/gpu": 4, "gpushare.io/gpu-mem": 3072});
     let mut both = pod("both", several);
     let setup = container("setup", "true", gpushare(6144));
@@ -154,7 +154,7 @@ fn a_quota_counts_what_containers_write_and_only_under_the_name_of_requests() {
     });
     assert!(in_vain, "{used}");
 
-    // The owner of a set reads the refusal on the set.
+    // The refusal is reported on the StatefulSet, where its owner reads it.
     world.apply(&stateful_set("set", 1, gpushare(1024)));
     let event = world.wait_event("set", "exceeded quota: counted");
     assert!(event.contains("requests.gpushare.io/gpu=1"), "{event}");

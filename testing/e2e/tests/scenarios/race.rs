@@ -1,4 +1,4 @@
-//! Equal pods at once: the node must tell them apart by identity, never by size.
+//! Equal pods at the same time: the node must distinguish them by identity, never by size.
 
 use e2e::World;
 use e2e::history::History;
@@ -43,13 +43,13 @@ fn a_hundred_equal_pods_bound_in_any_order_each_see_the_card_of_their_record() {
     println!("{rounds} rounds of {PODS} equal pods: each saw its own card");
 }
 
-/// Pods that no scheduler serves: the test binds them itself.
+/// Creates pods that no scheduler handles: the test binds them itself.
 fn create(world: &World, round: u64) {
     let pods: Vec<Value> = (0..PODS)
         .map(|number| {
             let mut pod = pod(&format!("r{round}-{number}"), aliyun(1));
             pod["spec"]["schedulerName"] = json!("nobody");
-            // Its own network for each of a hundred pods would only cost time.
+            // A network of its own would only cost each of the hundred pods time.
             pod["spec"]["hostNetwork"] = json!(true);
             pod
         })
@@ -105,7 +105,7 @@ fn wait_all_running(world: &World) -> Vec<Value> {
     })
 }
 
-/// What the kubelet says of a pod that does not run.
+/// What the kubelet reports about a pod that does not run.
 fn state_of(pod: &Value) -> String {
     let (name, status) = (&pod["metadata"]["name"], &pod["status"]);
     let container = &status["containerStatuses"][0];

@@ -1,4 +1,4 @@
-//! Kubelet and agent come and go; pods run on and new ones work.
+//! Kubelet and agent restart; running pods continue and new ones work.
 
 use std::fs;
 
@@ -42,8 +42,8 @@ fn an_agent_restart_leaves_running_pods_alone_and_new_ones_work() {
         "the container was not restarted"
     );
 
-    // A container that ends is started again on the same card by the new agent. What exec returns when
-    // its container ends under it does not matter.
+    // The new agent restarts a container that ends on the same card. What exec returns when its container ends does
+    // not matter.
     let _ = world
         .rig()
         .kubectl(&["exec", "before", "--", "kill", "-TERM", "1"]);
@@ -65,7 +65,7 @@ fn a_pod_caught_between_allocate_and_prestart_by_an_agent_crash_still_gets_its_c
         .rig()
         .path("/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint");
     world.apply(&pod("caught", aliyun(3)));
-    // The kubelet writes the checkpoint when Allocate has answered; the container is started later.
+    // The kubelet writes the checkpoint after Allocate has answered, and starts the container later.
     wait::until("Allocate to be recorded", || {
         let text = fs::read_to_string(&checkpoint).map_err(|error| error.to_string())?;
         let entries: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
@@ -98,7 +98,7 @@ fn a_node_that_is_deleted_and_registered_again_gets_its_cards_back() {
     let token = world.rig().kubectl(&token).unwrap();
     let token = format!("--token={}", token.trim());
     world.rig().kubectl(&["delete", "node", NODE]).unwrap();
-    // API servers remember for a while whom they have let in; from now on every request is looked at anew.
+    // API servers cache authentications for a while. Once this token is refused, every request is checked again.
     wait::until("a token of the Node that is gone to be refused", || {
         let asked = world.rig().kubectl(&[&token, "get", "node", NODE]);
         let said = format!("{:#}", asked.expect_err("there is no Node"));

@@ -67,7 +67,7 @@ fn two_containers_and_an_init_container_see_each_its_own_share_and_the_peak_is_b
     }
     assert_eq!(world.booked(), [6]);
 
-    // In another dialect, of which the scheduler's own totals still have plenty.
+    // Another dialect, in which the scheduler's own totals still have plenty.
     world.apply(&pod("too-much", aliyun(3)));
     world.wait_event("too-much", "the most is 2048");
     world.apply(&pod("beside", aliyun(2)));
@@ -101,7 +101,7 @@ fn a_native_sidecar_keeps_its_share_beside_init_containers_and_apps() {
         let env = world.env_inside_of("helped", container);
         assert_eq!(env["GPUSHARE_MEMORY_MIB"], mib, "{container}");
     }
-    // The sidecar with the init container after it.
+    // The sidecar plus the init container after it.
     assert_eq!(world.booked(), [5]);
 }
 

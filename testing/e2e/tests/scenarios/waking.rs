@@ -1,10 +1,10 @@
-//! A pod that was refused for lack of room is bound because we wake it when the room appears, and its owner
-//! reads meanwhile why it waits.
+//! A pod that was refused for lack of room is bound because we wake it when room appears. Meanwhile its owner can read
+//! why it waits.
 //!
-//! kube-scheduler tries refused pods again when it hears of a change, and it may hear of it before we do: then
-//! we refuse the pod once more, for room that is free already, and nothing is left that would make the
-//! scheduler come back before its five minutes are over. That moment is made here by keeping the watches from
-//! the extender until the scheduler has come and gone.
+//! kube-scheduler tries refused pods again when it learns of a change, and it may learn of it before we do. Then we
+//! refuse the pod again, although the room is free already, and nothing makes the scheduler come back before its five
+//! minutes are over. The tests create that moment: they hold back the extender's watches until the scheduler has
+//! tried again.
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 const FILTERS: &str = "gpushare_extender_requests_total{verb=\"filter\",code=\"200\"}";
 const WOKEN: &str = "gpushare_extender_wakes_total{outcome=\"woken\"}";
 const WAITING: &str = "gpushare_extender_waiting_pods";
-/// The scheduler's backoff is two seconds at most here: who has not come for so long was not in its queue.
+/// The scheduler's backoff is at most two seconds here: a pod that it has not tried for this long was not in its queue.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// The world, and an extender that follows it through a proxy.
+/// Starts the world, and an extender that follows it through a proxy.
 fn start(wake: bool) -> (World, ApiProxy) {
     let mut world = World::start(&[8192, 8192]);
     let proxy = ApiProxy::start(&world, &world.kubeconfig("gpushare-extender"));
@@ -37,9 +37,9 @@ fn restart(world: &mut World, wake: bool) {
     world.wait_ready();
 }
 
-/// Half of each card is taken: the node has 8 GiB free in all, but no card has.
+/// Takes half of each card: 8 GiB of the node are free, but no card has 8 GiB free.
 fn fragment(world: &World) {
-    // The filler ends the first card, so that the third pod opens the other one.
+    // The filler fills the first card, so that the third pod goes to the other one.
     for name in ["first", "filler", "third"] {
         world.apply(&pod(name, aliyun(4)));
         world.wait_running(name);
@@ -49,7 +49,7 @@ fn fragment(world: &World) {
     assert_eq!(world.booked(), [4, 4]);
 }
 
-/// Waits until the scheduler has stopped to ask, and tells how often it has.
+/// Waits until the scheduler has stopped asking, and returns how often it has asked.
 fn quiet(world: &World) -> u64 {
     let (mut calls, mut since) = (world.metric(FILTERS), Instant::now());
     wait::until("the scheduler to stop asking", || {
@@ -64,7 +64,7 @@ fn quiet(world: &World) -> u64 {
     })
 }
 
-/// The third pod ends, the scheduler comes for those that wait and goes again, and only then do we hear of it.
+/// The third pod ends, the scheduler tries the waiting pods again, and only then does the extender learn of it.
 fn free_a_card_behind_our_back(world: &World, proxy: &ApiProxy) {
     let before = quiet(world);
     proxy.hold_watches();
@@ -171,7 +171,7 @@ fn the_owner_of_a_waiting_pod_reads_one_event_that_sums_up_and_programs_read_mor
     assert_eq!(explained["message"], summary);
     assert_eq!(explained["groups"][0]["lack"]["needed"], 8192);
 
-    // More than the node has in all: the scheduler itself refuses, and never asks us.
+    // More than the node's total: the scheduler itself refuses the pod, and never asks us.
     world.apply(&pod("sixteen", aliyun(16)));
     world.wait_event("sixteen", "Insufficient aliyun.com/gpu-mem");
     wait::until("the explanation of a pod that never reached us", || {

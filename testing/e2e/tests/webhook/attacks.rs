@@ -1,4 +1,4 @@
-//! What tenants may try: to rank higher than their budget pays for, or not to be metered.
+//! What tenants may try: to get a higher priority than their budget pays for, or to avoid metering.
 
 use e2e::hook::{pod, workload};
 use e2e::wait;
@@ -79,7 +79,7 @@ fn a_tenant_cannot_take_the_metering_off_a_pod_by_any_way() {
     let replaced = {
         let mut stored = SHARED.pod(&namespace, "p");
         stored["metadata"]["finalizers"] = json!(["example.com/other"]);
-        // In whatever version it is: a status that is written meanwhile must not be what refuses it.
+        // No resource version: a status that is written meanwhile must not be the reason for the refusal.
         stored["metadata"]["resourceVersion"] = json!(null);
         SHARED.kubectl(&["replace", "--filename=-", AS_TENANT], Some(&stored))
     };
@@ -104,7 +104,7 @@ fn a_tenant_cannot_take_the_metering_off_a_pod_by_any_way() {
         left["metadata"]["finalizers"],
         json!(["gpushare.io/metering"])
     );
-    // Whoever may settle budgets may; the administrator may everything.
+    // A user who may settle budgets may remove it; the administrator may do everything.
     let said = SHARED.kubectl(&patch, None);
     assert!(said.ok, "{}", said.err);
 }

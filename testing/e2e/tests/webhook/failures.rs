@@ -1,12 +1,12 @@
-//! The webhook down, slow, or with the wrong certificate: ordinary pods notice nothing, GPU pods get a message that
-//! names it, the doctor says what to do, and all is well again afterwards.
+//! The webhook is down, slow, or has the wrong certificate: ordinary pods are not affected, GPU pods get a message that
+//! names the webhook, the doctor says what to do, and everything works again afterwards.
 
 use e2e::hook::{Hook, pod};
 use e2e::paper::PaperNode;
 use e2e::wait;
 use serde_json::{Value, json};
 
-/// Ordinary pods go on; GPU pods are refused with a message that says who could not be asked, and why.
+/// Ordinary pods are accepted. GPU pods are refused with a message that says what could not be asked, and why.
 fn only_gpu_pods_wait(hook: &Hook, namespace: &str, why: &str) {
     let plain = pod("plain", &json!({"cpu": "1"}));
     hook.dry_run(namespace, &plain).object();
@@ -25,7 +25,7 @@ fn until_gpu_pods_are_admitted(hook: &Hook, namespace: &str) {
     });
 }
 
-/// What `kubectl gpushare doctor` finds, and that its exit status agrees.
+/// The findings of `kubectl gpushare doctor`. Checks that its exit status agrees with them.
 fn doctor(hook: &Hook) -> Vec<Value> {
     let (code, report) = hook.doctor();
     assert_eq!(report["ok"], code == Some(0), "{report:#}");
@@ -37,7 +37,7 @@ fn failed(checks: &[Value]) -> Vec<&Value> {
     failed.collect()
 }
 
-/// The doctor names the webhook's answer, in the API server's words and with its remedy.
+/// The doctor reports the webhook's failure, in the API server's words and with a remedy.
 fn doctor_blames(hook: &Hook, why: &str, remedy: &str) {
     let checks = doctor(hook);
     let failed = failed(&checks);
@@ -56,7 +56,7 @@ fn only_gpu_pods_wait_while_the_webhook_is_away_slow_or_not_believed() {
     let hook = Hook::cluster();
     let namespace = hook.namespace();
     PaperNode::new("paper", &[16_384, 24_576]).set_on(&hook.rig);
-    // Not there yet: applying everything at once locks nothing out, not even the webhook's own pods.
+    // The webhook does not run yet: applying everything at once locks nothing out, not even the webhook's own pods.
     only_gpu_pods_wait(&hook, &namespace, "failed calling webhook");
     let mut own = pod("own", &json!({"aliyun.com/gpu-mem": 1}));
     own["spec"]["serviceAccountName"] = json!("gpushare-webhook");
@@ -82,7 +82,7 @@ fn only_gpu_pods_wait_while_the_webhook_is_away_slow_or_not_believed() {
     only_gpu_pods_wait(&hook, &namespace, "connection refused");
     doctor_blames(&hook, "connection refused", "must be Ready");
 
-    // Its certificate is for another name.
+    // The certificate is for another name.
     let mut other = hook.replica(0, &["--server-name", "elsewhere.example"]);
     hook.wait_ready(0);
     only_gpu_pods_wait(
@@ -93,7 +93,7 @@ fn only_gpu_pods_wait_while_the_webhook_is_away_slow_or_not_believed() {
     doctor_blames(&hook, "certificate is valid for", "check --server-name");
     other.kill();
 
-    // The next one finds the same Secret, and puts things right.
+    // The next replica finds the same Secret, and repairs it.
     let mut right = hook.replica(0, &[]);
     hook.wait_ready(0);
     until_gpu_pods_are_admitted(&hook, &namespace);

@@ -1,4 +1,4 @@
-//! Each hole of the predecessor's webhook, closed: named by the number that the hole has in our analysis.
+//! Each hole of the predecessor's webhook, closed. The tests are named by the hole's number in our analysis.
 
 use e2e::hook::{container, pod, workload};
 use e2e::wait;
@@ -12,7 +12,7 @@ fn annotations(pod: &Value) -> &Value {
     &pod["metadata"]["annotations"]
 }
 
-/// Leftovers of an example refused pods for having an environment.
+/// Leftovers of an example refused pods that had environment variables.
 #[test]
 fn w01_nothing_but_requests_for_devices_is_judged() {
     let namespace = SHARED.namespace();
@@ -24,7 +24,7 @@ fn w01_nothing_but_requests_for_devices_is_judged() {
     assert_eq!(SHARED.get(0, "/healthz").unwrap().status, 200);
 }
 
-/// Templates were looked at and what was found was thrown away.
+/// The predecessor examined templates, but discarded the result.
 #[test]
 fn w02_every_template_is_warned_about_when_it_is_written_and_its_pods_are_refused() {
     let namespace = SHARED.namespace();
@@ -65,7 +65,7 @@ fn w02_every_template_is_warned_about_when_it_is_written_and_its_pods_are_refuse
     });
 }
 
-/// Only the first container that asked was seen.
+/// Only the first container that asked for a card was checked.
 #[test]
 fn w03_every_container_that_asks_is_seen() {
     let namespace = SHARED.namespace();
@@ -84,7 +84,7 @@ fn w03_every_container_that_asks_is_seen() {
     assert!(said.refusal().contains(r#"container "b""#), "{}", said.err);
 }
 
-/// A container without limits in front of the others hid them all.
+/// If the first container had no limits, the others were not checked.
 #[test]
 fn w04_a_container_that_asks_for_nothing_hides_nobody() {
     let namespace = SHARED.namespace();
@@ -105,7 +105,7 @@ fn w04_a_container_that_asks_for_nothing_hides_nobody() {
     assert_eq!(limits["gpushare.io/gpu"], "1");
 }
 
-/// There was one refusal for one mistake, and it named no container.
+/// A refusal reported only one mistake, and did not name the container.
 #[test]
 fn w05_a_refusal_names_every_mistake_with_its_place_and_its_cure() {
     let namespace = SHARED.namespace();
@@ -124,7 +124,7 @@ fn w05_a_refusal_names_every_mistake_with_its_place_and_its_cure() {
     }
 }
 
-/// The range that was promised was never checked.
+/// The documented range was never checked.
 #[test]
 fn w06_amounts_out_of_range_are_refused() {
     let namespace = SHARED.namespace();
@@ -151,7 +151,7 @@ fn w06_amounts_out_of_range_are_refused() {
     }
 }
 
-/// Whole cards were refused for want of a memory that they do not need.
+/// Whole cards were refused because they had no memory limit, which they do not need.
 #[test]
 fn w07_a_whole_card_needs_no_memory() {
     let namespace = SHARED.namespace();
@@ -163,7 +163,7 @@ fn w07_a_whole_card_needs_no_memory() {
     assert_eq!(limits, json!({"tencent.com/vcuda-core": "100"}));
 }
 
-/// The pod's annotations were replaced by one of the webhook's.
+/// An annotation of the webhook replaced all annotations of the pod.
 #[test]
 fn w08_annotations_stay() {
     let namespace = SHARED.budgeted(false);
@@ -176,7 +176,7 @@ fn w08_annotations_stay() {
     assert_eq!(*annotations(&stored.object()), Value::Null);
 }
 
-/// The user's class was always overwritten, even the system's, and a pod without a number broke the webhook.
+/// The user's class was always overwritten, even a system class, and a pod without a priority crashed the webhook.
 #[test]
 fn w09_a_class_that_a_pod_may_have_stays_and_numbers_are_the_api_servers() {
     SHARED
@@ -237,7 +237,7 @@ fn w09_a_class_that_a_pod_may_have_stays_and_numbers_are_the_api_servers() {
     }
 }
 
-/// A container of the right name switched metering off.
+/// A container with a certain name switched metering off.
 #[test]
 fn w10_names_of_containers_mean_nothing() {
     let namespace = SHARED.budgeted(false);
@@ -249,7 +249,7 @@ fn w10_names_of_containers_mean_nothing() {
     assert_eq!(stored["spec"]["containers"].as_array().unwrap().len(), 1);
 }
 
-/// Pods of a namespace without budget left ran for nothing.
+/// Pods of a namespace with an exhausted budget ran for free.
 #[test]
 fn w11_pods_over_budget_are_metered_too_and_their_owners_are_told() {
     let namespace = SHARED.budgeted(true);
@@ -267,7 +267,7 @@ fn w11_pods_over_budget_are_metered_too_and_their_owners_are_told() {
     );
 }
 
-/// What a pod costs was computed here, with constants, and handed to the pod.
+/// The webhook computed the pod's price from constants and wrote it to the pod.
 #[test]
 fn w12_nothing_of_a_pod_says_what_it_costs() {
     let namespace = SHARED.budgeted(false);
@@ -287,7 +287,7 @@ fn w12_nothing_of_a_pod_says_what_it_costs() {
     );
 }
 
-/// A suffix broke the webhook.
+/// A suffix crashed the webhook.
 #[test]
 fn w13_suffixes_are_read_and_refused_only_where_they_make_no_sense() {
     let namespace = SHARED.namespace();
@@ -303,7 +303,7 @@ fn w13_suffixes_are_read_and_refused_only_where_they_make_no_sense() {
     assert!(!said.err.contains("failed calling webhook"), "{}", said.err);
 }
 
-/// An annotation that nobody asked for loosened the limit.
+/// An unrequested annotation loosened the limit.
 #[test]
 fn w14_no_annotation_loosens_a_limit() {
     let namespace = SHARED.namespace();
@@ -312,7 +312,7 @@ fn w14_no_annotation_loosens_a_limit() {
     assert_eq!(*annotations(&stored), Value::Null);
 }
 
-/// After a change of the budget every update of a running pod was refused.
+/// After a change of the budget, every update of a running pod was refused.
 #[test]
 fn w15_a_pod_that_exists_can_be_changed_whatever_has_become_of_its_budget() {
     let namespace = SHARED.budgeted(false);
@@ -337,7 +337,7 @@ fn w15_a_pod_that_exists_can_be_changed_whatever_has_become_of_its_budget() {
     assert_eq!(stored["metadata"]["labels"]["stage"], "late");
 }
 
-/// Init containers, debuggers, dry runs and requests without limits were not thought of.
+/// Init containers, ephemeral containers, dry runs and requests without limits were not handled.
 #[test]
 fn w16_every_kind_of_container_and_of_request_is_handled() {
     let namespace = SHARED.namespace();
@@ -356,7 +356,7 @@ fn w16_every_kind_of_container_and_of_request_is_handled() {
     assert_eq!(spec["initContainers"][0]["resources"], full("20"));
     assert_eq!(spec["initContainers"][1]["resources"], full("10"));
     assert_eq!(spec["containers"][0]["resources"], full("30"));
-    // It was a dry run.
+    // Nothing was created, because it was a dry run.
     let get = [
         "get",
         "pods",
@@ -401,7 +401,7 @@ fn w16_every_kind_of_container_and_of_request_is_handled() {
     );
 }
 
-/// A sidecar without resources changed the pod's quality of service and was refused by quotas.
+/// A sidecar without resources changed the pod's quality of service, and quotas refused it.
 #[test]
 fn w17_quality_of_service_stays_and_quotas_are_kept() {
     let namespace = SHARED.budgeted(false);
@@ -424,7 +424,7 @@ fn w17_quality_of_service_stays_and_quotas_are_kept() {
         }
     });
     assert_eq!(stored["status"]["qosClass"], "Guaranteed");
-    // The card that was filled in counts.
+    // The quota counts the card that the webhook filled in.
     let said = SHARED.create(&namespace, &guaranteed("second"));
     assert!(said.refusal().contains("exceeded quota"), "{}", said.err);
 }

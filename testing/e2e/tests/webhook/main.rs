@@ -1,4 +1,4 @@
-//! The webhook on a real API server, as a process of its own, over TLS, configured by the files of `deploy/`. Run by
+//! The webhook on a real API server, in its own process, over TLS, configured by the files of `deploy/`. Run by
 //! `cargo xtask e2e`.
 
 #![expect(
@@ -18,5 +18,5 @@ use std::sync::LazyLock;
 
 use e2e::hook::Hook;
 
-/// One cluster for all tests that do not harm it; each works in namespaces of its own.
+/// One cluster for all tests that do not damage it. Each test works in its own namespaces.
 static SHARED: LazyLock<Hook> = LazyLock::new(Hook::start);

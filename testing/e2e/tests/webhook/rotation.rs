@@ -1,5 +1,5 @@
-//! Certificates and authorities change several times while pods are created all the time through two replicas: not
-//! one request fails.
+//! Certificates and CAs change several times while pods are constantly created through two replicas: not one request
+//! fails.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,7 +24,7 @@ const LIFETIMES: [&str; 6] = [
 const AUTHORITIES: usize = 3;
 const PATIENCE: Duration = Duration::from_mins(6);
 
-/// Which authority has signed what the replicas show.
+/// The CA that signed the replicas' certificate.
 async fn signer(client: &Client) -> String {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), "gpushare-system");
     let secret = secrets.get("gpushare-webhook-tls").await.unwrap();

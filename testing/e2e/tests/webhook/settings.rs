@@ -1,4 +1,4 @@
-//! What an operator may choose: certificates from files, HAMi's dialect, budgets that let pods wait; and what the
+//! What an operator may configure: certificates from files, HAMi's dialect, budgets that make pods wait; and what the
 //! operator can read afterwards.
 
 use std::fs;
@@ -62,10 +62,10 @@ fn certificates_come_from_files_and_hamis_dialect_is_served_where_the_operator_s
     hook.wait_ready(0);
     let ours = json!({"gpushare.io/gpu-mem": 5});
     until_admitted(&hook, &namespace, &ours);
-    // Renewed files are taken up.
+    // The webhook loads renewed files.
     mount();
     until_admitted(&hook, &namespace, &ours);
-    // It has no certificates of its own then.
+    // With certificates from files, the webhook makes none of its own.
     let secret = [
         "get",
         "secret",
@@ -74,7 +74,7 @@ fn certificates_come_from_files_and_hamis_dialect_is_served_where_the_operator_s
     ];
     assert!(hook.kubectl(&secret, None).refusal().contains("not found"));
 
-    // Only what the configuration names is sent.
+    // The API server sends only what the configuration names.
     let theirs = json!({"nvidia.com/gpumem": 5});
     let untouched = until_admitted(&hook, &namespace, &theirs);
     let limits = |pod: &Value| pod["spec"]["containers"][0]["resources"]["limits"].clone();
@@ -99,7 +99,7 @@ fn certificates_come_from_files_and_hamis_dialect_is_served_where_the_operator_s
     webhook.assert_alive();
 }
 
-/// As Kubernetes writes bytes.
+/// Text as Kubernetes encodes bytes.
 fn base64(text: &str) -> Value {
     serde_json::to_value(k8s_openapi::ByteString(text.as_bytes().to_vec())).unwrap()
 }
@@ -143,7 +143,7 @@ fn a_budget_may_let_new_pods_wait_and_a_tenant_cannot_open_the_gate() {
         stored["spec"]["schedulingGates"],
         json!([{"name": "gpushare.io/budget"}])
     );
-    // When it is opened there is budget again.
+    // The gate opens only when there is budget again, so the pod gets the class within budget.
     assert_eq!(stored["spec"]["priorityClassName"], "gpushare-in-budget");
     let open = json!({"spec": {"schedulingGates": null}}).to_string();
     let name = format!("--namespace={namespace}");

@@ -1,5 +1,5 @@
-//! The budget sidecar on a real kubelet: added by the webhook on the real API server, run by the real runtime, asking
-//! a timekeeper of the test.
+//! The budget sidecar on a real kubelet: added by the webhook on the real API server, run by the real runtime, and
+//! asking a timekeeper of the test.
 
 use std::sync::LazyLock;
 
@@ -20,8 +20,8 @@ struct World {
     timekeeper: Standing,
 }
 
-/// One cluster for all tests here. Its node has cards that only the scheduler knows of: who may have which is not
-/// what is tried here.
+/// One cluster for all tests here. Only the scheduler knows of its node's cards: these tests are not about which pod
+/// gets which card.
 static WORLD: LazyLock<World> = LazyLock::new(|| {
     let image = "gpushare.test/control:1";
     let hook = Hook::cluster();
@@ -59,7 +59,7 @@ fn standing(remaining: i64) -> Value {
     })
 }
 
-/// As the restricted Pod Security Standard wants pods, so that only the sidecar could offend it.
+/// A pod that satisfies the restricted Pod Security Standard, so that only the sidecar could violate it.
 fn pod(name: &str, script: &str) -> Value {
     let limits = json!({"cpu": "100m", "memory": "32Mi", "aliyun.com/gpu-mem": 1});
     let restricted = json!({
@@ -95,7 +95,7 @@ impl World {
         self.hook.kubectl(&exec, None)
     }
 
-    /// Waits until the application reads something in the file.
+    /// Waits until the application reads a matching state in the file.
     fn wait_told(&self, namespace: &str, pod: &str, told: impl Fn(&Value) -> bool) -> Value {
         wait::until("the application to be told", || {
             let said = self.exec(namespace, pod, &format!("cat {FILE}"));
@@ -253,7 +253,7 @@ fn nobody_takes_the_sidecars_place_by_its_names() {
         "{}",
         said.err
     );
-    // A copy of a pod that has the sidecar already is as welcome as the pod.
+    // A copy of a pod that already has the sidecar is accepted like the pod itself.
     let stored = world.hook.dry_run(&namespace, &pod("p", RUN)).object();
     let copy = json!({
         "apiVersion": "v1", "kind": "Pod", "spec": stored["spec"],
@@ -267,7 +267,7 @@ fn nobody_takes_the_sidecars_place_by_its_names() {
     assert_eq!(copied["spec"]["volumes"], stored["spec"]["volumes"]);
 }
 
-/// The API server runs its own plugins again after a webhook, and then the webhook again.
+/// The API server runs its own admission plugins again after a webhook, and then the webhook again.
 #[test]
 fn what_a_limit_range_adds_to_the_sidecar_stays() {
     let world = &*WORLD;

@@ -1,4 +1,4 @@
-//! Sets a case up, asks, and does what the answer says, without knowing better.
+//! Sets up a case, asks `why`, and does exactly what the answer says.
 
 use std::fs;
 
@@ -76,7 +76,7 @@ impl<'a> Stage<'a> {
             .object(&["get", "pod", self.name(), "--namespace", NAMESPACE])
     }
 
-    /// The scheduler has said no; or nobody will ever say anything.
+    /// Waits until the scheduler has refused the pod, unless no scheduler will ever look at it.
     fn wait_refused(&self) {
         if self.case.nobody_looks {
             return;
@@ -106,7 +106,7 @@ impl<'a> Stage<'a> {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// Does every step, and returns how many of them no patch describes.
+    /// Does every step, and returns how many of them are not a patch or a deletion.
     pub(crate) fn carry_out(&self, help: &Value) -> usize {
         let mut by_hand = 0;
         for step in help["steps"].as_array().unwrap() {
@@ -162,7 +162,7 @@ impl<'a> Stage<'a> {
         self.paper.kubectl(&[&pod[..], &now[..]].concat()).unwrap();
     }
 
-    /// What somebody does at a machine, as far as the API server sees it.
+    /// What an operator does at a machine, as far as the API server sees it.
     fn operate(&self, what: &str, target: &Value) {
         let name = target["name"].as_str().unwrap();
         let node = self.case.nodes.iter().find(|node| node.name == name);
@@ -258,7 +258,7 @@ fn patched(mut object: Value, patch: &Value) -> Value {
     object
 }
 
-/// A pod as it could have been written: without what the API server and the scheduler put there.
+/// A pod as its author could have written it: without what the API server and the scheduler added.
 fn as_written(mut pod: Value) -> Value {
     pod.as_object_mut().unwrap().remove("status");
     let metadata = pod["metadata"].as_object_mut().unwrap();
@@ -274,7 +274,7 @@ fn as_written(mut pod: Value) -> Value {
     pod
 }
 
-/// Kubernetes has counted what there is.
+/// Waits until Kubernetes has counted the existing pods.
 fn wait_counted(paper: &Paper, quota: &str) {
     wait::until("the quota to be in force", || {
         let quota = paper.object(&["get", "resourcequota", quota, "--namespace", NAMESPACE])?;

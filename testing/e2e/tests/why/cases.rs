@@ -1,4 +1,4 @@
-//! Pods that wait, each for one reason or for several at once.
+//! Waiting pods, each for one reason or for several at once.
 
 mod around;
 mod cards;
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) nodes: Vec<PaperNode>,
-    /// Created before, in this order; pods among them find their place.
+    /// Created first, in this order; pods among them are scheduled.
     pub(crate) before: Vec<Value>,
     pub(crate) subject: Value,
     pub(crate) asked: Asked,
-    /// No scheduler will ever say anything about the pod.
+    /// No scheduler will ever look at the pod.
     pub(crate) nobody_looks: bool,
     pub(crate) reason: &'static str,
-    /// A part of the message.
+    /// A part of the expected message.
     pub(crate) says: &'static str,
 }
 
@@ -72,7 +72,7 @@ fn pod(name: &str, limits: Value) -> Value {
     with(name, &json!({"limits": limits}))
 }
 
-/// A pod whose one container has these resources.
+/// A pod with one container with these resources.
 fn with(name: &str, resources: &Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",

@@ -1,5 +1,5 @@
-//! `kubectl gpushare why` on a real scheduler: for each of a table of pods that wait, the reason is right, and every change
-//! that it proposes, carried out to the letter, lets the pod be scheduled. Run by `cargo xtask e2e`.
+//! `kubectl gpushare why` on a real scheduler. For each waiting pod of a table, the reason is right, and the pod can be
+//! scheduled after any proposed change, carried out to the letter. Run by `cargo xtask e2e`.
 
 #![expect(
     clippy::unwrap_used,
@@ -68,7 +68,7 @@ fn doctor_reads_a_real_installation() {
         let check = checks.iter().find(|check| check["name"] == name);
         check.unwrap()["status"].clone()
     };
-    // What there is, and what this cluster does without.
+    // What this cluster has, and then what it lacks.
     for name in [
         "API server",
         "your rights",

@@ -1,4 +1,4 @@
-//! Functions that find a card and tell who and where it is.
+//! Functions that find a card and report its identity and location.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulong};
 
@@ -176,7 +176,7 @@ fn pci_info(card: &Card) -> Result<PciInfo, Code> {
     })
 }
 
-/// Writes a set of numbers as the bits of an array; an empty set means that nobody knows.
+/// Writes a set of numbers as the bits of an array; an empty set means that the numbers are unknown.
 fn set_bits(out: Out<c_ulong>, words: c_uint, numbers: &[u32]) -> Answer {
     if numbers.is_empty() {
         return Err(Code::NotSupported);

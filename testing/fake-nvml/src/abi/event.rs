@@ -142,12 +142,12 @@ fn wait(set: EventSetHandle, out: Out<EventData>, milliseconds: c_uint) -> Answe
         if left.is_zero() {
             return Err(Code::Timeout);
         }
-        // Outside the lock: other threads go on asking while this one waits.
+        // Outside the lock, so that other threads can ask while this one waits.
         thread::sleep(left.min(LOOK_INTERVAL));
     }
 }
 
-/// The oldest event that this set has not handed out yet; with none left, a lost card is told.
+/// The oldest event that this set has not handed out yet; if there is none, a lost card is reported.
 fn next_event(view: &mut View<'_>, set: EventSetHandle) -> Result<Option<EventData>, Code> {
     let subscriptions = view
         .event_sets

@@ -131,7 +131,7 @@ impl View<'_> {
         self.card(device).map(|_| device)
     }
 
-    /// The first card for which the question is answered with yes.
+    /// The first card for which `wanted` holds.
     pub(super) fn find(&self, wanted: impl Fn(&Card) -> bool) -> Result<DeviceHandle, Code> {
         let is_wanted = |device: &DeviceHandle| self.stored(*device).is_some_and(&wanted);
         let device = self

@@ -64,7 +64,7 @@ extern "C" fn nvmlSystemGetProcessName(pid: c_uint, out: Out<c_char>, room: c_ui
     })
 }
 
-/// S-class units are a product of the past.
+/// S-class units are an obsolete product, so there are none.
 #[unsafe(no_mangle)]
 extern "C" fn nvmlUnitGetCount(out: Out<c_uint>) -> c_int {
     answer(|| out.set(0))
@@ -74,7 +74,7 @@ fn cuda_version(out: Out<c_int>) -> Answer {
     view(|view| out.set(view.hardware.cuda_version))
 }
 
-/// The path of a process's executable; none when the process is gone or somebody else's.
+/// The path of a process's executable; `None` if the process is gone or belongs to another user.
 pub(super) fn process_name(pid: c_uint) -> Option<String> {
     let link = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     Some(link.to_string_lossy().into_owned())

@@ -11,7 +11,7 @@ use nvml_wrapper::error::NvmlError;
 use serde::Deserialize;
 use tempfile::TempDir;
 
-/// A machine of a test: its library and hardware file, gone with the value.
+/// A machine of a test: its library and hardware file, removed when dropped.
 pub(crate) struct Machine {
     pub(crate) installed: Installed,
     _directory: TempDir,

@@ -1,4 +1,4 @@
-//! What clients see when the hardware is gone or its file is broken.
+//! What clients see when the hardware is lost or its file is broken.
 
 use std::fs;
 use std::process;

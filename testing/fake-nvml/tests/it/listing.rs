@@ -12,7 +12,7 @@ use crate::smi;
 /// NVML's number for "the NUMA node, not the socket".
 const NUMA_NODE_SCOPE: u32 = 0;
 
-/// Hardware and listing say the same, by way of every client.
+/// Checks that every client lists exactly the hardware.
 fn check(hardware: &Hardware) {
     let machine = Machine::new(hardware);
     let expected = expected(hardware);
@@ -46,7 +46,7 @@ fn expected(hardware: &Hardware) -> Vec<Listed> {
     listed.collect()
 }
 
-/// What nvidia-smi's query has no columns for is left out.
+/// The cards without the fields that nvidia-smi's query has no columns for.
 fn without_private(cards: &[Listed]) -> Vec<Listed> {
     let cards = cards.iter().cloned();
     cards

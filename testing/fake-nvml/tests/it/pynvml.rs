@@ -1,4 +1,4 @@
-//! A pynvml client in a process of its own, driven line by line.
+//! A pynvml client in its own process, driven line by line.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! What limits mean, dialect by dialect, as the documents of each say it: written out a second time, without
-//! the tables from which the validator works.
+//! What limits mean in each dialect, according to its documents: a second implementation, without the tables that the
+//! validator uses.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ type Limits<'a> = BTreeMap<&'a str, &'a str>;
 const MOST_CARDS: u64 = 64;
 const MOST_MIB: u64 = 16 << 20;
 
-/// A container's request. Memory is in MiB, compute in percent; zero is none.
+/// A container's request. Memory is in MiB, compute in percent; zero means none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ask {
     pub(crate) cards: u64,
@@ -18,11 +18,11 @@ pub(crate) struct Ask {
     pub(crate) memory: u64,
     pub(crate) memory_percent: u64,
     pub(crate) core: u64,
-    /// What each whole card may be used up to.
+    /// How much of each whole card may be used.
     pub(crate) memory_limit: u64,
 }
 
-/// Nothing when the limits make no sense.
+/// `None` if the limits are invalid.
 pub(crate) type Meaning = Option<Ask>;
 
 const OURS: [&str; 3] = [
@@ -39,7 +39,7 @@ const HAMI: [&str; 4] = [
     "nvidia.com/gpucores",
 ];
 
-/// What the limits mean; the outer nothing when they name no resource of ours.
+/// What the limits mean. The outer `None` means that they name no resource of ours.
 pub(crate) fn meaning(limits: &Limits<'_>) -> Option<Meaning> {
     let uses = |names: &[&str]| names.iter().any(|name| limits.contains_key(name));
     match (uses(&OURS), uses(&ALIYUN), uses(&TENCENT), uses(&HAMI)) {
@@ -120,8 +120,8 @@ fn hami(limits: &Limits<'_>) -> Meaning {
     })
 }
 
-/// A whole number from 1 to `most`. The outer nothing when it is something else, the inner one when it is
-/// not there.
+/// A whole number from 1 to `most`. The outer `None` means that the value is anything else, the inner one that it is
+/// missing.
 #[expect(clippy::option_option, reason = "read with one ? or with two")]
 fn within(limits: &Limits<'_>, name: &str, most: u64) -> Option<Option<u64>> {
     let Some(text) = limits.get(name) else {
@@ -131,7 +131,7 @@ fn within(limits: &Limits<'_>, name: &str, most: u64) -> Option<Option<u64>> {
     (1..=most).contains(&number).then_some(Some(number))
 }
 
-/// Whether an annotation that chooses cards makes sense; anything else does.
+/// Whether an annotation that chooses cards is valid; any other annotation is.
 pub(crate) fn chooses_well(name: &str, value: &str) -> bool {
     let entries: Vec<&str> = value
         .split(',')

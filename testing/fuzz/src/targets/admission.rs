@@ -1,5 +1,5 @@
-//! Admission reviews: every review is answered under its uid, a refusal says why, and a patch can be applied to the
-//! object, touches nothing of the user's, and is all that the pod ever needs.
+//! Admission reviews: every review is answered with its uid, a refusal says why, and a patch can be applied to the
+//! object, changes nothing of the user's, and needs no second patch.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +18,7 @@ thread_local! {
     static WEBHOOK: Webhook = webhook();
 }
 
-/// Knows namespaces without a budget, within it, over it, and over one that lets pods wait.
+/// A webhook that knows namespaces without a budget, within it, over it, and over one that makes pods wait.
 fn webhook() -> Webhook {
     let rules = Rules {
         dialects: gpu::read(Reading {
@@ -78,7 +78,7 @@ pub(crate) fn check(body: &[u8]) -> Verdict {
         assert!(response.get("patch").is_none());
         return Verdict::Accepted;
     }
-    // With a key twice or numbers too large for JSON's common readers there is no one object to compare with.
+    // With a duplicate key, or numbers too large for common JSON readers, there is no single object to compare with.
     let Ok(question) = serde_json::from_slice::<Value>(body) else {
         return Verdict::Accepted;
     };
@@ -100,7 +100,7 @@ fn check_patch(question: &Value, patch: &str) {
         .pointer_mut("/request/object")
         .expect("an object to patch");
     if serde_json::from_value::<Pod>(object.clone()).is_err() {
-        // No API server sends it: ours reads lists as structs too.
+        // No API server sends such an object. Our type accepts it because it also reads lists as structs.
         return;
     }
     let before = object.clone();
@@ -119,7 +119,7 @@ fn check_patch(question: &Value, patch: &str) {
                 .into_iter()
                 .flatten()
                 .map(|container| container.get("name").cloned());
-            // Ours is the only one that may come.
+            // Only our own container may be added.
             names
                 .filter(|name| *name != Some(json!("gpushare-budget")))
                 .collect::<Vec<_>>()
@@ -132,7 +132,7 @@ fn check_patch(question: &Value, patch: &str) {
     assert_eq!(second.get("patch"), None, "{again}");
 }
 
-/// Whether written again it is as long as it was, spaces aside: a key given twice would be gone.
+/// Whether the body has a duplicate key: written again, without spaces, it would then be shorter.
 fn has_twice(body: &[u8], parsed: &Value) -> bool {
     let significant = |text: &[u8]| {
         text.iter()

@@ -1,4 +1,4 @@
-//! Bind: whatever the body says, the API server is asked about pods only, by the paths of pods.
+//! Bind: whatever the body says, requests to the API server concern only pods, through the paths of pods.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ impl Sent {
 }
 
 thread_local! {
-    /// Kept from input to input, because making one takes longer than asking it.
+    /// Kept between inputs, because creating one takes longer than a request to it.
     static EXTENDER: RefCell<Option<(Router, Sent)>> = const { RefCell::new(None) };
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn check(body: &[u8]) -> Verdict {
     }
     let is_bind = |request: &&(Method, Uri)| request.0 == Method::POST;
     if !requests.iter().any(|request| is_bind(&request)) {
-        // Nothing was booked, so the next input finds the same world.
+        // Nothing was booked, so the next input finds the same state.
         EXTENDER.set(Some((extender, sent)));
     }
     let error = world::error_in(&answer);

@@ -1,4 +1,4 @@
-//! Budgets: what is accepted has a positive amount, prices that can be charged, and periods that join.
+//! Budgets: an accepted budget has a positive amount, prices that can be charged, and periods without gaps.
 
 use gpushare_kube::gpu_budget::GpuBudgetSpec;
 use gpushare_ledger::money::Amount;
@@ -7,7 +7,7 @@ use gpushare_ledger::price::{Holding, Part, rate};
 
 use crate::Verdict;
 
-/// Moments around which clocks change somewhere.
+/// Moments near which clocks change in some time zone.
 const MOMENTS: [i64; 4] = [0, 951_782_400, 1_774_746_000, 4_102_444_799];
 
 pub(crate) fn check(data: &[u8]) -> Verdict {

@@ -1,4 +1,4 @@
-//! Certificates in a bundle: whatever stands around them, the last end is found, and more of the same change nothing.
+//! Certificates in a bundle: the latest expiry is found whatever text surrounds them, and duplicates change nothing.
 
 use gpushare_kube::trust::certificate::last_end;
 

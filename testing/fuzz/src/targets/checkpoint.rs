@@ -15,7 +15,7 @@ pub(crate) fn check(data: &[u8]) -> Verdict {
     let Ok(found) = holders(data, RESOURCE, &BTreeSet::from(IDS)) else {
         return Verdict::Refused;
     };
-    // What is not looked at may be broken.
+    // Parts that the parser does not read may be broken.
     let Ok(value) = serde_json::from_slice::<Value>(data) else {
         return Verdict::Accepted;
     };

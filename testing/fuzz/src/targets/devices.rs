@@ -1,5 +1,5 @@
-//! The file of further device classes: what is accepted leaves the GPUs as they were, gives every resource
-//! one meaning, and no request in it can break the validator.
+//! The file of additional device classes: an accepted file does not change the GPUs, gives every resource one meaning,
+//! and none of its requests can break the validator.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! The driver's CDI specs, in JSON and in YAML: what a container gets of them never sets a variable of
-//! ours, and survives in our own file.
+//! The driver's CDI specs, in JSON and in YAML: what a container gets from them never sets a variable of ours, and is
+//! kept in our own file.
 
 use gpushare_core::CardId;
 use gpushare_node::cdi::nvidia::{DriverEdits, Format};

@@ -1,5 +1,5 @@
-//! `/explain` of a pod that need not exist: every body gets an answer, and the answer counts each node in
-//! question once.
+//! `/explain` for a pod that need not exist: every body gets an answer, and the answer counts each node in question
+//! once.
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -37,7 +37,7 @@ pub(crate) fn check(body: &[u8]) -> Verdict {
     Verdict::Accepted
 }
 
-/// The nodes in the body, read independently of the extender; nothing where that cannot tell.
+/// The number of nodes in the body, read independently of the extender; `None` if that is not possible.
 fn asked(body: &[u8]) -> Option<usize> {
     let body: Value = serde_json::from_slice(body).ok()?;
     match body.get("nodes") {

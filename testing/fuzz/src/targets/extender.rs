@@ -1,5 +1,5 @@
-//! Filter and prioritize, as kube-scheduler calls them: every body gets an answer, and an answer is about
-//! the nodes that were asked about, no others.
+//! Filter and prioritize, as kube-scheduler calls them: every body gets an answer, and an answer names only nodes that
+//! were asked about.
 
 use std::collections::BTreeSet;
 
@@ -29,8 +29,8 @@ fn answer(verb: &str, body: &[u8]) -> Option<Value> {
     None
 }
 
-/// The nodes in the body, read independently of the extender: names, or whole nodes with their names.
-/// Nothing when the body is broken in a place that the extender does not look at.
+/// The nodes in the body, read independently of the extender: names, or whole nodes with their names. `None` if the
+/// body is broken in a place that the extender does not read.
 fn asked(body: &[u8]) -> Option<(Vec<String>, Option<Vec<Value>>)> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let field = |names: &[&str]| {

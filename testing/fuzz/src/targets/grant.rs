@@ -1,4 +1,4 @@
-//! Grants: what is accepted has a name that can stand anywhere, says why in one line, and is of more than nothing.
+//! Grants: an accepted grant has a name that is safe anywhere, a reason in one line, and a positive amount.
 
 use gpushare_ledger::money::Amount;
 use gpushare_timekeeper::api::wanted::Wanted;

@@ -1,4 +1,4 @@
-//! What is still held on a node: it reads back as written, and no pod is in it twice.
+//! What is still held on a node: it reads back as written, and contains no pod twice.
 
 use std::collections::BTreeSet;
 

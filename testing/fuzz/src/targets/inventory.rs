@@ -1,4 +1,4 @@
-//! Inventories: they read back as written, and no card is in one twice.
+//! Inventories: they read back as written, and contain no card twice.
 
 use std::collections::BTreeSet;
 

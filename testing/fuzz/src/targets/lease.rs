@@ -1,5 +1,5 @@
-//! The shared lease as anybody may have written it: who takes it bases the write on what was read, and a
-//! candidate never leads by an object that somebody else holds and has just changed.
+//! The shared lease with any content: a write is based on the version that was read, and a candidate never takes the
+//! lease from a holder at first sight.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Manifests that the kubectl plugin reads: in YAML as in JSON they mean the same pod.
+//! Manifests that the kubectl plugin reads: YAML and JSON mean the same pod.
 
 use gpushare_core::gpu::{self, AliyunUnit, Reading};
 use gpushare_kube::convert::PodFacts;

@@ -1,5 +1,4 @@
-//! Nodes: our reduced type accepts whatever the full one does, and reads the same from it; no card is
-//! there twice.
+//! Nodes: our reduced type accepts whatever the full one does, and reads the same from it; it contains no card twice.
 
 use std::collections::BTreeSet;
 

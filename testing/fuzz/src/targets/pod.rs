@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use crate::Verdict;
 
-/// The object as the full type and ours read it; nothing if ours refuses it. Keys given twice are
-/// resolved first: an API server sends none.
+/// The object as the full type and ours read it; `None` if ours refuses it. Duplicate keys are resolved first, because
+/// an API server sends none.
 pub(super) fn both<Full, Slim>(data: &[u8]) -> Option<(Option<Full>, Slim)>
 where
     Full: DeserializeOwned,
@@ -58,7 +58,7 @@ pub(crate) fn check(data: &[u8]) -> Verdict {
         hami: true,
     });
     let facts = PodFacts::new(&slim, &dialects);
-    // Must not panic either way.
+    // Must not panic, whatever it returns.
     let _bound = facts.bound(&dialects.classes);
     if let Some(full) = full {
         same_pod(&full, &slim);

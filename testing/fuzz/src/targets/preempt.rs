@@ -1,5 +1,5 @@
-//! The preempt verb: whatever the body says, only nodes that were named are answered, nobody of equal or
-//! higher priority goes, and the API server is asked about budgets and the pod only.
+//! The preempt verb: whatever the body says, the answer has only nodes that were named, no pod of equal or higher
+//! priority is evicted, and requests to the API server concern only budgets and the pod.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::world::{self, block_on, holder};
 use crate::Verdict;
 
-/// Holders of cards by uid: the node, and whether a pod of the world may make it go.
+/// Pods that hold cards: uid, node, and whether the waiting pod of the world may evict it.
 const HOLDERS: [(&str, &str, bool); 3] = [
     ("low", "fake-1", true),
     ("equal", "fake-1", false),
@@ -25,7 +25,7 @@ const HOLDERS: [(&str, &str, bool); 3] = [
 ];
 
 thread_local! {
-    /// Kept from input to input, because making one takes longer than asking it.
+    /// Kept between inputs, because creating one takes longer than a request to it.
     static EXTENDER: RefCell<Option<(Router, Sent)>> = const { RefCell::new(None) };
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn check(body: &[u8]) -> Verdict {
         check_request(method, uri);
     }
     if !requests.iter().any(|(method, _)| *method == Method::PATCH) {
-        // Nothing was claimed, so the next input finds the same world.
+        // Nothing was claimed, so the next input finds the same state.
         EXTENDER.set(Some((extender, sent)));
     }
     if status != StatusCode::OK {
@@ -95,13 +95,13 @@ fn check_answer(asked: &Asked, answered: &BTreeMap<String, Vec<String>>) {
 
 /// What the body asks, read independently of the extender.
 struct Asked {
-    /// The pod is the one that the world knows, and asks for cards; for others the scheduler's word is
-    /// taken.
+    /// Whether the pod is the one that the world knows, and asks for cards. For other pods the scheduler's victims are
+    /// accepted.
     is_of_world: bool,
     nodes: BTreeMap<String, Vec<String>>,
 }
 
-/// Nothing when the body is broken in a place that the extender does not look at.
+/// `None` if the body is broken in a place that the extender does not read.
 fn asked(body: &[u8]) -> Option<Asked> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let pod = body.get("Pod").or_else(|| body.get("pod"))?;

@@ -39,7 +39,7 @@ pub(crate) fn check(data: &[u8]) -> Verdict {
     })
 }
 
-/// More digits than anybody writes in earnest; only refusing them is promised.
+/// More digits than anyone would write; such a text need only be refused.
 fn is_endless(text: &str) -> bool {
     let number: String = text
         .chars()

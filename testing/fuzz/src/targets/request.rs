@@ -1,7 +1,7 @@
-//! A pod's limits and annotations: what is accepted means what was written, what is refused is explained.
+//! A pod's limits and annotations: an accepted request means what was written, a refused one is explained.
 //!
 //! Input: lines. `app NAME`, `init NAME` and `sidecar NAME` begin a container, `RESOURCE=QUANTITY` is one
-//! of its limits, `@NAME=VALUE` an annotation of the pod; other lines mean nothing.
+//! of its limits, `@NAME=VALUE` an annotation of the pod; other lines are ignored.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ pub(crate) fn check(data: &[u8]) -> Verdict {
     })
 }
 
-/// The validated request in the oracle's words.
+/// The validated request as the oracle's type.
 fn understood(ask: &ContainerAsk) -> Ask {
     let (whole, part) = match ask.want {
         Want::Whole => (true, None),
@@ -97,7 +97,7 @@ impl<'a> Pod<'a> {
                 _ => None,
             };
             if let Some((role, name)) = role {
-                // Kubernetes gives no two containers of a pod the same name.
+                // Kubernetes allows no two containers of a pod with the same name.
                 if pod.containers.iter().all(|other| other.name != name) {
                     let limits = BTreeMap::new();
                     pod.containers.push(Container { name, role, limits });

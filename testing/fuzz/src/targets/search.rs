@@ -1,8 +1,8 @@
 //! Containers on the cards of nodes: whatever they ask for, the answer comes within the steps of one request, and for
-//! few containers and cards it is the one that trying everything gives.
+//! few containers and cards it equals that of an exhaustive search.
 //!
-//! Input: lines. `card SIZE USED` is a card of every node, `app CARDS SHARE`, `init CARDS SHARE` and `sidecar CARDS SHARE`
-//! are containers, whose share is an amount or `whole`; other lines mean nothing.
+//! Input: lines. `card SIZE USED` is a card of every node, `app CARDS SHARE`, `init CARDS SHARE` and `sidecar CARDS
+//! SHARE` are containers, whose share is an amount or `whole`; other lines are ignored.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use gpushare_core::{Amounts, Card, CardId, Search, Steps, Why};
 use super::on_text;
 use crate::Verdict;
 
-/// More cards than a node has.
+/// The most cards that are read; real nodes have fewer.
 const MOST_CARDS: usize = 16;
-/// With so many of each, everything is tried.
+/// With at most this many of each, an exhaustive search is made too.
 const FEW: usize = 4;
-/// A filter of so many equal nodes.
+/// The number of equal nodes in one filter request.
 const NODES: usize = 40;
 
 pub(crate) fn check(data: &[u8]) -> Verdict {
@@ -44,7 +44,7 @@ pub(crate) fn check(data: &[u8]) -> Verdict {
         for _ in 1..NODES {
             search.why(&rooms);
         }
-        // What was begun with the last steps of a node is counted, too.
+        // Work that began with the last steps of a node counts, too.
         let more = u64::try_from(NODES * (rooms.len() * 8 + 1_024)).expect("small");
         let most = u64::from(Steps::PER_REQUEST) + more;
         assert!(steps.taken() <= most, "{} steps", steps.taken());
@@ -52,7 +52,7 @@ pub(crate) fn check(data: &[u8]) -> Verdict {
     })
 }
 
-/// What fits can be placed, and no card holds more than it has.
+/// Checks that what fits can be placed, and that no card holds more than it has.
 fn is_placed(search: &Search<'_>, rooms: &[CardRoom], ask: &PodAsk, why: Option<&Why>) {
     let placed = search.place(rooms);
     if why.is_none() {
@@ -89,7 +89,7 @@ fn rooms(text: &str) -> Vec<CardRoom> {
     (0..).zip(cards.take(MOST_CARDS)).map(room).collect()
 }
 
-/// Nothing where nobody asks, or more than validation lets through.
+/// `None` if no container asks, or if the request exceeds what validation accepts.
 fn ask(text: &str) -> Option<PodAsk> {
     let containers = text.lines().filter_map(|line| {
         let mut words = line.split(' ');
@@ -134,7 +134,7 @@ fn ask(text: &str) -> Option<PodAsk> {
     })
 }
 
-/// Whether any assignment at all holds, by trying every one.
+/// Whether any assignment fits, by trying every one.
 fn fits_by_force(rooms: &[CardRoom], ask: &PodAsk, taken: &mut Vec<u32>) -> bool {
     let Some(next) = ask.containers.get(taken.len()) else {
         return (0..)

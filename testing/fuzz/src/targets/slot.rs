@@ -1,5 +1,5 @@
-//! Our own CDI files, as another life of the agent finds them: they read back as written, and their
-//! names are safe as part of a path.
+//! Our own CDI files, as a restarted agent finds them: they read back as written, and their names are safe as part of a
+//! path.
 
 use gpushare_node::cdi::Slot;
 

@@ -1,4 +1,4 @@
-//! The timekeeper's answers to the budget sidecar: whatever is accepted is told in full, and read back as written.
+//! The timekeeper's answers to the budget sidecar: an accepted answer is passed on as JSON with every field.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Stories for the sandbox: what is accepted can be played, and means the same as JSON; what is refused is named.
+//! Stories for the sandbox: an accepted story can be played, and means the same as JSON; a refusal names the file.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::on_text;
 use crate::Verdict;
 
-/// Whoever plays a story adds its durations to a clock.
+/// The player adds a story's durations to a clock, so they must be bounded.
 const LONGEST: Duration = Duration::from_hours(24);
 
 pub(crate) fn check(data: &[u8]) -> Verdict {

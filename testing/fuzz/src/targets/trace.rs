@@ -1,5 +1,4 @@
-//! Tables of the simulator: numbers within their ranges, rows that exist, and names that survive being
-//! written in quotes.
+//! Tables of the simulator: numbers within their ranges, rows that exist, and names that are unchanged by quoting.
 //!
 //! Input: the tables of nodes, of pods, and of arrivals for seed 42, with a line `--` between them.
 

@@ -1,4 +1,4 @@
-//! A small cluster in memory, and the extender that knows it.
+//! A small cluster in memory, and an extender that knows it.
 
 use axum::Router;
 use axum::body::Body;
@@ -27,7 +27,7 @@ pub(super) fn block_on<T>(work: impl Future<Output = T>) -> T {
     RUNTIME.with(|runtime| runtime.block_on(work))
 }
 
-/// For what must be answered from memory.
+/// For requests that must be answered from memory.
 pub(super) fn no_api_server() -> Client {
     let refuse = tower::service_fn(|_request: Request<kube::client::Body>| async {
         Err::<Response<Body>, _>(std::io::Error::other("not to be called"))
@@ -70,7 +70,7 @@ pub(super) fn pod(namespace: &str, name: &str) -> Value {
     })
 }
 
-/// A pod of this priority that holds all memory of one of the cards, with its uid for a name.
+/// A pod of this priority that holds all memory of one of the cards, named by its uid.
 pub(super) fn holder(uid: &str, priority: i32, node: &str, card: u32, gib: u64) -> Value {
     let cards = json!([{"id": format!("GPU-{node}-{card}"), "amounts": {"memory": gib * 1024}}]);
     let record = json!({"version": 2, "pod": uid, "node": node,
@@ -104,7 +104,7 @@ fn parse<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("an object that we wrote")
 }
 
-/// Sends one request of the scheduler.
+/// Sends one request as the scheduler does.
 pub(super) async fn post(extender: Router, verb: &str, body: &[u8]) -> (StatusCode, Vec<u8>) {
     post_to(extender, &format!("/gpushare-scheduler/{verb}"), body).await
 }

@@ -1,4 +1,4 @@
-//! Requests that are wrong: the same code and reason from every API server, and nothing written.
+//! Invalid requests: the same code and reason from every API server, and nothing written.
 
 use anyhow::Result;
 use integration::objects::pod;

@@ -72,7 +72,7 @@ async fn node_annotations_labels_and_condition_arrive_in_one_change() -> Result<
         let status = bound.status.clone().context("no status")?;
         assert_eq!(status.nominated_node_name, None);
 
-        // Nothing else happened: the next change is the one that the test makes now.
+        // Nothing else happened: the next change is the one that the test makes here.
         let mark = Patch::Merge(json!({"metadata": {"labels": {"marked": "yes"}}}));
         let marked = test
             .pods()

@@ -221,7 +221,7 @@ async fn a_namespace_that_is_going_takes_nothing_new() -> Result<()> {
     in_namespace(async |test| {
         let going = test.another_namespace().await?;
         let pods: kube::Api<Pod> = kube::Api::namespaced(test.client(), &going);
-        // A finalizer keeps it from being gone before the test has looked.
+        // The finalizer keeps the pod until the test has looked.
         let held = pod("held").finalizer("x.io/hold").build();
         pods.create(&PostParams::default(), &held).await?;
         let namespaces = test.cluster::<k8s_openapi::api::core::v1::Namespace>();

@@ -1,4 +1,4 @@
-//! What the server says about itself.
+//! Discovery: what the server says about itself.
 
 use anyhow::{Context, Result};
 use integration::in_namespace;

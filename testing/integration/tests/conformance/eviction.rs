@@ -97,7 +97,7 @@ async fn a_budget_with_room_allows_it() -> Result<()> {
     in_namespace(async |test| {
         healthy_pod(test, "a").await?;
         budget(test, 0).await?;
-        // A real controller may still be counting when it is asked first.
+        // A real controller may not have counted yet when it is first asked.
         wait_for("the eviction is allowed", DEADLINE, async || {
             let answer = evict(test, "a").await?;
             Ok((answer.code == 201).then_some(()))

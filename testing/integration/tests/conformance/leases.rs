@@ -1,4 +1,4 @@
-//! Leases: what leader election by resourceVersion stands on.
+//! Leases: what leader election by resourceVersion relies on.
 
 use anyhow::{Context, Result};
 use integration::{Scope, in_namespace, refused};
@@ -75,7 +75,7 @@ async fn a_lease_is_never_replaced_blindly() -> Result<()> {
     .await
 }
 
-/// The version alone does not keep a deleted lease from coming back; the identity does.
+/// The resourceVersion alone does not prevent a write from recreating a deleted lease; the uid does.
 #[tokio::test]
 async fn a_deleted_lease_is_not_brought_back_by_whoever_names_its_identity() -> Result<()> {
     in_namespace(async |test| {

@@ -1,4 +1,4 @@
-//! Watches: nothing lost, nothing twice, and a clear word when that cannot be promised.
+//! Watches: no event is lost or repeated, and the server says so when it cannot guarantee that.
 
 use anyhow::{Context, Result, bail};
 use integration::objects::pod;
@@ -199,7 +199,7 @@ async fn a_bookmark_tells_of_writes_that_the_watch_does_not_show() -> Result<()>
         };
         let written = configs.create(&PostParams::default(), &unseen).await?;
         let written: u64 = written.resource_version().context("no version")?.parse()?;
-        // A watch gets a last bookmark shortly before its time is up.
+        // A watch gets a last bookmark shortly before its timeout.
         let watch = test
             .watch::<ConfigMap>()
             .after(&version)
@@ -231,7 +231,7 @@ async fn a_watch_ends_quietly_when_its_time_is_up() -> Result<()> {
     .await
 }
 
-/// History cannot be expired on a real server from outside, so either answer is right; silence is not.
+/// A test cannot expire a real server's history from outside, so either answer is right; no answer is wrong.
 #[tokio::test]
 async fn a_watch_from_long_ago_replays_everything_or_says_that_it_cannot() -> Result<()> {
     in_namespace(async |test| {
@@ -273,7 +273,7 @@ async fn a_streamed_list_is_the_state_then_a_bookmark_then_changes() -> Result<(
             .filter_map(|line| line["type"].as_str())
             .collect();
         assert_eq!(kinds[..2], ["ADDED", "BOOKMARK"]);
-        // A real server may add a bookmark for what happens elsewhere.
+        // A real server may add a bookmark for changes elsewhere.
         assert!(
             kinds[2..].iter().all(|kind| *kind == "BOOKMARK"),
             "{kinds:?}"

@@ -1,4 +1,4 @@
-//! The extender's books and the API server's objects tell the same story.
+//! The extender's books agree with the API server's objects.
 
 use anyhow::{Context, Result};
 use futures::future::try_join_all;
@@ -126,7 +126,8 @@ async fn a_card_is_free_when_the_pod_has_ended_and_not_when_its_deletion_begins(
         test.pods()
             .patch_status("ends", &PatchParams::default(), &ended)
             .await?;
-        // The deletion came first; when the ended pod is freed, the deleted one has been seen and stays.
+        // The deletion came first: once the ended pod is freed, the extender has seen the deletion and keeps that
+        // booking.
         extender.until_booked(&node, &[4]).await?;
         let now = DeleteParams::default().grace_period(0);
         test.pods().delete("goes", &now).await?;

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-/// Ends with the value, as a killed process does: nothing is said to anybody.
+/// Ends when dropped, as a killed process does: no other part is told.
 pub(crate) struct Running {
     extender: Extender,
     tasks: Tasks,
@@ -30,7 +30,7 @@ impl Running {
     pub(crate) async fn start(test: &Scope, node: &str) -> Result<Self> {
         let config = Config {
             offer: Offer::All,
-            // Pods of other tests must be left alone.
+            // The extender must leave pods of other tests alone.
             wake: false,
             ..Config::alone()
         };
@@ -64,7 +64,7 @@ impl Running {
             .await
     }
 
-    /// Binds as kube-scheduler asks for it; the answer is the error, empty on success.
+    /// Binds as kube-scheduler asks for it. Returns the error, which is empty on success.
     pub(crate) async fn bind(&self, pod: &Pod, node: &str) -> Result<String> {
         let meta = &pod.metadata;
         let args = json!({
@@ -74,7 +74,7 @@ impl Running {
         Ok(answer["Error"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// The reason for which filter refuses the node; none when it passes.
+    /// The reason why filter refuses the node; `None` if the node passes.
     pub(crate) async fn refusal(&self, pod: &Pod, node: &str) -> Result<Option<String>> {
         let args = json!({"Pod": pod, "NodeNames": [node]});
         let (status, answer) = self.post("filter", &args).await?;

@@ -31,7 +31,7 @@ fn find(text: &str, kind: &str, name: &str) -> Value {
         .unwrap_or_else(|| panic!("no {kind} {name}"))
 }
 
-/// The beginnings of resource names in a CEL list such as `['gpushare.io/', 'aliyun.com/gpu-']`.
+/// The prefixes of resource names in a CEL list such as `['gpushare.io/', 'aliyun.com/gpu-']`.
 fn prefixes(expression: &str) -> Vec<Vec<String>> {
     let lists = expression.split("['").skip(1);
     lists
@@ -244,7 +244,7 @@ fn the_timekeepers_lease_ports_and_database_are_those_of_its_flags() {
     let claim = find(TIMEKEEPER, "PersistentVolumeClaim", "gpushare-ledger");
     let volume = &pod["volumes"][0]["persistentVolumeClaim"];
     assert_eq!(volume["claimName"], claim["metadata"]["name"]);
-    // Two of them would be two writers of one file for a moment.
+    // Two replicas would write the same file for a moment.
     assert_eq!(deployment["spec"]["replicas"], 1);
     assert_eq!(deployment["spec"]["strategy"]["type"], "Recreate");
 }

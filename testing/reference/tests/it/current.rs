@@ -1,4 +1,4 @@
-//! Generated pages are what the programs say.
+//! The generated pages agree with the programs.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The manifests of `deploy/` start the programs as they want to be started.
+//! The manifests of `deploy/` start the programs correctly.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value>
     list.into_iter().flatten()
 }
 
-/// What runs: file, pod and its one container.
+/// All workloads: the file, the pod and its only container.
 fn workloads(all: &[(String, Value)]) -> Vec<(&str, &Value, &Value)> {
     all.iter()
         .filter(|(_, object)| matches!(text(object, "/kind"), "Deployment" | "DaemonSet"))

@@ -21,7 +21,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Those at the root, and everything below `docs`.
+/// The documents at the root, and everything below `docs`.
 pub(crate) fn documents() -> Vec<Document> {
     let mut found = Vec::new();
     collect(&root(), "", &mut found);
@@ -91,7 +91,7 @@ impl Document {
         prose
     }
 
-    /// The names by which links reach its headings, as Markdown viewers make them.
+    /// The anchors of its headings, as Markdown viewers generate them.
     pub(crate) fn anchors(&self) -> Vec<String> {
         let headings = self
             .prose()
@@ -109,7 +109,7 @@ impl Document {
     }
 }
 
-/// Every piece of text that begins with `start` and goes on with characters that `belongs` accepts.
+/// Every piece of text that begins with `start` and continues with characters that `belongs` accepts.
 pub(crate) fn mentions<'a>(
     text: &'a str,
     start: &str,

@@ -28,7 +28,7 @@ fn every_relative_link_and_anchor_exists() {
     assert!(followed > 50, "only {followed} links were found");
 }
 
-/// What links and pictures of a line point to, but for other sites.
+/// The targets of links and pictures in a line, except other sites.
 fn targets(line: &str) -> Vec<&str> {
     let in_text = line
         .split("](")

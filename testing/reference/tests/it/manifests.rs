@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::documents::{Block, Document, documents, root};
 
 const SPEED: u32 = 50;
-/// Named in kube-scheduler's configuration to be ignored.
+/// kube-scheduler's configuration tells it to ignore this resource.
 const NOT_OURS: &str = "nvidia.com/priority";
 
 fn blocks() -> Vec<Block> {
@@ -64,7 +64,7 @@ async fn every_manifest_in_the_documents_runs() {
     assert!(played > 12, "only {played} manifests were found");
 }
 
-/// Only those parts of a manifest that the sandbox can run: resources of a container with our cards.
+/// Whether the sandbox can run this part of a manifest: resources of a container with our cards.
 fn asks_for_cards(part: &Value) -> bool {
     let ours: BTreeSet<String> = gpu::read(every_dialect())
         .resources()
@@ -83,7 +83,7 @@ fn pod_with(part: &Value) -> Value {
     })
 }
 
-/// Applies objects, waits until they work, and removes them. Nothing for what is no object of a cluster.
+/// Steps that apply objects, wait until they work, and remove them. Empty for anything that is not a cluster object.
 fn lifecycle(objects: &[Value]) -> Vec<Value> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut steps = Vec::new();
@@ -142,7 +142,7 @@ async fn play(sandbox: &Sandbox, place: &str, story: &str) {
     }
 }
 
-/// Whatever stands in the documents as YAML is looked at by one of these tests.
+/// One of these tests checks every piece of YAML in the documents.
 #[test]
 fn every_other_piece_of_yaml_is_what_it_is_said_to_be() {
     let mut classes = None;

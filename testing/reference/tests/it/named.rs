@@ -6,7 +6,7 @@ use gpushare_core::names;
 
 use crate::documents::{Document, documents, mentions, root};
 
-/// Flags of other programs that the documents tell people to use.
+/// Flags of other programs that the documents recommend.
 const OF_OTHERS: [&str; 23] = [
     "--dry-run",
     "--admission-control-config-file",
@@ -53,7 +53,7 @@ fn flags_in(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Each line of each document that was written by hand.
+/// Calls `look` for each line of each document that was written by hand.
 fn lines(mut look: impl FnMut(&str, &str)) {
     for document in documents() {
         let generated =
@@ -116,7 +116,7 @@ fn every_metric_that_is_mentioned_exists() {
                 let found = mentions(text, &format!("gpushare_{program}_"), name);
                 found.into_iter().map(str::to_owned).collect::<Vec<_>>()
             })
-            // What ends so stands for all that begin so.
+            // A name that ends with `_` stands for all names that begin with it.
             .filter(|name| !name.ends_with('_'))
             .collect()
     };
@@ -151,7 +151,7 @@ fn every_name_of_ours_that_is_mentioned_exists() {
     };
     let mut known = of(&reference);
     assert!(known.contains(names::GPU_MEM));
-    // The group's version, the kind of our CDI names, and names in examples of devices that are no GPUs.
+    // The group's version, the kind of our CDI names, and names in examples of devices other than GPUs.
     known.extend(
         [
             "v1alpha1",

@@ -1,5 +1,5 @@
-//! Holds a rig until it is told to end, or killed: the victim in the tests of what a dead owner
-//! leaves behind. Prints `NAME PID` when the rig is ready and ends with its standard input.
+//! Holds a rig until it is told to end or is killed. Tests kill it to see what a dead owner leaves
+//! behind. Prints `NAME PID` when the rig is ready, and ends when its standard input closes.
 
 use std::io::Read;
 

@@ -11,12 +11,12 @@ use super::{Programs, copied, open_to_all};
 use crate::apt::{Apt, find_program};
 use crate::cache::{self, Lock};
 
-/// Names the directory of the programs to use.
+/// The variable that names the directory of the programs to use.
 const GIVEN: &str = "GPUSHARE_POSTGRES";
 /// Where Debian installs them, by version.
 const INSTALLED: &str = "/usr/lib/postgresql";
 
-/// The programs; if nothing else will do, a copy for the server's user in `directory`.
+/// Finds the programs. If the server's user cannot reach the unpacked ones, copies them into `directory`.
 pub(super) fn find(directory: &Path) -> Result<Programs> {
     if let Some(given) = env::var_os(GIVEN) {
         return Ok(Programs {
@@ -57,7 +57,7 @@ fn installed() -> Option<PathBuf> {
     complete.pop()
 }
 
-/// Unpacked once for this machine.
+/// The unpacked packages, fetched once for this machine.
 fn fetched() -> Result<PathBuf> {
     let directory = cache::root()?.join("postgresql");
     let files = directory.join("files");
@@ -81,8 +81,8 @@ fn fetched() -> Result<PathBuf> {
     Ok(files)
 }
 
-/// The server of a version and libraries, without what only sets a machine up (which is written in Perl) and what
-/// compiles queries, hundreds of megabytes that no query of ours is worth.
+/// Whether a package is a server of some version or a library. Leaves out what only sets a machine up (written in Perl)
+/// and what compiles queries: hundreds of megabytes that our queries do not need.
 fn needed(package: &str) -> bool {
     let server = package.strip_prefix("postgresql-");
     let library = package.starts_with("lib")
@@ -93,7 +93,7 @@ fn needed(package: &str) -> bool {
     library || server.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The client library: all others are beside it.
+/// The client library; all other libraries are beside it.
 fn find_library(files: &Path) -> Result<PathBuf> {
     let machines = fs::read_dir(files.join("usr/lib")).context("cannot list the libraries")?;
     let mut libraries =

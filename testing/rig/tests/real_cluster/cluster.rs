@@ -1,4 +1,4 @@
-//! What a rig offers to those who use it: pods, Services, restarts, its network, its files.
+//! What a rig offers to its users: pods, Services, restarts, its network, its files.
 
 use std::fs;
 use std::net::TcpStream;

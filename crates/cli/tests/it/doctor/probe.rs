@@ -1,4 +1,4 @@
-//! `kubectl gpushare doctor --probe`: a pod that asks for no card tells whether it got some.
+//! `kubectl gpushare doctor --probe`: a pod that asks for no card reports whether it got one.
 
 use std::fs;
 use std::path::Path;
@@ -42,7 +42,7 @@ fn spec(pod: &Pod) -> Value {
     serde_json::to_value(pod.spec.as_ref().unwrap()).unwrap()
 }
 
-/// What the container of this pod says, run with no program but the shell and with this directory as /dev.
+/// The message of this pod's container, run with no program but the shell and with this directory as /dev.
 fn run(spec: &Value, devices: &Path) -> String {
     let command = spec["containers"][0]["command"].as_array().unwrap();
     let command: Vec<&str> = command.iter().map(|word| word.as_str().unwrap()).collect();
@@ -67,7 +67,7 @@ fn directory(files: &[&str]) -> TempDir {
     directory
 }
 
-/// A kubelet and a runtime: each container ends at once, and says this.
+/// Plays kubelet and runtime: each container ends at once, with this message.
 fn runtime(cluster: &Cluster, says: impl Fn(&Value) -> String + Send + 'static) -> JoinHandle<()> {
     let pods = probes(cluster);
     tokio::spawn(async move {
@@ -79,7 +79,7 @@ fn runtime(cluster: &Cluster, says: impl Fn(&Value) -> String + Send + 'static) 
                 let status =
                     json!({"status": {"phase": "Succeeded", "containerStatuses": [status]}});
                 let name = pod.metadata.name.as_deref().unwrap();
-                // It may be deleted already.
+                // The pod may be deleted already.
                 let _ = pods
                     .patch_status(name, &PatchParams::default(), &Patch::Merge(status))
                     .await;
@@ -89,7 +89,7 @@ fn runtime(cluster: &Cluster, says: impl Fn(&Value) -> String + Send + 'static) 
     })
 }
 
-/// The check's status and message. Nothing is left behind.
+/// The check's status and message. Also asserts that no pod is left behind.
 async fn probed(cluster: &Cluster, flags: &[&str]) -> (String, String) {
     let arguments = [&["-o", "json", "--probe", "busybox:1"], flags].concat();
     let output = doctor(cluster, &arguments).code(1).get_output().clone();

@@ -1,4 +1,4 @@
-//! Trying: containers are put on cards and taken back until all have theirs.
+//! Backtracking: containers are put on cards and taken off again until all have their cards.
 
 use std::cmp::Reverse;
 
@@ -9,12 +9,12 @@ use super::Several;
 use super::load::{Load, Spot};
 use crate::search::{Assignment, Found, number};
 
-/// Containers on cards, put there and taken back.
+/// The state of the search: which containers are on which cards.
 pub(super) struct Dive<'s, 'n> {
     several: &'s Several<'s>,
     /// The tightest first.
     loads: Vec<Load<'n>>,
-    /// For each request its cards.
+    /// The cards of each request.
     chosen: Vec<Vec<usize>>,
     in_use: usize,
     /// How many cards the pod may use in all.
@@ -57,7 +57,7 @@ impl<'s, 'n> Dive<'s, 'n> {
         self.chosen.iter().map(rooms).collect()
     }
 
-    /// The request at this turn, with its place.
+    /// The request that is placed at this turn, with its place among the asks.
     fn turn(&self, turn: usize) -> Option<(usize, &'s ContainerAsk)> {
         let place = *self.several.hardest.get(turn)?;
         Some((place, self.several.asks.get(place)?))
@@ -91,7 +91,7 @@ impl<'s, 'n> Dive<'s, 'n> {
         self.in_use = 0;
     }
 
-    /// Every container on the cards that have most left, without a step back.
+    /// Puts every container on the cards with the most room left, without backtracking.
     pub(super) fn spread(&mut self) -> bool {
         (0..self.several.asks.len()).all(|turn| {
             let Some((place, ask)) = self.turn(turn) else {
@@ -120,7 +120,7 @@ impl<'s, 'n> Dive<'s, 'n> {
         })
     }
 
-    /// Every way on so many cards, until one holds.
+    /// Tries every assignment on at most this many cards, until one fits.
     pub(super) fn search(&mut self, most_cards: usize) -> Found<'n> {
         self.most_cards = most_cards;
         if self.assign_from(0) {
@@ -136,13 +136,13 @@ impl<'s, 'n> Dive<'s, 'n> {
         let Some((place, ask)) = self.turn(turn) else {
             return true;
         };
-        // Cards that the pod uses already come first: they leave the others whole.
+        // Cards that the pod already uses come first, so that the others stay whole.
         let mut order: Vec<usize> = (0..self.loads.len()).collect();
         order.sort_by_key(|card| !self.loads.get(*card).is_some_and(Load::is_used));
         self.choose(turn, place, ask, &order, number(ask.cards))
     }
 
-    /// Chooses `missing` more cards for one request out of `order`, then goes on to the next request.
+    /// Chooses `missing` more cards for one request from `order`, then goes on to the next request.
     fn choose(
         &mut self,
         turn: usize,
@@ -170,7 +170,7 @@ impl<'s, 'n> Dive<'s, 'n> {
             if !load.is_used() && in_use >= self.most_cards {
                 continue;
             }
-            // What failed with one card fails with its equal.
+            // What failed with one card also fails with an equal card.
             let mut failed = refused.iter().filter_map(|other| self.loads.get(*other));
             if failed.any(|other| other.equals(load)) || !load.admits(place, ask) {
                 continue;

@@ -6,7 +6,7 @@ use crate::amounts::Amounts;
 use crate::request::{ContainerAsk, Role, Want, peak};
 use crate::room::CardRoom;
 
-/// A card as the search sees it: as it is, or as if nobody held a part of it.
+/// A card as the search sees it: as it is, or as if no pod held a part of it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::search) struct Spot<'n> {
     pub(in crate::search) room: &'n CardRoom,
@@ -34,14 +34,14 @@ impl<'n> Spot<'n> {
         }
     }
 
-    /// The order in which cards are tried: least free first, then by index, never by chance.
+    /// The order in which cards are tried: least free first, then by index and id, so that it is deterministic.
     pub(in crate::search) fn by_tightness(&self, other: &Self) -> Ordering {
         let place = |spot: &Self| (spot.free, spot.room.card.index);
         let by_id = || self.room.card.id.cmp(&other.room.card.id);
         place(self).cmp(&place(other)).then_with(by_id)
     }
 
-    /// Whether the pod cannot tell them apart.
+    /// Whether the two cards are equivalent for the pod.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.free == other.free
             && self.room.card.capacity == other.room.card.capacity
@@ -53,11 +53,11 @@ impl<'n> Spot<'n> {
 #[derive(Debug)]
 pub(super) struct Load<'n> {
     pub(super) spot: Spot<'n>,
-    /// The same number for cards that are as good as each other.
+    /// Equivalent cards have the same number.
     pub(super) kind: usize,
-    /// By place of the request, in that order.
+    /// Sorted by the place of the request.
     held: Vec<(usize, Role, Amounts)>,
-    /// What of it stays as long as the pod runs.
+    /// The part of it that is held as long as the pod runs.
     pub(super) lasting: Amounts,
     inits: usize,
     wholes: usize,
@@ -75,7 +75,7 @@ impl<'n> Load<'n> {
         }
     }
 
-    /// How many steps a look at the card for this request is.
+    /// How many steps it counts to check the card for this request.
     pub(super) fn steps(&self, ask: &ContainerAsk) -> usize {
         if self.is_in_turns(ask) {
             1 + self.held.len()
@@ -84,12 +84,12 @@ impl<'n> Load<'n> {
         }
     }
 
-    /// Whether some containers come after others, so that what they hold does not just add up.
+    /// Whether some containers run after others, so that their shares do not simply add up.
     fn is_in_turns(&self, ask: &ContainerAsk) -> bool {
         self.inits > 0 || ask.role == Role::Init
     }
 
-    /// Whether the request may use the card beside those that do already.
+    /// Whether the request may use the card beside the requests that already do.
     pub(super) fn admits(&self, place: usize, ask: &ContainerAsk) -> bool {
         let whole = self.wholes > 0 || ask.want == Want::Whole;
         if whole && !self.spot.untouched {
@@ -136,7 +136,7 @@ impl<'n> Load<'n> {
         }
     }
 
-    /// Whether one is as good as the other for everything still to come.
+    /// Whether the two cards are equivalent for all requests still to be placed.
     pub(super) fn equals(&self, other: &Self) -> bool {
         self.kind == other.kind && self.held == other.held
     }

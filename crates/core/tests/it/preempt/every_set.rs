@@ -1,4 +1,4 @@
-//! Against trying every set of victims.
+//! Checks the choice of victims against a search of every possible set.
 
 use std::cmp::Reverse;
 use std::mem;
@@ -117,7 +117,7 @@ prop_compose! {
     }
 }
 
-/// What these victims cost, by the order of the rule and in other words than the core's.
+/// What these victims cost by the same rule, computed independently of the core.
 fn cost(node: &Node, victims: &[&Pod]) -> Cost {
     let part = |id: &CardId, hold: &Hold| {
         let card = node
@@ -169,7 +169,7 @@ impl Case {
                 Guard::Counted(budget) if headroom[budget] > 0 => headroom[budget] -= 1,
                 Guard::Counted(_) | Guard::Protected => return false,
             }
-            // In other words than the core's.
+            // The same rule, written independently of the core.
             let outranked = match (self.rank.spending, pod.rank.spending) {
                 (Spending::WithinBudget, Spending::OverBudget) => true,
                 (Spending::OverBudget, Spending::WithinBudget) => false,

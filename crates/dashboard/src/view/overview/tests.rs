@@ -11,7 +11,7 @@ fn idle_memory_in_pieces_smaller_than_the_usual_pod_is_not_usable() {
     wait(&mut model, "r", 6000);
     let overview = overview(&model);
     assert_eq!(overview.usual, Some(6000));
-    // 4000 on a are too few for the usual pod, 6000 on b just do.
+    // The 4000 MiB on a are too few for the usual pod; the 6000 on b are just enough.
     assert_eq!(
         overview.idle,
         Level {

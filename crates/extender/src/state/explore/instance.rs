@@ -21,38 +21,38 @@ pub(super) enum Fault {
     FreesOnUnknown,
     /// A pod counts as ended when its deletion begins.
     FreesOnDeletion,
-    /// Binds open while those of the term before may still take effect.
+    /// Binds open while binds of the previous term may still take effect.
     OpensWithoutFences,
     /// Binds open without a new list.
     OpensWithoutList,
     /// Nothing is booked until the bind has succeeded.
     BooksAfterBind,
-    /// A bind takes effect whatever has been written on the pod since.
+    /// A bind takes effect even if the pod has changed since.
     BindsAnyVersion,
     /// A doubt is cleared by a read, which keeps no bind from taking effect later.
     ReadsInsteadOfFencing,
-    /// A fence that was not answered counts as written: what a read shows after it is final.
+    /// A fence that was not answered counts as written, so that what a read shows after it is final.
     BelievesUnansweredFences,
-    /// A conflict is final, also where the pod shows no reason for it.
+    /// A conflict counts as final even if the pod shows no reason for it.
     BelievesConflicts,
-    /// A read is believed although something newer is known.
+    /// A read is accepted although something newer is known.
     TrustsStaleReads,
     /// What a read shows counts as seen by the watch.
     ConfirmsByRead,
-    /// What a list cannot know is not looked up.
+    /// Pods that a list cannot know are not read.
     SkipsReads,
     /// A list ends every booking that is not in it.
     ListEndsUnconfirmed,
     BindsWhenDeposed,
-    /// Of a bound pod annotations that choose are read too: where they make no sense, it asks for nothing.
+    /// Annotations that choose cards are read on a bound pod too: if they make no sense, it asks for nothing.
     ReadsChoicesOfBound,
-    /// A pod whose request makes no sense any more loses what a bind under way has booked for it.
+    /// A pod whose request has become invalid loses what a bind under way has booked for it.
     FreesOnInvalid,
-    /// What an agent tells of containers that have outlived their pods is not heard.
+    /// An agent's report of containers that have outlived their pods is ignored.
     IgnoresHeld,
     /// Containers that have outlived their pods are booked, but take no room.
     HeldTakesNoRoom,
-    /// What containers hold that have outlived their pod is freed when the pod's object goes.
+    /// What containers hold that have outlived their pod is freed when the pod's object is deleted.
     FreesHeldWithPod,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn chance(one_in: u32) -> bool {
     shuttle::rand::thread_rng().gen_ratio(1, one_in)
 }
 
-/// Others get some turns, a different number each time.
+/// Gives other threads some turns, a different number each time.
 pub(super) fn delay(most: u32) {
     for _ in 0..shuttle::rand::thread_rng().gen_range(0..most) {
         thread::yield_now();
@@ -98,7 +98,7 @@ impl Instance {
         lock(&self.state)
     }
 
-    /// Changes the state, and holds it against the truth.
+    /// Changes the state, and compares it with the truth.
     fn change<T>(&self, what: impl Display, change: impl FnOnce(&mut State) -> T) -> T {
         let changed = {
             let mut state = self.state();
@@ -110,7 +110,7 @@ impl Instance {
         changed
     }
 
-    /// While this extender may bind, every pod that holds a card is in its books.
+    /// While this extender may bind, every pod and every reported container that holds a card must be in its books.
     pub(super) fn check(&self) {
         let truth = self.api.truth();
         if !truth.may_bind(self.number) {
@@ -146,7 +146,7 @@ impl Instance {
         }
     }
 
-    /// With all pods gone and all events seen: nothing is left of them.
+    /// Checks that nothing is left of the pods once all are gone and all events were seen.
     pub(super) fn check_empty(&self) {
         let story = &self.api.story;
         let state = self.state();

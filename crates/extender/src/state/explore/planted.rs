@@ -1,4 +1,4 @@
-//! Mistakes that are planted, to see that exploration finds them.
+//! Mistakes that are planted to check that exploration finds them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -9,12 +9,12 @@ use super::cluster::{Network, Plan, Succession};
 use super::instance::Fault;
 use super::{BUSY, LEADS_UNPREPARED, SEED, SEES_EDITS_IN_BINDS, explore};
 
-/// A mistake that is not found in so many orders counts as one that cannot be found.
+/// A mistake that is not found in this many orders counts as not found.
 const ORDERS_FOR_A_FAULT: usize = 20_000;
 
-/// Whether exploration notices that the extender makes this mistake.
+/// Asserts that exploration notices this mistake of the extender.
 fn finds(fault: Fault) {
-    // Some show only if much goes wrong at once, or in little room.
+    // Some mistakes show only if much goes wrong at once, or with few nodes and pods.
     let narrow = Plan {
         nodes: 1,
         pods: 2,

@@ -1,6 +1,6 @@
-//! Refusals, steps, lost answers, late effects, lagging watches, budgets that are used up and filled again, restarts and
-//! changes of the leader in any order: no card is given out twice, nobody goes for a pod that does not outrank it, claims count
-//! in the books exactly while they live, and every claim comes to an end.
+//! Refusals, steps, lost answers, late effects, lagging watches, budgets that are used up and refilled, restarts and
+//! changes of the leader in any order: no card is given out twice, no pod is evicted for one that does not outrank
+//! it, claims count in the books exactly while they exist, and every claim comes to an end.
 
 mod cluster;
 
@@ -24,9 +24,9 @@ enum Event {
         evictor: Evictor,
     },
     Bind(usize),
-    /// The leader looks what is to be done.
+    /// The leader checks what is to be done.
     Look,
-    /// A request takes effect; an eviction may be refused by a budget.
+    /// A request takes effect; a PodDisruptionBudget may refuse an eviction.
     Effect {
         request: usize,
         protected: bool,
@@ -37,7 +37,7 @@ enum Event {
     },
     Delete(usize),
     End(usize),
-    /// The timekeeper says that its budget is used up, or is no longer.
+    /// The timekeeper marks that the pod's budget is used up, or no longer is.
     Mark {
         pod: usize,
         over: bool,

@@ -74,7 +74,7 @@ fn who_does_not_end_is_waited_for_until_it_is_overdue_and_then_others_are_looked
     assert_eq!(world.state.preemption_count(), 0);
     assert_eq!(world.does_step("high"), Step::Clear);
     assert!(world.is_idle());
-    // There is nobody else on the only card.
+    // There is no other victim on the only card.
     assert_eq!(world.contends("high"), Err(Outdated::Node));
 }
 
@@ -217,7 +217,7 @@ fn one_card_is_claimed_for_as_many_pods_as_will_share_it_whatever_their_prioriti
     }
     assert_eq!(world.state.preemption_count(), 3);
     assert!(matches!(world.does_step("high"), Step::Evict { .. }));
-    // One that needs the whole card ends the claims of all who are of lower priority.
+    // A pod that needs the whole card ends the claims of all pods of lower priority.
     world.create(Pod::new("highest", 8, HIGH + 2));
     let write = world.contends("highest").unwrap();
     world.does("highest", &write);
@@ -230,7 +230,7 @@ fn a_replica_that_stops_leading_forgets_what_it_did_not_write() {
     let write = world.contends("high").unwrap();
     world.state.stop_preempting();
     assert_eq!(world.state.preemption_count(), 0);
-    // Its last request arrives all the same; whoever leads then goes on from there.
+    // Its last request arrives nevertheless; the next leader continues from there.
     world.does("high", &write);
     assert_eq!(world.state.preemption_count(), 1);
     assert!(matches!(world.step("high"), Step::Evict { .. }));
@@ -268,7 +268,7 @@ fn an_ended_claim_that_the_watch_still_shows_is_not_taken_up_again() {
     assert_eq!(world.does_step("high"), Step::Clear);
     world.state.apply_pod(shown);
     assert_eq!(world.state.preemption_count(), 0);
-    // It came back, so it is taken off again.
+    // The claim came back, so it is removed again.
     assert_eq!(world.does_step("high"), Step::Clear);
     assert!(world.is_idle());
 }
@@ -319,13 +319,13 @@ fn a_pod_that_nobody_asked_about_contends_while_somebody_over_budget_has_a_node(
     assert!(contends(&world));
     let node = NODE.into();
     assert_eq!(world.state.nodes_to_win_back(&"equal".into()), [node]);
-    // It was looked at in vain, and is looked at again after a while.
+    // No victims were found for it, and it contends again after a while.
     let at = world.now().instant;
     world.state.contend_later(&"equal".into(), at);
     assert!(!contends(&world));
     world.millis += MINUTE;
     assert!(contends(&world));
-    // One that is over budget itself does not contend, and none do when nobody is any more.
+    // A pod that is over budget itself does not contend, and none does once no pod on a node is over budget.
     world.change("equal", |pod| pod.over_budget = true);
     assert!(!contends(&world));
     world.change("equal", |pod| pod.over_budget = false);

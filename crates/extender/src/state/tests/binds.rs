@@ -1,4 +1,4 @@
-//! Binds: what is booked by each answer, and by none.
+//! Binds: what is booked after each answer, and without one.
 
 use super::*;
 
@@ -96,7 +96,7 @@ fn a_fence_of_a_pod_without_a_node_counts_whatever_became_known_of_the_pod_since
     assert_eq!(used(&state, CARD), 0);
 }
 
-/// Its write may be older than the version that the bind names.
+/// The fence's write may be older than the version that the bind names.
 #[test]
 fn a_fence_that_began_before_the_bind_says_nothing_about_it() {
     let mut state = state(&[(CARD, 8)]);

@@ -1,11 +1,11 @@
-//! The policy learns from each pod once and before it decides for it, whoever shows the pod first.
+//! The policy learns from each pod once and before it decides for it, whether watch or scheduler shows the pod first.
 
 use super::*;
 
 const NODES: u64 = 12;
 const PODS: u64 = 400;
 
-/// What decides where the pods of one sequence go.
+/// The nodes chosen for a sequence of pods; `show` runs before each decision, and `after` after it.
 fn nodes_chosen(show: fn(&mut State, &PodFacts), after: fn(&mut State, &PodFacts)) -> Vec<String> {
     let mut state = state(&[]);
     let card = |node: u64, index: u64| format!("GPU-{node}-{index}");
@@ -31,7 +31,7 @@ fn nodes_chosen(show: fn(&mut State, &PodFacts), after: fn(&mut State, &PodFacts
             }
             None => state.end_pod(&facts.uid),
         }
-        // Room for others, so that the policy has to go on choosing.
+        // Makes room for others, so that the policy has to keep choosing.
         if number % 3 == 2 {
             state.end_pod(&format!("u{}", number / 2).as_str().into());
         }
@@ -67,7 +67,7 @@ fn requests(state: &mut State, pod: &PodFacts) {
     }
 }
 
-/// A list older than all binds, which therefore stand.
+/// A list older than all binds, which therefore remain booked.
 fn list(state: &mut State, pod: &PodFacts) {
     state.replace_pods(vec![pod.clone()], Vec::new());
 }

@@ -203,7 +203,7 @@ fn a_pod_that_becomes_invalid_keeps_what_its_bind_has_booked_until_the_outcome_i
         state.not_bound(&uid);
         assert_eq!(used(&state, CARD), 0);
 
-        // Without a bind under way nothing is kept of it, until it makes sense again.
+        // Without a bind under way the invalid pod is forgotten, until its request makes sense again.
         Seen::of(senseless("u1", 8)).apply(&mut state);
         assert!(state.pod("u1").is_none());
         reserve(&mut state, "u1", 8).unwrap();
@@ -262,8 +262,8 @@ fn nothing_is_ready_before_both_lists() {
     assert_eq!(state.ready(), Ok(()));
 }
 
-/// Binds, refusals, doubts, watch events and reads from many threads at once: a card is never past its
-/// size, and when all is over nothing is held.
+/// Binds, refusals, doubts, watch events and reads from many threads at once: a card is never booked past
+/// its size, and nothing is held in the end.
 #[test]
 fn many_threads_never_book_past_the_card() {
     const THREADS: u64 = 8;
@@ -313,7 +313,7 @@ fn many_threads_never_book_past_the_card() {
     assert!(state.attempts.is_empty() && state.reads.is_empty());
 }
 
-/// The node with containers that hold this much of its card and whose pod is gone.
+/// The node, with containers whose pods are gone and that hold this much of its card.
 fn node_holding(pods: &[(&str, u64)]) -> NodeFacts {
     let held = pods.iter().map(|(uid, gib)| HeldPod {
         pod: (*uid).into(),
@@ -333,7 +333,7 @@ fn containers_that_outlive_their_pod_keep_their_room_until_the_agent_takes_it_ba
     let mut state = state(&[(CARD, 8)]);
     let record = reserve(&mut state, "u1", 6).unwrap().record;
     state.apply_pod(running("u1", 6, &record));
-    // The agent may hear of the end of the object before the extender does.
+    // The agent may learn before the extender that the pod's object is gone.
     state.apply_node(node_holding(&[("u1", 6)]));
     assert_eq!(used(&state, CARD), 6, "counted once");
     state.end_pod(&"u1".into());

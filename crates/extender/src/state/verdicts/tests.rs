@@ -44,7 +44,7 @@ fn something_happens(state: &mut State, draw: &mut Draw) {
     }
 }
 
-/// What is said of each node from what is kept, and what the ledger says.
+/// The answer for each node from the kept verdicts, and from the ledger.
 fn both(state: &State, gib: u64, names: &[&str]) -> [Vec<Option<String>>; 2] {
     let facts = pending("asking", gib);
     let ask = facts.ask.unwrap().unwrap();
@@ -117,7 +117,7 @@ fn listed() -> State {
     state
 }
 
-/// Which nodes are judged, with this said of each.
+/// Which nodes are judged, if `say` answers for each.
 fn judged(state: &State, ask: &PodAsk, say: impl Fn(&str) -> Option<Why>) -> Vec<String> {
     let judged = std::cell::RefCell::new(Vec::new());
     state.verdicts(ask, NODES.into_iter(), |name| {
@@ -127,7 +127,7 @@ fn judged(state: &State, ask: &PodAsk, say: impl Fn(&str) -> Option<Why>) -> Vec
     judged.into_inner()
 }
 
-/// Two containers, of which no two calls give the same.
+/// A request of two containers, different for each number.
 fn complex(number: u64) -> PodAsk {
     let one = |gib| pending("asking", gib).ask.unwrap().unwrap().containers[0].clone();
     PodAsk {

@@ -5,7 +5,7 @@ use super::*;
 
 const MANY: usize = 1000;
 
-/// A pod of this priority is refused the named nodes with what the state knows now.
+/// The pod is refused on the named nodes, by what the state knows now.
 fn refuse(state: &mut State, facts: PodFacts, nodes: &[&str], now: Instant) {
     let refused = Refused::new(facts, nodes.iter().copied(), state.moment()).unwrap();
     let candidates = state.numbered(&refused);
@@ -19,7 +19,7 @@ fn urgent(uid: &str, gib: u64, priority: i32, created: i64) -> PodFacts {
     facts
 }
 
-/// Whom a round wakes.
+/// The pods that a round wakes.
 fn woken(state: &mut State, now: Instant, most: usize) -> Vec<String> {
     state.end_prospects(now);
     let plan = state.outlook(now).plan(most);
@@ -126,7 +126,7 @@ fn who_is_woken_and_refused_again_makes_way_and_pauses_longer_each_time() {
     refuse(&mut state, urgent("q", 8, 0, 0), &[NODE], now);
     state.end_pod(&"holder".into());
     assert_eq!(woken(&mut state, now, MANY), ["p"]);
-    // Refused once more, for whatever reason: the room is there for the other one.
+    // It is refused once more, for whatever reason: the other pod may have the room.
     refuse(&mut state, urgent("p", 8, 1, 0), &[NODE], now);
     assert_eq!(woken(&mut state, now, MANY), ["q"]);
     state.stop_waiting(&"q".into());
@@ -159,7 +159,7 @@ fn a_prospect_that_is_not_used_ends_and_the_room_goes_to_the_next() {
     assert_eq!(woken(&mut state, now, MANY), ["p"]);
     let later = now + PROSPECT_LASTS;
     assert_eq!(state.outlook(now).plan(MANY).next, Some(later));
-    // The one that was woken in vain has had its chance.
+    // The pod that was woken in vain has had its chance.
     assert_eq!(woken(&mut state, later, MANY), ["q"]);
     assert!(woken(&mut state, later + PROSPECT_LASTS, MANY).is_empty());
 }
@@ -188,7 +188,7 @@ fn a_pod_that_is_booked_elsewhere_leaves_its_prospect_to_others() {
     assert_eq!(woken(&mut state, now, MANY), ["q"]);
 }
 
-/// A way in which a pod stops to wait.
+/// A way in which a pod stops waiting.
 type Way = (&'static str, fn(&mut State));
 
 #[test]
@@ -219,7 +219,7 @@ fn pods_leave_when_they_are_booked_bound_deleted_gated_or_gone() {
         assert_eq!(state.waiting_count(), 1, "{how}");
         leave(&mut state);
         assert_eq!(state.waiting_count(), 0, "{how}");
-        // A refusal that was on the way meanwhile changes nothing, unless nothing is known of the pod.
+        // A refusal that arrives late changes nothing, unless nothing is known of the pod.
         if !matches!(how, "gone" | "not listed") {
             refuse(&mut state, pending("p", 4), &[NODE], now);
             assert_eq!(state.waiting_count(), 0, "{how}");
@@ -279,7 +279,7 @@ fn the_last_are_forgotten_when_too_many_wait() {
     assert_eq!(woken(&mut state, now, 1), ["u-0"]);
 }
 
-/// Eight cards, no two alike, one of which a pod of 10 GiB holds.
+/// Eight cards of different sizes, one of which a pod of 10 GiB holds.
 fn eight_unequal() -> State {
     let cards: [(&str, u64); 8] = [
         ("GPU-a", 16),
@@ -296,7 +296,7 @@ fn eight_unequal() -> State {
     state
 }
 
-/// As many containers that ask for a card of so many GiB.
+/// A pod with `number` containers that each ask for `gib` GiB of a card.
 fn several(uid: &str, number: usize, gib: u64, priority: i32) -> PodFacts {
     let mut facts = urgent(uid, gib, priority, 0);
     let one = facts.ask.clone().unwrap().unwrap().containers[0].clone();
@@ -311,7 +311,7 @@ fn several(uid: &str, number: usize, gib: u64, priority: i32) -> PodFacts {
     facts
 }
 
-/// Nine containers for eight cards, none of which takes two: to see that takes every order.
+/// Nine containers for eight cards, none of which takes two: proving that takes trying every order.
 fn hard(uid: &str) -> PodFacts {
     several(uid, 9, 9, 100)
 }
@@ -335,7 +335,7 @@ fn pods_that_are_hard_to_place_are_looked_at_in_rounds_and_nobody_waits_for_them
 
 #[test]
 fn a_pod_that_got_the_last_few_steps_of_a_round_is_woken_in_the_next() {
-    // Each of these takes eight steps, and the last few pass the end of the round by one and the other.
+    // Each hopeless pod takes eight steps; these counts leave the last pod a few steps of the round, or none.
     for hopeless in 1_247..=1_250 {
         let (mut state, now) = (eight_unequal(), Instant::now());
         for number in 0..29 {

@@ -1,4 +1,4 @@
-//! Requests of a preemption that arrive when something else was decided.
+//! Requests of a preemption that arrive after something else was decided.
 
 use axum::http::StatusCode;
 use gpushare_apiserver::{Answer, Times};

@@ -13,7 +13,7 @@ use crate::cluster::{get, node};
 const IN_VAIN: &str = "gpushare_extender_preemptions_total{outcome=\"no_victims\"}";
 
 impl Following {
-    /// As the timekeeper does.
+    /// Sets or removes a mark, as the timekeeper does.
     async fn mark(&self, pod: &str, mark: &str, value: Option<&str>) {
         let patch = Patch::Merge(json!({"metadata": {"annotations": {mark: value}}}));
         let params = PatchParams::default();
@@ -43,7 +43,7 @@ impl Following {
         line.map_or(0, |count| count.trim().parse().unwrap())
     }
 
-    /// Victims are looked for twice more, and nobody goes.
+    /// Victims are looked for twice more, and no pod is evicted.
     async fn looks_in_vain_again(&self) {
         let before = self.looks_in_vain().await;
         until("victims are looked for in vain", async || {
@@ -54,8 +54,8 @@ impl Following {
     }
 }
 
-/// A card that is full with a pod of middle priority, and another pod of that priority for which nobody asks. The node
-/// is ready, and has these taints.
+/// A card that a pod of middle priority fills, and another pod of that priority, about which the scheduler does not
+/// ask. The node is ready, and has these taints.
 async fn full(taints: Value) -> Following {
     let cluster = Following::with_priorities(&[node("n1", &[8])]).await;
     let nodes: Api<Node> = Api::all(cluster.client.clone());
@@ -108,7 +108,7 @@ async fn a_pod_over_budget_makes_nobody_go_neither_those_within_it_nor_others_li
     let result = cluster.preempt(&high, &[("n1", &[&low])]).await;
     assert!(result.nodes().is_empty(), "{result:?}");
     assert_eq!(cluster.claims().await, 0);
-    // Back in budget it may.
+    // Once it is back in budget, it may preempt.
     cluster.mark("high", names::OVER_BUDGET_MARK, None).await;
     let high = cluster.read("high").await;
     cluster.is_refused(&high, &["n1"]).await;

@@ -1,4 +1,4 @@
-//! Pods for which it takes too long to find out who would have to go.
+//! Pods for which it takes too long to find the victims.
 
 use axum::http::StatusCode;
 use k8s_openapi::api::core::v1::Pod;
@@ -11,8 +11,8 @@ use crate::cluster::{get, node, post};
 const PREEMPTIONS: &str = "gpushare_extender_preemptions_total";
 const UNEQUAL: [u64; 8] = [16, 15, 14, 13, 12, 11, 10, 10];
 
-/// Three nodes on which every order has to be tried to see that nine cards are needed, and one with nine, each with a pod
-/// of low priority on it.
+/// Three nodes on which only trying every order shows that nine cards are needed, and one node with nine cards. Each
+/// has a pod of low priority.
 async fn cluster() -> Following {
     let hard = |name| node(name, &UNEQUAL);
     let nodes = [hard("a"), hard("b"), hard("c"), node("d", &[10; 9])];

@@ -13,7 +13,7 @@ const BY_UID: &str = include_str!("../../samples/cache/009-preempt.json");
 const WHOLE: &str = include_str!("../../samples/nocache/006-preempt.json");
 
 impl Following {
-    /// Asks about nodes and whom the scheduler would evict there.
+    /// Asks about nodes and the pods that the scheduler would evict there.
     pub(super) async fn preempt(
         &self,
         pod: &Pod,
@@ -23,7 +23,7 @@ impl Following {
     }
 }
 
-/// What the scheduler sends to ask about nodes and whom it would evict there.
+/// What the scheduler sends to ask about nodes and the pods that it would evict there.
 pub(super) fn question(pod: &Pod, nodes: &[(&str, &[&Pod])]) -> Value {
     let victims = |pods: &[&Pod]| -> Value {
         let pods = pods.iter().map(|pod| json!({"UID": pod.metadata.uid}));
@@ -54,7 +54,7 @@ async fn victims_spread_over_cards_are_exchanged_for_those_of_one_card() {
     cluster.runs("d", 4, "middle", "n1").await;
     cluster.until_booked(4).await;
     let high = cluster.create_of("high", 8, "high").await;
-    // One of each card, which frees eight in total and no card.
+    // One pod of each card, which frees eight GiB in total, but no whole card.
     let result = cluster.preempt(&high, &[("n1", &[&b, &c])]).await;
     assert_eq!(result.victims("n1"), uids(&[&a, &b]));
 
@@ -161,7 +161,7 @@ async fn whole_pods_are_understood_too_and_bad_bodies_refused() {
     }
 }
 
-/// The body with our resource and the uids of these pods in place of those that were captured.
+/// The body with our resource and the uids of these pods instead of the captured ones.
 fn captured(body: &str, high: &Pod, victims: [&Pod; 2]) -> Value {
     let ours = body.replace("example.com/gpu-mem", "aliyun.com/gpu-mem");
     let mut body: Value = serde_json::from_str(&ours).unwrap();
@@ -198,7 +198,7 @@ async fn what_a_real_scheduler_asks_is_answered_with_the_cheapest_node() {
         let result: ExtenderPreemptionResult = call(&cluster.extender, "preempt", &body).await;
         assert_eq!(result.nodes(), ["fake-2"]);
         assert_eq!(result.victims("fake-2"), uids(&[&b]));
-        // The answer was given when the claim stood on the pod, not before.
+        // The answer was not given before the claim was recorded on the pod.
         let claim = cluster.annotation("high", names::PREEMPTION).await;
         assert!(claim.is_some_and(|claim| claim.contains("\"evictor\":\"scheduler\"")));
     }
@@ -216,7 +216,7 @@ async fn nobody_is_named_unless_the_claim_could_be_written() {
     let body = json!({"Pod": high, "NodeNameToMetaVictims": victims}).to_string();
     let (status, _) = post(&cluster.extender, "preempt", body).await;
     assert_eq!((status.as_u16(), refused.hits()), (503, 1));
-    // Once it is written, the scheduler may go on.
+    // Once the claim is written, the scheduler may go on.
     cluster.until_claimed("high").await;
     let result = cluster.preempt(&high, &[("n1", &[&a])]).await;
     assert_eq!(result.victims("n1"), uids(&[&a]));

@@ -1,4 +1,4 @@
-//! A cluster with priorities, and what is asked of it.
+//! A cluster with priorities, and what the tests ask of it.
 
 use gpushare_apiserver::{On, Verb};
 use gpushare_core::names;
@@ -20,7 +20,7 @@ pub(super) fn evictions() -> On {
 }
 
 impl Following {
-    /// As [`Self::start`], with the priority classes `low` (10), `middle` (20) and `high` (30).
+    /// Like [`Self::start`], with the priority classes `low` (10), `middle` (20) and `high` (30).
     pub(super) async fn with_priorities(nodes: &[Value]) -> Self {
         let cluster = Self::prepare_priorities(nodes).await;
         cluster.follow().await;
@@ -88,7 +88,7 @@ impl Following {
         self.until_bookings(&[("confirmed", number)]).await;
     }
 
-    /// What the scheduler does with a pod first: nobody can take it.
+    /// The scheduler asks about the pod, and every node is refused.
     pub(super) async fn is_refused(&self, pod: &Pod, nodes: &[&str]) {
         let result = self.filter(pod, nodes).await;
         assert_eq!(result.node_names.as_deref(), Some(&[][..]), "{result:?}");
@@ -130,7 +130,7 @@ impl Following {
         serde_json::from_str(&claim).unwrap()
     }
 
-    /// The name of the only pod that has to go.
+    /// The name of the only victim.
     pub(super) async fn victim_of(&self, pod: &str) -> String {
         let claim = self.until_claimed(pod).await;
         let [victim] = claim["victims"].as_array().unwrap().as_slice() else {
@@ -167,7 +167,7 @@ impl Following {
         all.items.into_iter().find(about)?.message
     }
 
-    /// A budget over the pods of this app, as its controller would have counted it.
+    /// A PodDisruptionBudget for the pods of this app, with a status as its controller would have written it.
     pub(super) async fn protect(&self, app: &str, allowed: i32) {
         let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), "default");
         let budget = json!({

@@ -83,7 +83,7 @@ fn a_pod_whose_kubelet_told_no_finish_ends_with_the_last_word_about_it() {
     );
 }
 
-/// As a kubelet of 1.36 writes it.
+/// The status is as a kubelet of 1.36 writes it.
 #[test]
 fn a_rejected_pod_held_its_card_until_its_status_was_written() {
     let write = |subresource: &str, second| {

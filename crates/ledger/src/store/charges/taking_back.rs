@@ -1,4 +1,4 @@
-//! Corrections: what was charged past a pod's end is reversed by entries of their own, and nothing is changed.
+//! Corrections: what was charged past a pod's end is reversed by new entries; existing entries never change.
 
 use super::writing::CHARGE;
 use super::{Run, Sheet, identity};
@@ -12,11 +12,11 @@ const LIVE: &str = "SELECT c.entry, c.from_s, c.rate, c.formula FROM charges c \
     WHERE c.run = $1 AND c.to_s > $2 \
     AND NOT EXISTS (SELECT 1 FROM reversals r WHERE r.charge = c.entry) ORDER BY c.from_s";
 
-/// Two accounts' numbers, and what one gave the other.
+/// The numbers of two accounts, and the amount that the first gave the second.
 type Posted = ((i64, i64), Amount);
 
 impl Sheet<'_> {
-    /// Reverses what was charged after `end`. A charge that begins before is reversed too, and charged again up to there.
+    /// Reverses what was charged after `end`. A charge that spans `end` is reversed too, and charged again up to it.
     pub(super) async fn take_back<T: Transaction>(
         &mut self,
         tx: &mut T,

@@ -1,4 +1,4 @@
-//! What a batch has accepted, written together: one statement for all rows of a table, and one sum for each account.
+//! Writes what a batch has accepted: one statement for all rows of a table, and one sum for each account.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub(super) const CHARGE: Each = Each {
 };
 
 impl Sheet<'_> {
-    /// Everything that was accepted and how far that brings the pods. Nothing is left on the sheet.
+    /// Writes everything that was accepted and how far the pods are now charged. Nothing unwritten is left on the sheet.
     pub(in crate::store) async fn write<T: Transaction>(
         &mut self,
         tx: &mut T,
@@ -103,7 +103,7 @@ impl Sheet<'_> {
         Ok(())
     }
 
-    /// The numbers of the entry and the run of each.
+    /// Returns the numbers of the entry and the run for each accepted charge.
     async fn write_entries<T: Transaction>(
         &self,
         tx: &mut T,

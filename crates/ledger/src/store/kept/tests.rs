@@ -33,7 +33,7 @@ fn database(address: &str) -> Database {
 }
 
 async fn is_silent(kept: &Kept) {
-    // Generous: without a limit it would be for ever.
+    // Generous: without a limit the check would hang for ever.
     let checked = tokio::time::timeout(Duration::from_mins(1), kept.check()).await;
     let refused = checked.expect("a check ends").unwrap_err();
     assert!(matches!(refused, StoreError::Silent(_)), "{refused:?}");

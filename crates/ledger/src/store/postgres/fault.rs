@@ -1,4 +1,4 @@
-//! Which errors of the server pass by themselves, and which somebody has to repair.
+//! Which errors of the server are temporary, and which an operator has to repair.
 
 use std::error::Error;
 
@@ -9,7 +9,7 @@ use crate::store::{Fault, StoreError};
 pub(super) fn failed(doing: &'static str, source: tokio_postgres::Error) -> StoreError {
     let fault = match source.code() {
         Some(code) => fault(code),
-        // No answer of the database: the connection.
+        // The database did not answer: the connection failed.
         None if source.is_closed()
             || source
                 .source()
@@ -27,12 +27,12 @@ pub(super) fn failed(doing: &'static str, source: tokio_postgres::Error) -> Stor
 }
 
 fn fault(code: &SqlState) -> Fault {
-    // Others got in the way.
+    // Other transactions got in the way.
     let conflicts = [
         SqlState::T_R_SERIALIZATION_FAILURE,
         SqlState::T_R_DEADLOCK_DETECTED,
     ];
-    // The server found it, or something is missing that our statements name.
+    // The server reports corruption, or something that our statements name is missing.
     let damage = [
         SqlState::DATA_CORRUPTED,
         SqlState::INDEX_CORRUPTED,
@@ -40,7 +40,7 @@ fn fault(code: &SqlState) -> Fault {
         SqlState::UNDEFINED_TABLE,
         SqlState::UNDEFINED_COLUMN,
     ];
-    // The server is restarting.
+    // The connection broke, or the server is restarting.
     let connection = |code: &str| code.starts_with("08") || code.starts_with("57P");
     match code {
         code if conflicts.contains(code) || connection(code.code()) => Fault::Passing,

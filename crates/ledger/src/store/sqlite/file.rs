@@ -1,4 +1,4 @@
-//! Which file a path means: a connection stays with the file that it opened, also when another one has its name.
+//! Which file a path refers to: a connection stays with the file that it opened, even if another file takes its name.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -21,7 +21,7 @@ impl File {
         })
     }
 
-    /// Fails if somebody has replaced it.
+    /// Fails if the file has been replaced.
     pub(super) fn expect_at(self, path: &Path) -> Result<(), StoreError> {
         if Self::at(path)? == self {
             Ok(())

@@ -98,10 +98,10 @@ fn a_directory_that_cannot_be_made_is_an_error_that_names_it() {
     assert!(error.to_string().contains("file/cdi"), "{error}");
 }
 
-/// Far more than any of these operations takes, far less than for ever.
+/// Much longer than any of these operations takes.
 const HANGS: Duration = Duration::from_secs(20);
 
-/// What the operation answers; a failure if it hangs.
+/// The result of the operation; panics if it hangs.
 fn without_hanging<T: Send + 'static>(operation: impl FnOnce() -> T + Send + 'static) -> T {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || tell.send(operation()));

@@ -119,7 +119,7 @@ fn a_spec_that_is_no_file_does_not_hold_up_the_start_of_containers() {
     symlink("/dev/zero", directory.path().join("endless.json")).unwrap();
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || tell.send(edits(&specs, &["GPU-a"]).is_some()));
-    // Far more than it takes, far less than for ever.
+    // Much longer than it takes.
     let found = told.recv_timeout(Duration::from_secs(20));
     assert_eq!(found, Ok(true), "it hangs, or finds nothing");
 }

@@ -1,5 +1,5 @@
-//! A kubelet as far as device plugins see one: registration, device list, Allocate and PreStart calls,
-//! the checkpoint, and the PodResources service.
+//! A simulated kubelet, as far as device plugins notice: registration, device list, Allocate and PreStart
+//! calls, the checkpoint, and the PodResources service.
 
 mod services;
 
@@ -41,7 +41,7 @@ pub(crate) struct Memory {
     pub(crate) refuse_lists: usize,
     pub(crate) lists: usize,
     pub(crate) registrations: Vec<RegisterRequest>,
-    /// Of pods whose uid does not follow from their name.
+    /// The uids of pods whose uid is not derived from their name.
     pub(crate) uids: BTreeMap<String, String>,
 }
 
@@ -89,7 +89,7 @@ impl Kubelet {
         services::pod_resources(&self.resources_socket, memory, stop);
     }
 
-    /// Forgets all plugins, deletes all sockets and starts anew, as a kubelet does.
+    /// Forgets all plugins, deletes all sockets and restarts, as a kubelet does.
     pub(crate) fn restart(&mut self) {
         self.running.cancel();
         self.running = CancellationToken::new();
@@ -137,13 +137,13 @@ impl Kubelet {
         self.allocate(pod, container, resource, ids, true).await;
     }
 
-    /// Admits an init container; what it held may be given again to later containers of the pod.
+    /// Admits an init container; its devices may be reused for later containers of the pod.
     pub(crate) async fn admit_init(&self, pod: &str, container: &str, resource: &str, count: u64) {
         let ids = self.free(resource, count);
         self.allocate(pod, container, resource, ids, false).await;
     }
 
-    /// Admits a container with the very devices of an init container of its pod.
+    /// Admits a container with the same devices as an init container of its pod.
     pub(crate) async fn admit_reusing(&self, pod: &str, container: &str, from: &str) {
         let init = self.allocation(pod, from);
         self.allocate(pod, container, &init.resource, init.ids, true)
@@ -203,7 +203,7 @@ impl Kubelet {
         self.write_checkpoint();
     }
 
-    /// The pod's control group. It has a process from the pod's sandbox on, which is there before the first container.
+    /// The pod's control group. It has a process as soon as the pod's sandbox runs, so before the first container.
     fn group(&self, pod: &str) -> PathBuf {
         let memory = self.memory.lock();
         let uid = memory.uids.get(pod).cloned().unwrap_or_else(|| uid(pod));
@@ -212,7 +212,7 @@ impl Kubelet {
 
     /// The last process of the pod ends.
     pub(crate) fn end_processes(&self, pod: &str) {
-        // One that never had a container has no group.
+        // A pod that never had a container has no group.
         let _ = std::fs::remove_dir_all(self.group(pod));
     }
 

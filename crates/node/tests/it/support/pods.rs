@@ -68,7 +68,7 @@ impl Pod {
         self.container("containers", name, limits)
     }
 
-    /// An init container that runs to the pod's end.
+    /// An init container that runs until the pod ends.
     pub(crate) fn sidecar(mut self, name: &str, limits: Value) -> Self {
         self = self.container("initContainers", name, limits);
         let containers = self.object["spec"]["initContainers"].as_array_mut();
@@ -108,7 +108,7 @@ impl Pod {
         self.with_record(&self.record(&placement))
     }
 
-    /// As the scheduler records it: for each asking container, in order, its cards, all of this size.
+    /// With the record that the scheduler would write: each asking container, in order, on its cards, all of this size.
     pub(crate) fn on_cards(&self, gib: u64, cards: &[&[String]]) -> PodFacts {
         let capacity = Amounts::of(MEMORY, gib * 1024).with(CORE, WHOLE_CORE);
         let ask = self.facts().ask.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Waiting for a condition, with a deadline that only a broken agent meets.
+//! Waiting for a condition, with a deadline that only a broken agent reaches.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 const DEADLINE: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Tries until it answers, and fails with what it said last.
+/// Tries until the condition returns a value; at the deadline, panics with its last error.
 pub(crate) async fn until<T, E: Debug>(
     what: &str,
     mut condition: impl FnMut() -> Result<T, E>,
@@ -16,7 +16,7 @@ pub(crate) async fn until<T, E: Debug>(
     until_async(what, async || condition()).await
 }
 
-/// As [`until`], for a condition that has to ask somebody.
+/// Like [`until`], for an async condition.
 pub(crate) async fn until_async<T, E: Debug>(
     what: &str,
     mut condition: impl AsyncFnMut() -> Result<T, E>,

@@ -1,4 +1,4 @@
-//! Bare inserts: one row for an entry, one for what is charged, and one for each leg's transfer, into tables without
+//! Bare inserts: one row for the entry, one for the charge, and one for each leg's transfer, into tables without
 //! indexes, references, triggers or sums. Each row is one prepared statement, as in the ledger.
 
 use std::path::Path;
@@ -33,7 +33,7 @@ pub(super) enum Bare {
 }
 
 impl Bare {
-    /// With the ledger's settings: every commit waits for the disk.
+    /// Opens the database with the ledger's settings: every commit waits for the disk.
     pub(super) fn sqlite(file: &Path) -> Result<Self> {
         let connection = Connection::open(file)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -49,7 +49,7 @@ impl Bare {
 
     pub(super) async fn postgres(config: &Config) -> Result<Self> {
         let (client, connection) = config.connect(NoTls).await?;
-        // It ends with the client.
+        // The connection ends with the client.
         tokio::spawn(connection);
         for table in TABLES {
             client.batch_execute(table).await?;
@@ -66,7 +66,7 @@ impl Bare {
         })
     }
 
-    /// Inserts all in one transaction.
+    /// Inserts all charges in one transaction.
     pub(super) async fn insert(&mut self, charges: &[Charge]) -> Result<()> {
         match self {
             Self::Sqlite { connection, rows } => into_sqlite(connection, rows, charges),

@@ -1,4 +1,4 @@
-//! What was charged, beside how long containers really ran.
+//! Compares what was charged with how long containers really ran.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use gpushare_core::{CardId, PodUid};
 use super::Life;
 use crate::chaos::Shares;
 
-/// Times on objects are whole seconds, cut off: a second at the beginning and one at the end.
+/// Times on objects are truncated to whole seconds, which can cost one second at the beginning and one at the end.
 pub const TOLERANCE: i64 = 2;
 /// What a second of a whole card costs, in millionths.
 const WHOLE_CARD: u64 = 1_000_000;
@@ -18,21 +18,21 @@ pub struct Charged {
     pub from: i64,
     pub to: i64,
     pub seconds: i64,
-    /// Of them, those in which nobody knew the cards; they cost nothing.
+    /// Those of the seconds in which the cards were not known; they cost nothing.
     pub unpriced: i64,
-    /// What the others cost, in millionths of a second of a whole card.
+    /// The cost of the other seconds, in millionths of a second of a whole card.
     pub micros: i64,
     pub cards: Shares,
 }
 
-/// For how long a pod's object said that it holds something, in milliseconds since 1970.
+/// How long a pod's object said that the pod holds something, in milliseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     pub from: i64,
     pub to: i64,
 }
 
-/// A time of which the recorder does not know what happened, in milliseconds since 1970.
+/// A time in which the recorder may have missed events, in milliseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
     pub from: i64,
@@ -42,7 +42,7 @@ pub struct Gap {
 /// What was seen of metered pods.
 #[derive(Clone, Debug, Default)]
 pub struct Metered {
-    /// Everyone that was bound with a record.
+    /// Every pod that was bound with a record.
     pub names: BTreeMap<PodUid, String>,
     pub booked: BTreeMap<PodUid, Shares>,
     pub held: BTreeMap<PodUid, Held>,
@@ -51,8 +51,8 @@ pub struct Metered {
     pub sizes: BTreeMap<CardId, u64>,
 }
 
-/// Every second that a container ran and nobody pays for, every charge for a time in which nothing was held, and every one for
-/// something else than was held.
+/// Every second that a container ran uncharged, every charge for a time in which the pod held nothing, and every charge
+/// for other shares than the pod held.
 pub fn charges(seen: &Metered, ledger: &BTreeMap<PodUid, Charged>) -> Vec<String> {
     let mut wrong = Vec::new();
     for (pod, name) in &seen.names {
@@ -78,7 +78,7 @@ pub fn charges(seen: &Metered, ledger: &BTreeMap<PodUid, Charged>) -> Vec<String
     wrong
 }
 
-/// Whether the recorder may have missed what was bound at this second.
+/// Whether the recorder may have missed a bind at this second.
 fn missed(gaps: &[Gap], bound: i64) -> bool {
     gaps.iter()
         .any(|gap| gap.from / 1000 <= bound + TOLERANCE && bound <= gap.to / 1000 + TOLERANCE)

@@ -1,4 +1,4 @@
-//! What really ran together, from looking at the containers' processes again and again.
+//! Which containers really ran at the same time, from repeated looks at their processes.
 
 use std::collections::BTreeMap;
 
@@ -23,14 +23,14 @@ pub struct Glimpse {
     pub running: Vec<Running>,
 }
 
-/// When the containers of a pod were first and last seen, in milliseconds since 1970. They have lived at least so long.
+/// When the containers of a pod were first and last seen, in milliseconds since 1970. They lived at least that long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
     pub first: i64,
     pub last: i64,
 }
 
-/// Every card on which containers really had more than it has.
+/// Every card of which containers that ran together had more than its size.
 pub fn crowded(glimpses: &[Glimpse], sizes: &BTreeMap<CardId, u64>) -> Vec<String> {
     let mut wrong = BTreeMap::new();
     for (number, now) in glimpses.iter().enumerate() {
@@ -61,9 +61,9 @@ pub fn crowded(glimpses: &[Glimpse], sizes: &BTreeMap<CardId, u64>) -> Vec<Strin
         .collect()
 }
 
-/// Containers that certainly ran at the same moment. A look is not one moment: what is in it need not have run together.
-/// Whatever is also in the look before ran when this one began. Whatever is in the look before and in the one after ran
-/// all the time between, and so beside each one that this look shows.
+/// Containers that certainly ran at the same moment. A look takes time, so the containers in it need not have run
+/// together. A container that the look before also shows was running when this look began. A container that both the
+/// look before and the look after show ran all the time between, and so beside each container that this look shows.
 fn together<'a>(
     before: Option<&Glimpse>,
     now: &'a Glimpse,
@@ -84,7 +84,7 @@ fn together<'a>(
     std::iter::once(old).chain(beside).collect()
 }
 
-/// How long each pod's containers were seen.
+/// From when to when each pod's containers were seen.
 pub fn lives(glimpses: &[Glimpse]) -> BTreeMap<PodUid, Life> {
     let mut lives: BTreeMap<PodUid, Life> = BTreeMap::new();
     for glimpse in glimpses {

@@ -1,19 +1,19 @@
-//! Whether there was anything to judge: where nothing happened, everything holds.
+//! Whether there was anything to check: where nothing happened, every rule holds.
 
-/// How much of what the judges look at there was with one seed.
+/// How much there was to check with one seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Harvest {
     /// Pods that were bound with a record.
     pub bound: usize,
     /// Pods that were seen running on cards.
     pub ran: usize,
-    /// Metered pods in the ledger; nothing where the plan promises none.
+    /// Metered pods in the ledger; `None` if the plan does not guarantee any.
     pub charged: Option<usize>,
-    /// Requests on their way to the API server.
+    /// Requests that were sent to the API server.
     pub requests: usize,
 }
 
-/// Everything of which there was nothing.
+/// A sentence for every kind of event that never happened.
 pub fn barren(harvest: Harvest) -> Vec<String> {
     let none = [
         (harvest.bound == 0, "no pod was bound with a record"),

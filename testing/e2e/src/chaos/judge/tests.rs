@@ -1,4 +1,4 @@
-//! Planted mistakes must be found, and a history without one must pass.
+//! The judges must find planted mistakes, and pass a history without any.
 
 use super::*;
 
@@ -200,7 +200,7 @@ fn nothing_is_left_after_all_was_deleted_and_everything_that_is_left_is_named() 
     assert_eq!(leaks(&agreed()).len(), 4);
 }
 
-/// One pod with half a card that ran from 10 s to 20 s and whose object was there from 9 s to 21 s.
+/// One pod with half a card that ran from 10 s to 20 s and whose object existed from 9 s to 21 s.
 fn seen() -> Metered {
     let pod = PodUid::new("a");
     let life = Life {
@@ -221,7 +221,7 @@ fn seen() -> Metered {
     }
 }
 
-/// Half a card for so long.
+/// A charge for half a card, for these seconds.
 fn half((from, to, seconds): (i64, i64, i64)) -> Charged {
     Charged {
         from,
@@ -237,7 +237,7 @@ fn ledger(pod: &str, charged: Charged) -> BTreeMap<PodUid, Charged> {
     BTreeMap::from([(PodUid::new(pod), charged)])
 }
 
-/// What `charges` says of that pod.
+/// What `charges` reports about that pod.
 fn judged(charged: Option<(i64, i64, i64)>) -> Vec<String> {
     let ledger = charged.map(|charged| ledger("a", half(charged)));
     charges(&seen(), &ledger.unwrap_or_default())

@@ -1,4 +1,4 @@
-//! From a seed to the list of steps.
+//! Makes the list of steps from a seed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,13 +17,13 @@ const DELETIONS: [Deletion; 4] = [
     Deletion::Evicted,
 ];
 
-/// How many pods a round begins with, if their names are not taken.
+/// How many pods a round creates at its start, if their names are free.
 const FIRST_PODS: usize = 6;
 
-/// The plan of a seed, for so many minutes of injections.
+/// The plan of a seed, for this many minutes of injections.
 pub fn plan(seed: u64, minutes: u64) -> Plan {
     let rounds = (minutes * 60 / ROUND.as_secs()).max(1);
-    // A weak generator's first numbers are alike for like seeds.
+    // The first numbers of a weak generator are similar for similar seeds.
     let mut rng = Rng::new(
         seed.wrapping_add(0x5EED)
             .wrapping_mul(0xD6E8_FEB8_6659_FD93),
@@ -65,7 +65,7 @@ fn weather(rng: &mut Rng) -> Weather {
 struct Maker<'a> {
     rng: &'a mut Rng,
     steps: Vec<Step>,
-    /// Until when something is already being done to a part.
+    /// Until when each part is killed or frozen.
     busy: BTreeMap<Part, Duration>,
     restarts: u32,
 }
@@ -79,7 +79,7 @@ impl Maker<'_> {
         self.steps.push(Step { at, action });
     }
 
-    /// Chooses one thing to do at this moment.
+    /// Chooses one action for this moment.
     fn one(&mut self, at: Duration) {
         match self.below(100) {
             0..34 => {
@@ -150,7 +150,7 @@ impl Maker<'_> {
     fn freeze(&mut self, at: Duration) {
         if let Some(part) = self.idle_part(at) {
             let most = match part {
-                // Longer than its lease lasts.
+                // Can be longer than its lease lasts.
                 Part::ExtenderOne | Part::ExtenderTwo => 22_000,
                 Part::Agent | Part::Timekeeper => 9_000,
                 Part::Webhook => 3_000,
@@ -162,7 +162,7 @@ impl Maker<'_> {
         }
     }
 
-    /// A part to which nothing is being done yet.
+    /// A part that is neither killed nor frozen at this time.
     fn idle_part(&mut self, at: Duration) -> Option<Part> {
         let part = PARTS[self.rng.below(PARTS.len())];
         let idle = self.busy.get(&part).is_none_or(|until| *until < at);

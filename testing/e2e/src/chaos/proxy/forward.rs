@@ -1,4 +1,4 @@
-//! One request on its way.
+//! What the proxy does with one request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(super) async fn forward(State(way): State<Arc<Way>>, request: Request) -> Re
     let fate = way.next(kind);
     let (mut parts, body) = request.into_parts();
     identify(&way, &mut parts);
-    // A sender that dies in the middle of its request has sent nothing.
+    // A sender that dies in the middle of its request has sent no request.
     let Ok(body) = axum::body::to_bytes(body, usize::MAX).await else {
         return StatusCode::BAD_REQUEST.into_response();
     };
@@ -27,7 +27,7 @@ pub(super) async fn forward(State(way): State<Arc<Way>>, request: Request) -> Re
         return watch(&way, &parts, body, fate).await;
     }
     let kept = Kept::of(&way);
-    // In a task of its own: what is under way arrives, whatever becomes of its sender.
+    // A separate task, so that the request arrives even if its sender dies.
     let handling = tokio::spawn(async move { carry(kept, parts, body, fate).await });
     match handling.await {
         Ok(Some(answer)) => answer,
@@ -35,7 +35,7 @@ pub(super) async fn forward(State(way): State<Arc<Way>>, request: Request) -> Re
     }
 }
 
-/// Carries a request to its fate; nothing if it is not answered.
+/// Does to a request what its fate says. Returns `None` if the request is not answered.
 async fn carry(kept: Kept, parts: Parts, body: Bytes, fate: Fate) -> Option<Response> {
     let way = &kept.0;
     match fate {
@@ -60,7 +60,7 @@ async fn carry(kept: Kept, parts: Parts, body: Bytes, fate: Fate) -> Option<Resp
     }
 }
 
-/// Counts as under way until it is dropped.
+/// A request that counts as under way until it is dropped.
 struct Kept(Arc<Way>);
 
 impl Kept {
@@ -89,7 +89,7 @@ fn kind(request: &Request) -> Kind {
     }
 }
 
-/// Puts the account's real token in place of its name.
+/// Replaces the account's name with its real token.
 fn identify(way: &Way, parts: &mut Parts) {
     let named = parts.headers.get(header::AUTHORIZATION);
     let named = named.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
@@ -99,7 +99,7 @@ fn identify(way: &Way, parts: &mut Parts) {
     }
 }
 
-/// A watch that ends when its fate says so, or when all are cut.
+/// A watch that ends when its fate says so, or when all watches are cut.
 async fn watch(way: &Way, parts: &Parts, body: Bytes, fate: Fate) -> Response {
     if fate == Fate::Expired {
         let status = json!({

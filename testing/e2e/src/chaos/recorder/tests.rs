@@ -1,4 +1,4 @@
-//! A bound pod must prove what it holds, whatever its tenant does to it.
+//! A bound pod must have a valid record of what it holds, whatever its tenant does to it.
 
 use gpushare_core::record::Record;
 use gpushare_core::{NodeName, Placement, names};
@@ -27,7 +27,7 @@ fn bound(namespace: &str) -> Value {
     pod
 }
 
-/// What the judge says after the watch showed these pods.
+/// What the judge reports after the watch showed these pods.
 fn judged(pods: &[Value]) -> Vec<String> {
     let mut notes = Notes {
         sizes: BTreeMap::from([(CardId::new(CARD), 16_384)]),
@@ -51,7 +51,7 @@ fn a_bound_pod_without_a_believable_record_is_found() {
     for annotations in [json!({}), annotated("{}"), annotated("no record")] {
         let mut pod = bound("plain");
         pod["metadata"]["annotations"] = annotations.clone();
-        // Also when it had one before.
+        // Also if the pod had a valid record before.
         for history in [vec![pod.clone()], vec![bound("plain"), pod]] {
             let found = judged(&history);
             assert_eq!(found.len(), 1, "{annotations}: {found:?}");

@@ -1,4 +1,4 @@
-//! Pods whose budget is used up give way to others, and are restored when there is something again.
+//! Pods whose budget is exhausted make room for others, and are restored when there is budget again.
 
 use e2e::manifest::{aliyun, pod};
 use e2e::wait;
@@ -13,7 +13,7 @@ fn a_pod_whose_budget_ends_is_demoted_and_goes_for_one_of_the_same_priority_from
     paid.runs(&pod("other-card", aliyun(8)));
     spent.runs(&pod("runs", aliyun(8)));
     let before = spent.pod("runs").unwrap()["spec"]["priority"].clone();
-    // Within its budget it stays, whoever of its priority comes.
+    // While it is within its budget, the pod stays; a pod of equal priority does not preempt it.
     paid.creates(&pod("pays", aliyun(8)));
     paid.wait_unschedulable("pays");
     assert!(spent.is_left("runs"));
@@ -51,7 +51,7 @@ fn coming_back_into_budget_restores_pods_also_those_that_were_created_over_it() 
     }
     team.wait_mark("low", RESTORED, true);
     assert_eq!(team.annotation("ordinary", RESTORED).unwrap(), None);
-    // kube-scheduler would evict the one of low priority; it asks, and is told that nobody goes.
+    // kube-scheduler would evict the pod with low priority. It asks the extender, which lets no pod go.
     let asked = SHARED.world.metric(ASKED);
     paid.creates(&pod("pays", aliyun(4)));
     wait::until("the scheduler to ask whom to evict", || {

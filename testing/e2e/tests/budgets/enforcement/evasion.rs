@@ -1,4 +1,4 @@
-//! Tenants cannot get around what enforces budgets, and the timekeeper can do nothing else.
+//! Tenants cannot get around the enforcement of budgets, and the timekeeper has no rights beyond it.
 
 use anyhow::{Result, ensure};
 use e2e::manifest::{aliyun, annotated, pod};
@@ -33,7 +33,7 @@ fn a_tenant_can_neither_set_nor_change_nor_remove_what_enforces_budgets() {
         refused(&["annotate", "pod", "mine", "--overwrite", &set]);
         refused(&["annotate", "pod", "mine", &format!("{name}-")]);
     }
-    // By the pod's status, and by the pod as a whole.
+    // Through the pod's status, and through the pod as a whole.
     team.grant("pods/status", "patch");
     let unmark = json!({"metadata": {"annotations": {OVER: null}}}).to_string();
     let status = [
@@ -53,7 +53,7 @@ fn a_tenant_can_neither_set_nor_change_nor_remove_what_enforces_budgets() {
         .remove(EVICT_AT);
     let said = team.refused_object("replace", &whole);
     assert!(said.contains(ALONE), "{said}");
-    // At creation, also by a controller for a template.
+    // At creation, also when a controller creates the pod from a template.
     for name in [OVER, RESTORED, EVICT_AT] {
         let born = annotated(pod("born", aliyun(1)), name, "2020-01-01T00:00:00Z");
         let said = team.refused_object("create", &born);
@@ -106,7 +106,7 @@ fn a_tenant_can_neither_pass_the_gate_nor_buy_rank_nor_hold_cards_beside_the_met
         .remove("schedulingGates");
     let said = team.refused_object("replace", &whole);
     assert!(said.contains(gate), "{said}");
-    // A pod cannot be put on a node past its gate.
+    // Nobody can bind a pod to a node while its gate is closed.
     team.grant("pods/binding", "create");
     let binding = json!({"apiVersion": "v1", "kind": "Binding",
         "metadata": {"name": "waits", "namespace": team.name},
@@ -123,7 +123,7 @@ fn a_tenant_can_neither_pass_the_gate_nor_buy_rank_nor_hold_cards_beside_the_met
     ];
     let said = team.refused(&post);
     assert!(said.contains("schedulingGates"), "{said}");
-    // The rank of a pod that exists cannot be changed by anybody.
+    // The priority of an existing pod cannot be changed.
     for change in [
         json!({"spec": {"priority": 1000}}),
         json!({"spec": {"priorityClassName": "system-node-critical"}}),
@@ -133,7 +133,7 @@ fn a_tenant_can_neither_pass_the_gate_nor_buy_rank_nor_hold_cards_beside_the_met
         let said = team.refused(&["patch", "pod", "runs", "--type=merge", "-p", &change]);
         assert!(said.contains("pod updates may not change fields"), "{said}");
     }
-    // A look at a running pod brings no devices with it, and a restart does not end the metering.
+    // An ephemeral container gets no devices, and a restart does not end the metering.
     team.grant("pods/ephemeralcontainers", "patch");
     let look = json!({"spec": {"ephemeralContainers": [{
         "name": "look", "image": "gpushare.test/busybox:1",

@@ -1,4 +1,4 @@
-//! Where a budget evicts, pods are told before, go when they were told, and disruption budgets are kept.
+//! Budgets that evict: pods are warned first, are evicted at the announced time, and disruption budgets are respected.
 
 use anyhow::ensure;
 use e2e::manifest::{aliyun, pod};
@@ -17,7 +17,7 @@ fn with_a_grace_a_pod_is_told_when_it_goes_and_goes_then_unless_there_is_budget_
     let first = team.wait_mark("runs", EVICT_AT, true).unwrap();
     let said = team.wait_event("runs", "will be evicted at");
     assert!(said.contains(&first), "{said}");
-    // In time there is budget again.
+    // There is budget again before the pod is evicted.
     timekeeper.ahead(3000);
     team.exhaust(false);
     team.wait_mark("runs", EVICT_AT, false);
@@ -26,7 +26,8 @@ fn with_a_grace_a_pod_is_told_when_it_goes_and_goes_then_unless_there_is_budget_
     let second = team.wait_mark("runs", EVICT_AT, true).unwrap();
     assert!(second > first, "{second}");
     assert!(team.is_left("runs"));
-    // Not long before the end, also by one that has just started; another pod shows that it has looked.
+    // A timekeeper that has just started keeps the announced time too. The mark on another pod shows that it has
+    // looked.
     timekeeper.kill();
     timekeeper.ahead(3700 + 3000);
     timekeeper.start();

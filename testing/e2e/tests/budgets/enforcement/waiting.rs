@@ -1,4 +1,4 @@
-//! Where a budget lets new pods wait, they are let in when there is something again.
+//! Budgets that make new pods wait: the pods are admitted when there is budget again.
 
 use anyhow::Result;
 use e2e::calendar::day;
@@ -22,7 +22,7 @@ fn the_gate_of_pods_that_wait_for_budget_opens_with_the_next_period() {
     SHARED.delete(&team.name, "runs");
     SHARED.wait_gone(&team.name, "runs");
     let gated = || -> Value {
-        // The webhook may hear of it a moment later.
+        // The webhook may learn of it a moment later.
         wait::until("a pod that waits", || -> Result<Value> {
             let mut waits = pod("waits", aliyun(2));
             waits["spec"]["schedulingGates"] = json!([{"name": "example.com/other"}]);
@@ -38,13 +38,13 @@ fn the_gate_of_pods_that_wait_for_budget_opens_with_the_next_period() {
         })
     };
     assert_eq!(gated().as_array().unwrap().len(), 2);
-    // One that has just started knows as much.
+    // A restarted timekeeper knows the same.
     timekeeper.kill();
     timekeeper.start();
     timekeeper.ahead(DAY);
     team.wait_event("waits", "this pod is scheduled now");
     let stored = team.pod("waits").unwrap();
-    // Another's gate is another's business.
+    // The timekeeper leaves other gates alone.
     assert_eq!(
         stored["spec"]["schedulingGates"],
         json!([{"name": "example.com/other"}])

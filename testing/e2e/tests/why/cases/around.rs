@@ -1,4 +1,4 @@
-//! What kube-scheduler looks at before it asks us, what comes before any scheduler, and pods that workloads make.
+//! What kube-scheduler checks before it asks us, what happens before any scheduler, and pods that workloads create.
 
 use e2e::manifest::gpushare;
 use e2e::paper::PaperNode;

@@ -1,4 +1,4 @@
-//! Cards that do not do, and requests that make no sense.
+//! Cards that are not suitable, and invalid requests.
 
 use e2e::manifest::{and, annotated, gpushare};
 use e2e::paper::PaperNode;

@@ -1,4 +1,4 @@
-//! Containers that outlive their pods, and what the agents of their nodes have told of them.
+//! Containers that outlive their pods, and what their nodes' agents have reported of them.
 
 use gpushare_core::held::HeldPod;
 use gpushare_core::placement::Hold;
@@ -7,7 +7,8 @@ use gpushare_core::{Amounts, CardId, PodUid, gpu};
 use super::{Api, CARD_GIB, Truth};
 
 impl Api {
-    /// The pod is gone by force: its containers run on, if it was bound. Returns its uid and node then.
+    /// Deletes the pod by force. If it was bound and had not ended, its containers run on, and its uid and node are
+    /// returned.
     pub(in super::super) fn delete_by_force(&self, name: &str) -> Option<(PodUid, String)> {
         let left = self.change(|truth| {
             let pod = truth.pods.get(name)?;
@@ -32,7 +33,7 @@ impl Api {
 }
 
 impl Truth {
-    /// What the node's agent tells of containers without pods.
+    /// What the node's agent reports of containers without pods.
     pub(in super::super) fn held_on(&self, node: &str) -> Vec<HeldPod> {
         let here = self.outlived.iter().filter(|(_, (at, _))| at == node);
         here.map(|(pod, (_, gib))| HeldPod {
@@ -48,7 +49,7 @@ impl Truth {
         .collect()
     }
 
-    /// The extender has taken in what the node's agent tells.
+    /// The extender has taken in the report of the node's agent.
     pub(in super::super) fn note_told(&mut self, extender: usize, node: &str, held: &[HeldPod]) {
         let outlived = &self.outlived;
         self.told.retain(|(other, pod)| {
@@ -59,7 +60,7 @@ impl Truth {
         self.told.extend(told);
     }
 
-    /// The containers without pods of which an extender was told, their nodes and what they hold.
+    /// The containers without pods that were reported to an extender, their nodes and what they hold.
     pub(in super::super) fn told(
         &self,
         extender: usize,
@@ -71,9 +72,9 @@ impl Truth {
         })
     }
 
-    /// An extender has just booked the pod on the node: beside the pods there and the containers of which it was told,
-    /// there must be room. What it is told after that may be too much, and is no mistake: the agent holds the pod's start
-    /// back.
+    /// An extender has just booked the pod on the node: there must be room beside the pods there and the containers
+    /// reported to it. Containers reported later may exceed the card, which is no mistake: the agent delays the pod's
+    /// start.
     pub(in super::super) fn check_room(&self, extender: usize, pod: &PodUid, node: &str) {
         let Some(booked) = self.pods.values().find(|own| own.uid == pod.as_str()) else {
             return;

@@ -12,14 +12,14 @@ use super::super::*;
 use super::{Event, NAMES};
 
 const CARDS: usize = 2;
-/// More rounds than any preemption takes to come to its end.
+/// More rounds than any preemption takes to end.
 const ROUNDS: usize = 2_000;
 
 /// A request that was sent to the API server.
 #[derive(Debug)]
 struct Request {
     replica: usize,
-    /// Of the process that sent it.
+    /// The process that sent it.
     process: u32,
     pod: PodUid,
     step: Step,
@@ -43,7 +43,7 @@ struct Replica {
 pub(super) struct Model {
     pods: Vec<Pod>,
     created: BTreeSet<usize>,
-    /// Those whose rank was ever changed.
+    /// Pods whose rank was ever changed.
     marked: BTreeSet<&'static str>,
     replicas: [Replica; 2],
     leader: usize,
@@ -198,7 +198,7 @@ impl Model {
         let replica = &mut self.replicas[replica];
         replica.changes.clear();
         replica.state.replace_pods(listed, Vec::new());
-        // Whoever begins to lead or starts anew goes on with every claim.
+        // A replica that begins to lead or restarts continues every claim.
         for pod in &self.pods {
             let goes_on = replica.state.preemption(&pod.uid.into()).is_some();
             assert_eq!(
@@ -249,7 +249,7 @@ impl Model {
         }
     }
 
-    /// Whether the one who sent it lives and leads, as far as it knows.
+    /// Whether the process that sent it still runs and leads, as far as it knows.
     fn still_leads(&self, request: usize) -> bool {
         let Request {
             replica, process, ..
@@ -313,7 +313,7 @@ impl Model {
         let late = lags && marked.contains(&true);
         let ends_by = self.millis / SECOND + 30;
         self.change(victim, |victim| {
-            // A preemptor that has just gone may still be known, and a mark that has just changed not yet.
+            // The replica may still know a preemptor that is just gone, and not yet know a mark that has just changed.
             assert!(late || outranks.is_none_or(|rank| rank > victim.facts().rank));
             victim.ends_by.get_or_insert(ends_by);
         });
@@ -330,7 +330,7 @@ impl Model {
         if found.outcome.is_some() {
             self.requests.remove(request);
         } else {
-            // It may still take effect.
+            // The request may still take effect.
             found.answered = true;
         }
         let replica = &mut self.replicas[replica];

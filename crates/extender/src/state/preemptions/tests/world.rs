@@ -1,4 +1,4 @@
-//! A leader's state beside an API server's pods, driven step by step with a clock of its own.
+//! A leader's state and an API server's pods, driven step by step with a simulated clock.
 
 use gpushare_core::NodeName;
 use gpushare_core::Steps;
@@ -133,7 +133,7 @@ impl World {
         Ok(())
     }
 
-    /// Told to go, with so many seconds to do it in.
+    /// The pod is told to end within this many seconds.
     pub(super) fn ends(&mut self, uid: &str, seconds: i64) {
         let ends_by = self.millis / SECOND + seconds;
         self.change(uid, |pod| pod.ends_by = Some(ends_by));
@@ -154,7 +154,7 @@ impl World {
         contend(&mut self.state, facts, evictor, now)
     }
 
-    /// As [`Self::contends`], and the claim is written and shown.
+    /// Like [`Self::contends`], and then the claim is written and shown.
     pub(super) fn claims(&mut self, uid: &str) {
         let first = self.contends(uid).unwrap();
         self.does(uid, &first);
@@ -189,7 +189,7 @@ impl World {
         self.state.finish_step(&uid.into(), step, outcome, now);
     }
 
-    /// The only step to be done now, of this pod.
+    /// The only step to be done now, which must be this pod's.
     pub(super) fn step(&mut self, uid: &str) -> Step {
         let now = self.now();
         let (mut steps, _) = self.state.preemption_steps(now);
@@ -206,7 +206,7 @@ impl World {
         step
     }
 
-    /// Nothing is to be done now, but later, if nothing happens; the clock goes on until then.
+    /// There is no step now, but there is a time to look again; advances the clock past it.
     pub(super) fn waits(&mut self) {
         let now = self.now();
         let (steps, again) = self.state.preemption_steps(now);
@@ -226,7 +226,7 @@ impl World {
         self.state.fits_there(&uid.into(), &NODE.into())
     }
 
-    /// Another process in place of this one, which knows what the API server shows.
+    /// Replaces this process by another one, which knows only what the API server shows.
     pub(super) fn restarts(&mut self, cards: usize) {
         self.state = empty(cards);
         let listed = self.pods.iter().map(Pod::facts).collect();
@@ -265,7 +265,7 @@ pub(in crate::state::preemptions) fn contend(
     Ok(begun.first)
 }
 
-/// Two cards with five of eight taken on each, and a pod that needs six.
+/// Two cards of eight GiB with five taken on each, and a pod that needs six.
 pub(super) fn fragmented() -> World {
     let mut world = World::new(2);
     world.runs("a", 5, LOW);
@@ -274,7 +274,7 @@ pub(super) fn fragmented() -> World {
     world
 }
 
-/// A full card, whose pod is told to go for another.
+/// A full card, whose pod is evicted for another.
 pub(super) fn evicting() -> World {
     let mut world = World::new(1);
     world.runs("victim", 8, LOW);

@@ -84,7 +84,7 @@ impl Registration for Register {
     }
 }
 
-/// Reads the plugin's list until it ends. Then the resource has no devices.
+/// Reads the plugin's lists until the stream ends. Then the resource has no devices.
 async fn listen(mut client: DevicePluginClient<Channel>, resource: String, memory: Shared) {
     let mut lists = client.list_and_watch(Empty {}).await.unwrap().into_inner();
     let set = |devices| {
