@@ -11,7 +11,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         .and_then(|duration| Duration::try_from(duration).map_err(|error| error.to_string()))
 }
 
-/// The flags of one program, read as the program reads them: for whoever has them in another place than a command line.
+/// Reads the flags of a program as the program does, for callers that do not have them on a command line.
 pub fn read<'a, Flags: Args>(
     flags: impl IntoIterator<Item = &'a str>,
 ) -> Result<Flags, clap::Error> {

@@ -41,7 +41,7 @@ async fn nobody_can_change_or_delete_what_was_written(database: Database) {
             .tamper(&format!("UPDATE {table} SET {column} = {column} + 1"))
             .await;
         assert!(changed.unwrap_err().contains("append-only"), "{table}");
-        // No trigger protects reversals from deletion, but what they are made of is protected.
+        // No trigger protects reversals from deletion, but the entries and charges they refer to are protected.
         if table != "reversals" {
             let deleted = database.tamper(&format!("DELETE FROM {table}")).await;
             assert!(deleted.is_err(), "{table}");
