@@ -15,17 +15,13 @@ pub(crate) const BENCH: Bench = Bench {
     run,
 };
 
+/// The package that has the decision, and its benchmark target.
+const PACKAGE: &str = "gpushare-packing";
+const TARGET: &str = "instructions";
+
 fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args([
-            "bench",
-            "--quiet",
-            "--package",
-            "gpushare-core",
-            "--bench",
-            "instructions",
-        ])
+    let output = cargo()
+        .args(["bench", "--quiet", "--package", PACKAGE, "--bench", TARGET])
         .stderr(Stdio::inherit())
         .output()
         .context("cannot start cargo")?;
@@ -39,6 +35,10 @@ fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
         .filter(|line| !line.trim().is_empty())
         .map(row)
         .collect()
+}
+
+fn cargo() -> Command {
+    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
 /// Parses a line with a name and a count.
@@ -55,7 +55,24 @@ fn row(line: &str) -> Result<Row> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+
+    #[test]
+    fn the_package_has_the_benchmark() {
+        let output = cargo()
+            .args(["metadata", "--format-version=1", "--no-deps"])
+            .output()
+            .unwrap();
+        let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let named = |value: &Value, name: &str| value["name"] == name;
+        let packages = metadata["packages"].as_array().unwrap();
+        let package = packages.iter().find(|package| named(package, PACKAGE));
+        let targets = package.unwrap()["targets"].as_array().unwrap();
+        let is_ours = |target: &&Value| named(target, TARGET) && target["kind"][0] == "bench";
+        assert!(targets.iter().any(|target| is_ours(&target)), "{targets:?}");
+    }
 
     #[test]
     fn a_line_is_a_name_and_a_count() {
