@@ -27,8 +27,9 @@ pub(crate) struct Arguments {
     test_threads: u32,
 }
 
-/// Tests that need a real cluster or browser are built with these features only.
-pub(crate) const FEATURES: [&str; 4] = [
+/// Tests that need a real cluster or browser are built with these features only, and the timekeeper with a clock that they move.
+pub(crate) const FEATURES: [&str; 5] = [
+    "gpushare-control/movable-clock",
     "gpushare-rig/real-cluster",
     "xtask/real-cluster",
     "e2e/real-cluster",

@@ -6,7 +6,8 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Parser;
 use gpushare_control::cli::{Cli, Role};
-use gpushare_daemon::{Tasks, logging};
+use gpushare_daemon::Tasks;
+use gpushare_daemon::causes::with_causes;
 use gpushare_dashboard::role as dashboard;
 use {gpushare_extender as extender, gpushare_sidecar as sidecar};
 use {gpushare_timekeeper as timekeeper, gpushare_webhook as webhook};
@@ -18,7 +19,7 @@ fn main() -> ExitCode {
     match run(Cli::parse().role) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("gpushare-control: {error:#}");
+            eprintln!("gpushare-control: {}", with_causes(&*error));
             ExitCode::FAILURE
         }
     }
@@ -27,30 +28,35 @@ fn main() -> ExitCode {
 fn run(role: Role) -> anyhow::Result<()> {
     match role {
         Role::Extender(raw) => {
+            let log = raw.log.clone();
             let config = extender::config::Config::try_from(*raw)?;
-            logging::init(config.log_format, &config.log_filter)?;
+            log.init()?;
             until_the_end(async |tasks| Ok(extender::start(config, tasks).await.map(drop)?))
         }
         Role::Webhook(raw) => {
+            let log = raw.log.clone();
             let config = webhook::config::Config::try_from(*raw)?;
-            logging::init(config.log_format, &config.log_filter)?;
+            log.init()?;
             until_the_end(async |tasks| Ok(webhook::start(config, tasks).await.map(drop)?))
         }
         Role::Timekeeper(raw) => {
+            let log = raw.log.clone();
             let config = timekeeper::config::Config::try_from(*raw)?;
-            logging::init(config.log_format, &config.log_filter)?;
+            log.init()?;
             until_the_end(async |tasks| Ok(timekeeper::start(config, tasks).await?))
         }
         Role::Sidecar(raw) => {
+            let log = raw.log.clone();
             let config = sidecar::config::Config::try_from(*raw)?;
-            logging::init(config.log_format, &config.log_filter)?;
+            log.init()?;
             // One thread is enough for it, and costs the pod less.
             let runtime = tokio::runtime::Builder::new_current_thread();
             until_the_end_on(runtime, async |tasks| Ok(sidecar::start(&config, tasks)?))
         }
         Role::Dashboard(raw) => {
+            let log = raw.log.clone();
             let config = dashboard::config::Config::try_from(*raw)?;
-            logging::init(config.log_format, &config.log_filter)?;
+            log.init()?;
             until_the_end(async |tasks| Ok(dashboard::start(config, tasks).await?))
         }
     }

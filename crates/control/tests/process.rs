@@ -194,6 +194,19 @@ async fn it_becomes_ready_and_ends_with_success_on_sigterm() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_taken_port_is_reported_once() {
+    on_an_api_server(|kubeconfig| {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap().to_string();
+        let error = refused(&["--listen", &address, "--kubeconfig", kubeconfig]);
+        let told = format!("cannot listen on {address}");
+        assert!(error.contains(&told), "{error}");
+        assert_eq!(error.matches("in use").count(), 1, "{error}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_replicas_one_is_ready_and_the_other_takes_over_when_it_ends() {
     on_an_api_server(|kubeconfig| {
         let flags = [

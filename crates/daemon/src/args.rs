@@ -1,8 +1,63 @@
-//! Reading flags: what several programs need beside clap.
+//! Flags that several programs share, and how they are read.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Command};
+
+use crate::logging::{self, Format, LoggingError};
+use crate::tls::TlsFiles;
+
+/// What is logged, and how.
+#[derive(Args, Clone, Debug)]
+pub struct LogArgs {
+    /// text or json
+    #[arg(long, env = "GPUSHARE_LOG_FORMAT", default_value_t)]
+    pub log_format: Format,
+
+    /// Log filter, such as info,gpushare=debug
+    #[arg(long, env = "GPUSHARE_LOG", default_value = "info")]
+    pub log: String,
+}
+
+impl LogArgs {
+    /// Starts to log.
+    pub fn init(&self) -> Result<(), LoggingError> {
+        logging::init(self.log_format, &self.log)
+    }
+}
+
+/// Where probes and Prometheus are answered.
+#[derive(Args, Clone, Debug)]
+pub struct AdminArgs {
+    /// Serve /healthz, /readyz, /metrics and /version here too, in plain HTTP, for probes
+    #[arg(long, env = "GPUSHARE_ADMIN_LISTEN")]
+    pub admin_listen: Option<SocketAddr>,
+}
+
+/// The certificate to serve with.
+#[derive(Args, Clone, Debug)]
+pub struct TlsArgs {
+    /// Server certificate chain (PEM); turns TLS on
+    #[arg(long, env = "GPUSHARE_TLS_CERT", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// Private key of the server certificate (PEM)
+    #[arg(long, env = "GPUSHARE_TLS_KEY", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+}
+
+impl TlsArgs {
+    /// Nothing without a certificate. Where there is a CA for clients, only those with a certificate of it are served.
+    pub fn files(&self, client_ca: Option<PathBuf>) -> Option<TlsFiles> {
+        Some(TlsFiles {
+            certificate: self.tls_cert.clone()?,
+            key: self.tls_key.clone()?,
+            client_ca,
+        })
+    }
+}
 
 /// A duration such as `15s`.
 pub fn duration(text: &str) -> Result<Duration, String> {

@@ -6,6 +6,7 @@
 pub mod admin;
 pub mod args;
 pub mod body;
+pub mod causes;
 pub mod files;
 pub mod logging;
 pub mod metrics;

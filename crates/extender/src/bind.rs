@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use gpushare_core::{PodAsk, Why, names};
 use gpushare_kube::bind::{Answer, Bind, Outcome};
+use gpushare_kube::call::CallError;
 use thiserror::Error;
 
 use super::Extender;
-use super::state::{PodRef, Reservation};
-use super::watch::LookError;
+use super::state::Reservation;
 use super::wire::BindingArgs;
+use gpushare_kube::PodRef;
 
 /// How often a request is sent about a pod that is changed by others all the time.
 pub(super) const MOST_SENDS: usize = 4;
@@ -27,7 +28,7 @@ pub(super) enum BindError {
     #[error("node {0} does not exist")]
     NoNode(String),
     #[error(transparent)]
-    Look(#[from] LookError),
+    Look(#[from] CallError),
     #[error("{0}")]
     Refused(String),
     #[error("the pod was changed while it was being bound: {0}")]
@@ -99,9 +100,7 @@ impl Extender {
         }
         let wanted = self.wanted(pod, sent > 1).await?;
         let request = Bind {
-            pod: args.pod.clone(),
-            namespace: args.namespace.clone(),
-            name: args.name.clone(),
+            pod: pod.clone(),
             version: wanted.version,
             node: args.node.clone(),
             annotations: BTreeMap::new(),
@@ -163,11 +162,10 @@ impl Extender {
         let result = BindError::unless_bound(outcome);
         let cards: Vec<&str> = placement.cards().iter().map(|card| card.as_str()).collect();
         let (cards, node) = (cards.join(","), &request.node);
-        let name = format_args!("{}/{}", pod.namespace, pod.name);
         match &result {
-            Ok(()) => tracing::info!(pod = %name, uid = %pod.uid, %node, cards, "bound"),
+            Ok(()) => tracing::info!(%pod, uid = %pod.uid, %node, cards, "bound"),
             Err(reason) => {
-                tracing::warn!(pod = %name, uid = %pod.uid, %node, cards, %reason, "not bound");
+                tracing::warn!(%pod, uid = %pod.uid, %node, cards, %reason, "not bound");
             }
         }
         self.follow_up(pod.clone(), followup);

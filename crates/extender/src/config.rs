@@ -7,10 +7,9 @@ use std::time::Duration;
 use clap::{ArgAction, Args, ValueEnum};
 use gpushare_core::dialect::Dialects;
 use gpushare_core::gpu::{self, AliyunUnit};
-use gpushare_daemon::args::duration;
-use gpushare_daemon::logging;
+use gpushare_daemon::args::{AdminArgs, LogArgs, TlsArgs, duration};
 use gpushare_daemon::tls::TlsFiles;
-use gpushare_kube::args::{LeaseArgs, LeaseArgsError, ReadingArgs, ReadingError};
+use gpushare_kube::args::{ClientArgs, LeaseArgs, LeaseArgsError, ReadingArgs, ReadingError};
 use gpushare_kube::bind::longest_wait;
 use gpushare_packing::Policy;
 use thiserror::Error;
@@ -27,18 +26,11 @@ pub struct RawConfig {
     #[arg(long, env = "GPUSHARE_LISTEN", default_value = "127.0.0.1:12345")]
     pub listen: SocketAddr,
 
-    /// Serve /healthz, /readyz, /metrics and /version here too, in plain HTTP (for probes when
-    /// --client-ca is set)
-    #[arg(long, env = "GPUSHARE_ADMIN_LISTEN")]
-    pub admin_listen: Option<SocketAddr>,
+    #[command(flatten)]
+    pub admin: AdminArgs,
 
-    /// Server certificate chain (PEM); turns TLS on
-    #[arg(long, env = "GPUSHARE_TLS_CERT", requires = "tls_key")]
-    pub tls_cert: Option<PathBuf>,
-
-    /// Private key of the server certificate (PEM)
-    #[arg(long, env = "GPUSHARE_TLS_KEY", requires = "tls_cert")]
-    pub tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    pub tls: TlsArgs,
 
     /// Serve only clients with a certificate signed by this CA (PEM)
     #[arg(long, env = "GPUSHARE_CLIENT_CA", requires = "tls_cert")]
@@ -61,9 +53,8 @@ pub struct RawConfig {
     #[arg(long, env = "GPUSHARE_OFFER", value_enum, default_value_t)]
     pub offer: Offer,
 
-    /// Path of a kubeconfig; without it KUBECONFIG, the default path, or the pod's service account
-    #[arg(long, env = "GPUSHARE_KUBECONFIG")]
-    pub kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    pub client: ClientArgs,
 
     /// How long the API server may work on one bind, such as 2s or 500ms
     #[arg(long, env = "GPUSHARE_BIND_TIMEOUT", default_value = "2s", value_parser = duration)]
@@ -95,13 +86,8 @@ pub struct RawConfig {
     #[arg(long, env = "GPUSHARE_MAX_BODY_MIB")]
     pub max_body_mib: Option<usize>,
 
-    /// text or json
-    #[arg(long, env = "GPUSHARE_LOG_FORMAT", default_value_t)]
-    pub log_format: logging::Format,
-
-    /// Log filter, such as info,gpushare=debug
-    #[arg(long, env = "GPUSHARE_LOG", default_value = "info")]
-    pub log: String,
+    #[command(flatten)]
+    pub log: LogArgs,
 }
 
 /// Which of the nodes that fit are offered.
@@ -131,8 +117,6 @@ pub struct Config {
     pub preempt: bool,
     /// Without it the number of nodes decides.
     pub max_body: Option<usize>,
-    pub log_format: logging::Format,
-    pub log_filter: String,
 }
 
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -158,7 +142,7 @@ impl TryFrom<RawConfig> for Config {
     type Error = ConfigError;
 
     fn try_from(raw: RawConfig) -> Result<Self, ConfigError> {
-        let tls = raw.tls();
+        let tls = raw.tls.files(raw.client_ca);
         let checked = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
         if !(raw.listen.ip().is_loopback() || checked || raw.insecure_listen) {
             return Err(ConfigError::Exposed(raw.listen));
@@ -175,20 +159,18 @@ impl TryFrom<RawConfig> for Config {
         }
         Ok(Self {
             listen: raw.listen,
-            admin_listen: raw.admin_listen,
+            admin_listen: raw.admin.admin_listen,
             tls,
             aliyun_unit: raw.reading.aliyun_memory_unit,
             dialects,
             policy: raw.policy,
             offer: raw.offer,
-            kubeconfig: raw.kubeconfig,
+            kubeconfig: raw.client.kubeconfig,
             bind_timeout: raw.bind_timeout,
             election,
             wake: raw.wake,
             preempt: raw.preempt,
             max_body: raw.max_body_mib.map(|mib| mib * MIB),
-            log_format: raw.log_format,
-            log_filter: raw.log,
         })
     }
 }
@@ -210,19 +192,7 @@ impl Config {
             wake: true,
             preempt: true,
             max_body: None,
-            log_format: logging::Format::default(),
-            log_filter: "info".to_owned(),
         }
-    }
-}
-
-impl RawConfig {
-    fn tls(&self) -> Option<TlsFiles> {
-        Some(TlsFiles {
-            certificate: self.tls_cert.clone()?,
-            key: self.tls_key.clone()?,
-            client_ca: self.client_ca.clone(),
-        })
     }
 }
 

@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt};
 use gpushare_daemon::Tasks;
+use gpushare_kube::fence::is_final;
 
 use super::Extender;
-use super::state::PodRef;
-use super::watch::{ASK_AGAIN, LookError};
+use super::watch::ASK_AGAIN;
+use gpushare_kube::PodRef;
 use gpushare_kube::leader::election::Candidacy;
 
 /// A scheduler that asks for a bind hears after this long why binds are not open.
@@ -120,7 +121,7 @@ impl Extender {
         loop {
             match self.fence(pod).await {
                 Ok(_) => return,
-                Err(LookError::Fence(error)) if error.is_final() => {
+                Err(error) if is_final(&error) => {
                     tracing::warn!(
                         %error,
                         "an earlier bind of the pod cannot be ruled out, because the API server cannot \

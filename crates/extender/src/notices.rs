@@ -46,15 +46,14 @@ impl Extender {
             if said.len() >= REMEMBERED {
                 said.clear();
             }
-            if !said.insert(notice.pod.clone()) {
+            if !said.insert(notice.pod.uid.clone()) {
                 continue;
             }
-            let (namespace, name) = (&notice.namespace, &notice.name);
-            tracing::info!(pod = %format_args!("{namespace}/{name}"), reason = notice.message, "invalid request");
+            tracing::info!(pod = %notice.pod, reason = notice.message, "invalid request");
             let posted = notice::post(&self.0.client, &notice, 1, jiff::Timestamp::now());
             if let Some(Err(error)) = shutdown.run_until_cancelled(posted).await {
                 tracing::warn!(%error, "the owner of an invalid pod was not told");
-                said.remove(&notice.pod);
+                said.remove(&notice.pod.uid);
             }
         }
         Ok(())

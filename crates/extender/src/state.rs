@@ -30,6 +30,7 @@ use tokio::sync::Notify;
 
 use super::wire::Candidates;
 use contenders::Contenders;
+use gpushare_kube::PodRef;
 use growth::Growth;
 use lessons::Lessons;
 use preemptions::Preemptions;
@@ -99,14 +100,6 @@ impl KnownPod {
             preempts: self.standing.preempts,
         }
     }
-}
-
-/// A pod to be read from the API server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PodRef {
-    pub uid: PodUid,
-    pub namespace: String,
-    pub name: String,
 }
 
 /// A node as the watch shows it; cards that cannot be read are none.

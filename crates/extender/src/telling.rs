@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use gpushare_core::explain::Explanation;
 use gpushare_core::names::event;
 use gpushare_core::{PodAsk, PodUid};
+use gpushare_kube::call::CallError;
 use gpushare_kube::notice::{self, Notice, Severity};
 
 use super::Extender;
@@ -163,7 +164,7 @@ impl Extender {
         message: &str,
         said: &mut HashMap<PodUid, Said>,
         now: Instant,
-    ) -> Result<bool, notice::NoticeError> {
+    ) -> Result<bool, CallError> {
         let uid = &pod.pod.uid;
         let before = said.get_mut(uid);
         let times = before.as_ref().map_or(0, |before| before.times) + 1;
@@ -177,9 +178,7 @@ impl Extender {
             return Ok(false);
         }
         let notice = Notice {
-            pod: uid.clone(),
-            namespace: pod.pod.namespace.clone(),
-            name: pod.pod.name.clone(),
+            pod: pod.pod.clone(),
             reason: event::NO_CARD_FITS,
             severity: Severity::Warning,
             message: message.to_owned(),
@@ -191,7 +190,7 @@ impl Extender {
             checked: now,
             times,
         };
-        said.insert(notice.pod, now_said);
+        said.insert(notice.pod.uid, now_said);
         Ok(true)
     }
 }

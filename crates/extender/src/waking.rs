@@ -14,7 +14,8 @@ use gpushare_kube::wake::{Woken, wake};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::Extender;
-use super::state::{Moment, PodRef, Refused};
+use super::state::{Moment, Refused};
+use gpushare_kube::PodRef;
 
 /// Refusals wait here to be noted; past this many, whoever brings one notes it.
 const UNNOTED: usize = 64;
@@ -132,16 +133,12 @@ impl Extender {
             shared.state.write().wake_failed(&pod.uid);
             return;
         }
-        let PodRef {
-            uid,
-            namespace,
-            name,
-        } = &pod;
+        let uid = &pod.uid;
         let now = jiff::Timestamp::now();
-        match wake(&shared.client, namespace, name, uid, now).await {
+        match wake(&shared.client, &pod, now).await {
             Ok(Woken::Yes) => {
                 shared.metrics.woken("woken");
-                tracing::info!(pod = %format_args!("{namespace}/{name}"), %uid, "woken: it would fit now");
+                tracing::info!(%pod, %uid, "woken: it would fit now");
             }
             Ok(Woken::Gone) => {
                 shared.metrics.woken("gone");

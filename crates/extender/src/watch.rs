@@ -5,18 +5,19 @@ use std::time::Duration;
 
 use gpushare_core::names::event;
 use gpushare_core::{Host, NodeName, PodUid};
-use gpushare_kube::bind::{ReadError, read_pod};
+use gpushare_kube::bind::read_pod;
+use gpushare_kube::call::CallError;
 use gpushare_kube::convert::{self, PodFacts};
-use gpushare_kube::fence::{FenceError, fence};
+use gpushare_kube::fence::fence;
 use gpushare_kube::notice::{Notice, Severity};
 use gpushare_kube::slim;
 use gpushare_kube::watch::{Index, Which, follow, follow_relisting};
 use kube::Api;
 use kube::runtime::watcher;
-use thiserror::Error;
 
 use super::Extender;
-use super::state::{Followup, NodeFacts, PodRef, State, Verdict};
+use super::state::{Followup, NodeFacts, State, Verdict};
+use gpushare_kube::PodRef;
 
 /// Between two questions about a pod that were not answered.
 pub(super) const ASK_AGAIN: Duration = Duration::from_secs(1);
@@ -26,14 +27,6 @@ pub(super) const ASK_AGAIN: Duration = Duration::from_secs(1);
 enum Look {
     Read,
     Fence,
-}
-
-#[derive(Debug, Error)]
-pub(super) enum LookError {
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    #[error(transparent)]
-    Fence(#[from] FenceError),
 }
 
 /// A pod as a watch shows it. Most pods of a cluster are not ours; of those only the uid is kept, and
@@ -53,9 +46,7 @@ impl Seen {
             Ok(Some(_)) if !facts.ended => Self::Ours(facts),
             Err(violations) if !facts.ended && facts.node.is_none() => Self::Invalid(Notice {
                 message: violations.to_string(),
-                pod: facts.uid,
-                namespace: facts.namespace,
-                name: facts.name,
+                pod: facts.reference(),
                 reason: event::INVALID_REQUEST,
                 severity: Severity::Warning,
             }),
@@ -71,7 +62,7 @@ impl Seen {
         match self {
             Self::Ours(facts) => state.apply_pod(facts),
             Self::Invalid(notice) => {
-                state.apply_invalid(&notice.pod);
+                state.apply_invalid(&notice.pod.uid);
                 return Some(notice);
             }
             Self::Other(uid, takes) => state.apply_other(&uid, takes),
@@ -94,7 +85,7 @@ impl Seen {
         tracing::info!(pods = ours.len(), "listed the pods that ask for cards");
         let to_read = state.replace_pods(ours, others);
         for notice in &invalid {
-            state.apply_invalid(&notice.pod);
+            state.apply_invalid(&notice.pod.uid);
         }
         (to_read, invalid)
     }
@@ -102,7 +93,10 @@ impl Seen {
     pub(crate) fn uid(&self) -> &PodUid {
         match self {
             Self::Ours(PodFacts { uid, .. })
-            | Self::Invalid(Notice { pod: uid, .. })
+            | Self::Invalid(Notice {
+                pod: PodRef { uid, .. },
+                ..
+            })
             | Self::Other(uid, _) => uid,
         }
     }
@@ -247,16 +241,16 @@ impl Extender {
     }
 
     /// Reads a pod from the API server and takes over what it shows; nothing when it is gone.
-    pub(super) async fn read(&self, pod: &PodRef) -> Result<Option<PodFacts>, LookError> {
+    pub(super) async fn read(&self, pod: &PodRef) -> Result<Option<PodFacts>, CallError> {
         self.find_out(pod, Look::Read).await
     }
 
     /// As [`Self::read`], after a write that makes every bind void that was decided before.
-    pub(super) async fn fence(&self, pod: &PodRef) -> Result<Option<PodFacts>, LookError> {
+    pub(super) async fn fence(&self, pod: &PodRef) -> Result<Option<PodFacts>, CallError> {
         self.find_out(pod, Look::Fence).await
     }
 
-    async fn find_out(&self, pod: &PodRef, by: Look) -> Result<Option<PodFacts>, LookError> {
+    async fn find_out(&self, pod: &PodRef, by: Look) -> Result<Option<PodFacts>, CallError> {
         let Self(shared) = self;
         loop {
             let read = shared.state.write().begin_read(&pod.uid);
@@ -283,24 +277,19 @@ impl Extender {
         }
     }
 
-    async fn ask(&self, pod: &PodRef, by: Look) -> Result<Option<PodFacts>, LookError> {
+    async fn ask(&self, pod: &PodRef, by: Look) -> Result<Option<PodFacts>, CallError> {
         let (client, dialects) = (&self.0.client, &self.0.dialects);
-        let PodRef {
-            uid,
-            namespace,
-            name,
-        } = pod;
         match by {
-            Look::Read => Ok(read_pod(client, dialects, namespace, name).await?),
+            Look::Read => read_pod(client, dialects, &pod.namespace, &pod.name).await,
             Look::Fence => {
-                let fenced = fence(client, dialects, namespace, name, uid).await;
+                let fenced = fence(client, dialects, pod).await;
                 self.0.metrics.fenced(match &fenced {
                     Ok(Some(pod)) if pod.node.is_some() => "bound",
                     Ok(Some(_)) => "unbound",
                     Ok(None) => "gone",
                     Err(_) => "failed",
                 });
-                Ok(fenced?)
+                fenced
             }
         }
     }

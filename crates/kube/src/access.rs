@@ -12,7 +12,8 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::api::PostParams;
 use kube::{Api, Client};
-use thiserror::Error;
+
+use crate::call::{CallError, call};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The pod that a service account's token belongs to, as the API server tells it.
@@ -35,17 +36,6 @@ pub struct Right {
     pub subresource: Option<&'static str>,
     pub namespace: Option<String>,
     pub name: Option<String>,
-}
-
-#[derive(Debug, Error)]
-pub enum AccessError {
-    #[error("the API server does not say {what}: {source}")]
-    Api {
-        what: &'static str,
-        source: Box<kube::Error>,
-    },
-    #[error("the API server does not say {what} within {TIMEOUT:?}")]
-    Timeout { what: &'static str },
 }
 
 impl User {
@@ -89,7 +79,7 @@ pub async fn whose(
     client: &Client,
     token: &str,
     audiences: &[&str],
-) -> Result<Option<User>, AccessError> {
+) -> Result<Option<User>, CallError> {
     let wanted: Vec<String> = audiences.iter().map(|&text| text.to_owned()).collect();
     let review = TokenReview {
         spec: TokenReviewSpec {
@@ -115,7 +105,7 @@ pub async fn whose(
 }
 
 /// Whether somebody has a right.
-pub async fn may(client: &Client, user: &User, right: &Right) -> Result<bool, AccessError> {
+pub async fn may(client: &Client, user: &User, right: &Right) -> Result<bool, CallError> {
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let review = SubjectAccessReview {
         spec: SubjectAccessReviewSpec {
@@ -137,11 +127,11 @@ pub async fn may(client: &Client, user: &User, right: &Right) -> Result<bool, Ac
         },
         ..SubjectAccessReview::default()
     };
-    let review = ask(client, "what somebody may do", &review).await?;
+    let review = ask(client, "what a user may do", &review).await?;
     Ok(review.status.is_some_and(|status| status.allowed))
 }
 
-async fn ask<K>(client: &Client, what: &'static str, review: &K) -> Result<K, AccessError>
+async fn ask<K>(client: &Client, what: &'static str, review: &K) -> Result<K, CallError>
 where
     K: kube::Resource<DynamicType = ()>
         + Clone
@@ -150,14 +140,9 @@ where
         + serde::de::DeserializeOwned,
 {
     let api: Api<K> = Api::all(client.clone());
-    let (params, source) = (PostParams::default(), |source| AccessError::Api {
-        what,
-        source: Box::new(source),
-    });
-    match tokio::time::timeout(TIMEOUT, api.create(&params, review)).await {
-        Ok(answer) => answer.map_err(source),
-        Err(_elapsed) => Err(AccessError::Timeout { what }),
-    }
+    let params = PostParams::default();
+    let what = || format!("ask the API server {what}");
+    call(TIMEOUT, what, api.create(&params, review)).await
 }
 
 #[cfg(test)]

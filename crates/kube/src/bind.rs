@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gpushare_core::dialect::Dialects;
-use gpushare_core::{NodeName, PodUid, names};
+use gpushare_core::{NodeName, names};
 use kube::api::PostParams;
 use kube::core::Status;
 use kube::{Api, Client};
 use serde_json::json;
-use thiserror::Error;
 
+use crate::PodRef;
+use crate::call::{CallError, call};
 use crate::convert::PodFacts;
 use crate::slim;
 
@@ -25,9 +26,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// One bind of one pod.
 #[derive(Clone, Debug)]
 pub struct Bind {
-    pub pod: PodUid,
-    pub namespace: String,
-    pub name: String,
+    pub pod: PodRef,
     /// The version of the pod that the decision was made on. The bind takes effect on this one or not at all.
     pub version: String,
     pub node: NodeName,
@@ -50,41 +49,22 @@ pub enum Outcome {
     Unknown(String),
 }
 
-#[derive(Debug, Error)]
-pub enum ReadError {
-    #[error("cannot read pod {namespace}/{name}: {source}")]
-    Api {
-        namespace: String,
-        name: String,
-        source: kube::Error,
-    },
-    #[error("cannot read pod {namespace}/{name}: no answer within {READ_TIMEOUT:?}")]
-    Timeout { namespace: String, name: String },
-}
-
 /// How long a bind waits for its answer. It may take effect later all the same.
 pub fn longest_wait(timeout: Duration) -> Duration {
     timeout + MARGIN
 }
 
-/// The pod as it is now (a consistent read), or nothing.
+/// The pod of this name as it is now (a consistent read), or nothing.
 pub async fn read_pod(
     client: &Client,
     dialects: &Dialects,
     namespace: &str,
     name: &str,
-) -> Result<Option<PodFacts>, ReadError> {
+) -> Result<Option<PodFacts>, CallError> {
     let api: Api<slim::Pod> = Api::namespaced(client.clone(), namespace);
-    let (namespace, name) = (namespace.to_owned(), name.to_owned());
-    match tokio::time::timeout(READ_TIMEOUT, api.get_opt(&name)).await {
-        Ok(Ok(pod)) => Ok(pod.map(|pod| PodFacts::new(&pod, dialects))),
-        Ok(Err(source)) => Err(ReadError::Api {
-            namespace,
-            name,
-            source,
-        }),
-        Err(_elapsed) => Err(ReadError::Timeout { namespace, name }),
-    }
+    let what = || format!("read pod {namespace}/{name}");
+    let read = call(READ_TIMEOUT, what, api.get_opt(name)).await?;
+    Ok(read.map(|pod| PodFacts::new(&pod, dialects)))
 }
 
 /// What the answer to the request says by itself.
@@ -135,20 +115,23 @@ impl Bind {
     async fn post(&self, client: &Client) -> Result<(), kube::Error> {
         let Self {
             pod,
-            namespace,
-            name,
             version,
             node,
             annotations,
             timeout,
         } = self;
+        let PodRef {
+            uid,
+            namespace,
+            name,
+        } = pod;
         let body = json!({
             "apiVersion": "v1",
             "kind": "Binding",
             "metadata": {
                 "name": name,
                 "namespace": namespace,
-                "uid": pod,
+                "uid": uid,
                 "resourceVersion": version,
                 "annotations": annotations,
             },
@@ -168,14 +151,14 @@ impl Bind {
 
     /// Whether the bind could take effect on the pod as it is: nothing in its state or version forbids it.
     pub fn can_take_effect(&self, pod: &PodFacts) -> bool {
-        let same = pod.uid == self.pod && pod.version == self.version;
+        let same = pod.uid == self.pod.uid && pod.version == self.version;
         same && pod.node.is_none() && !pod.deleting && !pod.gated
     }
 
     /// What the pod's present state makes of an answer. If that was lost, or the bind [can take
     /// effect](Self::can_take_effect) on that state, the state must be what a fence has shown: any other may change after it was read.
     pub fn judge(&self, answer: Answer, pod: Option<&PodFacts>) -> Outcome {
-        let Some(pod) = pod.filter(|pod| pod.uid == self.pod) else {
+        let Some(pod) = pod.filter(|pod| pod.uid == self.pod.uid) else {
             return Outcome::Overtaken("the pod does not exist any more".to_owned());
         };
         match &pod.node {

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use gpushare_core::{NodeName, PodUid, names};
 use jiff::Timestamp;
+use kube::Client;
 use kube::api::{Patch, PatchParams};
 use kube::core::Status;
-use kube::{Api, Client};
 use serde_json::{Value, json};
-use thiserror::Error;
 
+use crate::PodRef;
+use crate::call::{CallError, call_or};
 use crate::fence;
-use crate::slim;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -41,18 +41,6 @@ pub enum Marked {
     Changed,
     /// It does not exist any more, and another pod may have its name; or it is bound.
     Gone,
-}
-
-#[derive(Debug, Error)]
-pub enum MarkError {
-    #[error("cannot change the status of pod {namespace}/{name}: {source}")]
-    Api {
-        namespace: String,
-        name: String,
-        source: kube::Error,
-    },
-    #[error("cannot change the status of pod {namespace}/{name}: no answer within {TIMEOUT:?}")]
-    Timeout { namespace: String, name: String },
 }
 
 impl Mark<'_> {
@@ -90,28 +78,23 @@ impl Mark<'_> {
 /// Marks the pod with this uid, and no other of the same name, if it has this version or any.
 pub async fn mark(
     client: &Client,
-    namespace: &str,
-    name: &str,
-    uid: &PodUid,
+    pod: &PodRef,
     version: Option<&str>,
     mark: Mark<'_>,
-) -> Result<Marked, MarkError> {
-    let api: Api<slim::Pod> = Api::namespaced(client.clone(), namespace);
-    let patch = Patch::Strategic(mark.patch(uid, version));
-    let params = PatchParams::default();
-    let (namespace, name) = (namespace.to_owned(), name.to_owned());
-    let answer = tokio::time::timeout(TIMEOUT, api.patch_status(&name, &params, &patch)).await;
-    match answer {
-        Ok(Ok(_pod)) => Ok(Marked::Yes),
-        Ok(Err(kube::Error::Api(status))) if is_gone(&status) => Ok(Marked::Gone),
-        Ok(Err(kube::Error::Api(status))) if status.code == 409 => Ok(Marked::Changed),
-        Ok(Err(source)) => Err(MarkError::Api {
-            namespace,
-            name,
-            source,
-        }),
-        Err(_elapsed) => Err(MarkError::Timeout { namespace, name }),
-    }
+) -> Result<Marked, CallError> {
+    let patch = Patch::Strategic(mark.patch(&pod.uid, version));
+    let (api, params) = (pod.api(client), PatchParams::default());
+    let request = async {
+        let answer = api.patch_status(&pod.name, &params, &patch).await;
+        answer.map(|_pod| Marked::Yes)
+    };
+    let what = || format!("change the status of pod {pod}");
+    call_or(TIMEOUT, what, request, |status| match status.code {
+        _ if is_gone(status) => Some(Marked::Gone),
+        409 => Some(Marked::Changed),
+        _ => None,
+    })
+    .await
 }
 
 /// Whether there is no pod of this name, one with another uid, or a bound one, which cannot be nominated.

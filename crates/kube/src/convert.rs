@@ -16,6 +16,7 @@ use gpushare_core::validate::{ContainerView, PodView, Violations, validate, vali
 use gpushare_core::{Classes, Host, NodeName, Placement, PodUid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use crate::PodRef;
 use crate::labels::Labels;
 use crate::slim::{self, Starts};
 
@@ -64,6 +65,14 @@ pub struct Standing {
 }
 
 impl PodFacts {
+    pub fn reference(&self) -> PodRef {
+        PodRef {
+            uid: self.uid.clone(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
+    }
+
     /// The pod as it stands on the API server. Annotations with which it chooses among cards count until it is
     /// bound and never after: its tenant may change them while its containers hold their cards.
     pub fn new(pod: &slim::Pod, dialects: &Dialects) -> Self {

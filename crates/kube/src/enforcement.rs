@@ -8,11 +8,13 @@ use std::time::Duration;
 use gpushare_core::dialect::Dialects;
 use gpushare_core::{PodUid, names};
 use jiff::Timestamp;
+use kube::Client;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
+use kube::core::Status;
 use serde_json::{Value, json};
-use thiserror::Error;
 
+use crate::PodRef;
+use crate::call::{CallError, call_or};
 use crate::convert::{PodFacts, asked_by_limits};
 use crate::{metering, slim};
 
@@ -22,11 +24,9 @@ const YES: &str = "true";
 /// A pod that asks for our devices and has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
-    pub uid: PodUid,
+    pub id: PodRef,
     /// Changes with every change of the pod.
     pub version: String,
-    pub namespace: String,
-    pub name: String,
     /// In seconds since 1970.
     pub created: i64,
     /// How many cards its containers ask for, all together: what it can hold at most.
@@ -66,23 +66,6 @@ pub enum Changed {
     Gone,
 }
 
-#[derive(Debug, Error)]
-pub enum ChangeError {
-    #[error("cannot {what} pod {namespace}/{name}: {source}")]
-    Api {
-        what: &'static str,
-        namespace: String,
-        name: String,
-        source: kube::Error,
-    },
-    #[error("cannot {what} pod {namespace}/{name}: no answer within {TIMEOUT:?}")]
-    Timeout {
-        what: &'static str,
-        namespace: String,
-        name: String,
-    },
-}
-
 impl Subject {
     /// Nothing of a pod on which no budget is to be enforced.
     pub fn of(pod: &metering::Pod, facts: &PodFacts, dialects: &Dialects) -> Option<Self> {
@@ -97,10 +80,8 @@ impl Subject {
         };
         let cards = ask.containers.iter().map(|container| container.cards);
         Some(Self {
-            uid: facts.uid.clone(),
+            id: facts.reference(),
             version: pod.metadata.resource_version.clone().unwrap_or_default(),
-            namespace: facts.namespace.clone(),
-            name: facts.name.clone(),
             created: facts.created,
             cards: cards.fold(0, u32::saturating_add),
             stage: Stage::of(&pod.spec),
@@ -148,13 +129,13 @@ impl Marks {
 }
 
 /// Lets exactly these marks stand on the pod.
-pub async fn mark(client: &Client, pod: &Subject, marks: &Marks) -> Result<Changed, ChangeError> {
+pub async fn mark(client: &Client, pod: &PodRef, marks: &Marks) -> Result<Changed, CallError> {
     let patch = Patch::Merge(marks.patch(&pod.uid));
     change(client, pod, "mark", &patch).await
 }
 
 /// Takes the budget's gate away, and no other.
-pub async fn open_gate(client: &Client, pod: &Subject) -> Result<Changed, ChangeError> {
+pub async fn open_gate(client: &Client, pod: &PodRef) -> Result<Changed, CallError> {
     let gate = json!({"name": names::BUDGET_GATE, "$patch": "delete"});
     let patch = Patch::Strategic(json!({
         "metadata": {"uid": pod.uid},
@@ -165,30 +146,18 @@ pub async fn open_gate(client: &Client, pod: &Subject) -> Result<Changed, Change
 
 async fn change(
     client: &Client,
-    pod: &Subject,
-    what: &'static str,
+    pod: &PodRef,
+    doing: &str,
     patch: &Patch<Value>,
-) -> Result<Changed, ChangeError> {
-    let pods: Api<slim::Pod> = Api::namespaced(client.clone(), &pod.namespace);
-    let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
-    let params = PatchParams::default();
-    match tokio::time::timeout(TIMEOUT, pods.patch(&name, &params, patch)).await {
-        Ok(Ok(_pod)) => Ok(Changed::Yes),
-        Ok(Err(kube::Error::Api(status))) if is_gone(status.code, &status.message) => {
-            Ok(Changed::Gone)
-        }
-        Ok(Err(source)) => Err(ChangeError::Api {
-            what,
-            namespace,
-            name,
-            source,
-        }),
-        Err(_elapsed) => Err(ChangeError::Timeout {
-            what,
-            namespace,
-            name,
-        }),
-    }
+) -> Result<Changed, CallError> {
+    let (api, params) = (pod.api(client), PatchParams::default());
+    let request = async {
+        api.patch(&pod.name, &params, patch)
+            .await
+            .map(|_pod| Changed::Yes)
+    };
+    let gone = |status: &Status| is_gone(status.code, &status.message).then_some(Changed::Gone);
+    call_or(TIMEOUT, || format!("{doing} pod {pod}"), request, gone).await
 }
 
 /// Whether there is no pod of this name, or one with another uid.

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use gpushare_core::PodUid;
 use kube::Client;
 use kube::api::PostParams;
 use kube::core::Status;
 use serde_json::json;
-use thiserror::Error;
+
+use crate::PodRef;
+use crate::call::{CallError, call_or};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -23,66 +24,32 @@ pub enum Evicted {
     Changed,
 }
 
-#[derive(Debug, Error)]
-pub enum EvictError {
-    #[error("cannot evict pod {namespace}/{name}: {source}")]
-    Api {
-        namespace: String,
-        name: String,
-        source: kube::Error,
-    },
-    #[error("cannot evict pod {namespace}/{name}: no answer within {TIMEOUT:?}")]
-    Timeout { namespace: String, name: String },
-}
-
-impl EvictError {
-    /// Whether the pod may be evicted all the same, now or later.
-    pub fn may_take_effect(&self) -> bool {
-        match self {
-            Self::Api {
-                source: kube::Error::Api(status),
-                ..
-            } => status.code == 408 || status.code >= 500,
-            Self::Api { .. } | Self::Timeout { .. } => true,
-        }
-    }
+/// Whether the pod may be evicted all the same, now or later.
+pub fn may_take_effect(error: &CallError) -> bool {
+    let refused = error.status().map(|status| status.code);
+    refused.is_none_or(|code| code == 408 || code >= 500)
 }
 
 /// Evicts the pod with this uid, and no other of the same name, if it has this version or any. Asking twice does no harm.
 pub async fn evict(
     client: &Client,
-    namespace: &str,
-    name: &str,
-    uid: &PodUid,
+    pod: &PodRef,
     version: Option<&str>,
-) -> Result<Evicted, EvictError> {
-    let (namespace, name) = (namespace.to_owned(), name.to_owned());
-    match tokio::time::timeout(TIMEOUT, post(client, &namespace, &name, uid, version)).await {
-        Ok(Ok(())) => Ok(Evicted::Ending),
-        Ok(Err(kube::Error::Api(status))) => match judge(&status) {
-            Some(evicted) => Ok(evicted),
-            None => Err(EvictError::Api {
-                namespace,
-                name,
-                source: kube::Error::Api(status),
-            }),
-        },
-        Ok(Err(source)) => Err(EvictError::Api {
-            namespace,
-            name,
-            source,
-        }),
-        Err(_elapsed) => Err(EvictError::Timeout { namespace, name }),
-    }
+) -> Result<Evicted, CallError> {
+    let what = || format!("evict pod {pod}");
+    call_or(TIMEOUT, what, post(client, pod, version), judge).await
 }
 
 async fn post(
     client: &Client,
-    namespace: &str,
-    name: &str,
-    uid: &PodUid,
+    pod: &PodRef,
     version: Option<&str>,
-) -> Result<(), kube::Error> {
+) -> Result<Evicted, kube::Error> {
+    let PodRef {
+        uid,
+        namespace,
+        name,
+    } = pod;
     let preconditions = match version {
         Some(version) => json!({"uid": uid, "resourceVersion": version}),
         None => json!({"uid": uid}),
@@ -98,7 +65,8 @@ async fn post(
     let request = kube::core::Request::new(path)
         .create_subresource("eviction", name, &PostParams::default(), body)
         .map_err(kube::Error::BuildRequest)?;
-    client.request::<Status>(request).await.map(|_status| ())
+    let answer = client.request::<Status>(request).await;
+    answer.map(|_status| Evicted::Ending)
 }
 
 /// What a refusal means; nothing when it says nothing about the pod.

@@ -11,71 +11,42 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use gpushare_core::dialect::Dialects;
-use gpushare_core::{PodUid, names};
+use gpushare_core::names;
 use jiff::Timestamp;
+use kube::Client;
 use kube::api::{Patch, PatchParams};
 use kube::core::Status;
-use kube::{Api, Client};
 use serde_json::{Value, json};
-use thiserror::Error;
 
+use crate::PodRef;
+use crate::call::{CallError, call_or};
 use crate::convert::PodFacts;
 use crate::enforcement::is_gone;
-use crate::slim;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-#[derive(Debug, Error)]
-pub enum FenceError {
-    #[error("cannot change the status of pod {namespace}/{name}: {source}")]
-    Api {
-        namespace: String,
-        name: String,
-        source: kube::Error,
-    },
-    #[error("cannot change the status of pod {namespace}/{name}: no answer within {TIMEOUT:?}")]
-    Timeout { namespace: String, name: String },
-}
-
-impl FenceError {
-    /// Whether the API server cannot take such a write on this very pod, however often it is repeated.
-    pub fn is_final(&self) -> bool {
-        match self {
-            Self::Api {
-                source: kube::Error::Api(status),
-                ..
-            } => cannot_be_changed(status),
-            Self::Api { .. } | Self::Timeout { .. } => false,
-        }
-    }
+/// Whether the API server cannot take such a write on this very pod, however often it is repeated.
+pub fn is_final(error: &CallError) -> bool {
+    error.status().is_some_and(cannot_be_changed)
 }
 
 /// Makes void what was sent about the pod with this uid, and answers how the pod is after that; nothing when it is gone.
 pub async fn fence(
     client: &Client,
     dialects: &Dialects,
-    namespace: &str,
-    name: &str,
-    uid: &PodUid,
-) -> Result<Option<PodFacts>, FenceError> {
-    let api: Api<slim::Pod> = Api::namespaced(client.clone(), namespace);
+    pod: &PodRef,
+) -> Result<Option<PodFacts>, CallError> {
     // A uid cannot be changed, so a patch that names another one is refused.
     let patch = Patch::Strategic(json!({
-        "metadata": {"uid": uid},
+        "metadata": {"uid": pod.uid},
         "status": {"conditions": [condition(Timestamp::now())]},
     }));
-    let params = PatchParams::default();
-    let (namespace, name) = (namespace.to_owned(), name.to_owned());
-    match tokio::time::timeout(TIMEOUT, api.patch_status(&name, &params, &patch)).await {
-        Ok(Ok(pod)) => Ok(Some(PodFacts::new(&pod, dialects))),
-        Ok(Err(kube::Error::Api(status))) if is_gone(status.code, &status.message) => Ok(None),
-        Ok(Err(source)) => Err(FenceError::Api {
-            namespace,
-            name,
-            source,
-        }),
-        Err(_elapsed) => Err(FenceError::Timeout { namespace, name }),
-    }
+    let (api, params) = (pod.api(client), PatchParams::default());
+    let request = async { api.patch_status(&pod.name, &params, &patch).await.map(Some) };
+    let what = || format!("change the status of pod {pod}");
+    let gone = |status: &Status| is_gone(status.code, &status.message).then_some(None);
+    let fenced = call_or(TIMEOUT, what, request, gone).await?;
+    Ok(fenced.map(|pod| PodFacts::new(&pod, dialects)))
 }
 
 /// What is written. No two are equal, because a write that changes nothing does not change the version.
@@ -112,12 +83,7 @@ mod tests {
                 message: message.to_owned(),
                 ..Status::default()
             };
-            let error = FenceError::Api {
-                namespace: "team".to_owned(),
-                name: "p".to_owned(),
-                source: kube::Error::Api(Box::new(source)),
-            };
-            assert_eq!(error.is_final(), expected, "{message}");
+            assert_eq!(cannot_be_changed(&source), expected, "{message}");
         };
         check(500, "etcdserver: request is too large", true);
         check(422, "Pod \"p\" is invalid: spec: Invalid value", true);

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use gpushare_core::{PodUid, names};
+use kube::Client;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
 use serde_json::{Value, json};
-use thiserror::Error;
 
-use crate::slim;
+use crate::PodRef;
+use crate::call::{CallError, call_or};
 
 const TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -25,18 +25,6 @@ pub enum Changed {
     /// It does not exist any more, and another pod may have its name; or its deletion has begun, after which nothing
     /// can be put on; or it has another version than the one on which it was decided to take it off.
     Gone,
-}
-
-#[derive(Debug, Error)]
-pub enum FinalizerError {
-    #[error("cannot change the finalizers of pod {namespace}/{name}: {source}")]
-    Api {
-        namespace: String,
-        name: String,
-        source: kube::Error,
-    },
-    #[error("cannot change the finalizers of pod {namespace}/{name}: no answer within {TIMEOUT:?}")]
-    Timeout { namespace: String, name: String },
 }
 
 impl Finalizer {
@@ -58,30 +46,20 @@ impl Finalizer {
 /// Changes the pod with this uid, and no other of the same name. Doing it twice does no harm.
 pub async fn change(
     client: &Client,
-    namespace: &str,
-    name: &str,
-    uid: &PodUid,
+    pod: &PodRef,
     version: &str,
     to: Finalizer,
-) -> Result<Changed, FinalizerError> {
-    let api: Api<slim::Pod> = Api::namespaced(client.clone(), namespace);
-    let (patch, params) = (
-        Patch::Strategic(to.patch(uid, version)),
-        PatchParams::default(),
-    );
-    let (namespace, name) = (namespace.to_owned(), name.to_owned());
-    match tokio::time::timeout(TIMEOUT, api.patch(&name, &params, &patch)).await {
-        Ok(Ok(_pod)) => Ok(Changed::Yes),
-        Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409 | 422) => {
-            Ok(Changed::Gone)
-        }
-        Ok(Err(source)) => Err(FinalizerError::Api {
-            namespace,
-            name,
-            source,
-        }),
-        Err(_elapsed) => Err(FinalizerError::Timeout { namespace, name }),
-    }
+) -> Result<Changed, CallError> {
+    let patch = Patch::Strategic(to.patch(&pod.uid, version));
+    let (api, params) = (pod.api(client), PatchParams::default());
+    let request = async {
+        api.patch(&pod.name, &params, &patch)
+            .await
+            .map(|_pod| Changed::Yes)
+    };
+    let what = || format!("change the finalizers of pod {pod}");
+    let gone = |code| matches!(code, 404 | 409 | 422).then_some(Changed::Gone);
+    call_or(TIMEOUT, what, request, |status| gone(status.code)).await
 }
 
 #[cfg(test)]

@@ -5,14 +5,15 @@
 
 use std::time::Duration;
 
-use gpushare_core::PodUid;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
-use thiserror::Error;
+
+use crate::PodRef;
+use crate::call::{CallError, call};
 
 const EXTENDER: &str = "gpushare-extender";
 /// What Kubernetes accepts of newer clients, and people read.
@@ -22,24 +23,10 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Something that a pod's owner should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    pub pod: PodUid,
-    pub namespace: String,
-    pub name: String,
+    pub pod: PodRef,
     pub reason: &'static str,
     pub severity: Severity,
     pub message: String,
-}
-
-#[derive(Debug, Error)]
-pub enum NoticeError {
-    #[error("cannot post an event on pod {namespace}/{name}: {source}")]
-    Api {
-        namespace: String,
-        name: String,
-        source: kube::Error,
-    },
-    #[error("cannot post an event on pod {namespace}/{name}: no answer within {TIMEOUT:?}")]
-    Timeout { namespace: String, name: String },
 }
 
 /// As Kubernetes tells events apart.
@@ -63,13 +50,13 @@ impl Notice {
         let about = ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Pod".to_owned()),
-            name: Some(self.name.clone()),
-            namespace: Some(self.namespace.clone()),
-            uid: Some(self.pod.to_string()),
+            name: Some(self.pod.name.clone()),
+            namespace: Some(self.pod.namespace.clone()),
+            uid: Some(self.pod.uid.to_string()),
             ..ObjectReference::default()
         };
         let said = (self.reason, self.severity, self.message.as_str());
-        event(controller, &self.namespace, about, said, now)
+        event(controller, &self.pod.namespace, about, said, now)
     }
 }
 
@@ -110,7 +97,7 @@ pub async fn post(
     notice: &Notice,
     times: u32,
     now: Timestamp,
-) -> Result<(), NoticeError> {
+) -> Result<(), CallError> {
     post_as(EXTENDER, client, notice, times, now).await
 }
 
@@ -121,18 +108,10 @@ pub async fn post_as(
     notice: &Notice,
     times: u32,
     now: Timestamp,
-) -> Result<(), NoticeError> {
-    let (namespace, name) = (notice.namespace.clone(), notice.name.clone());
+) -> Result<(), CallError> {
     let event = notice.event(controller, now);
-    match tokio::time::timeout(TIMEOUT, write(client, &event, times, now)).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(source)) => Err(NoticeError::Api {
-            namespace,
-            name,
-            source,
-        }),
-        Err(_elapsed) => Err(NoticeError::Timeout { namespace, name }),
-    }
+    let what = || format!("post an event on pod {}", notice.pod);
+    call(TIMEOUT, what, write(client, &event, times, now)).await
 }
 
 /// Writes the Event, or brings the one of its name up to date.
@@ -175,9 +154,11 @@ mod tests {
 
     fn notice(message: &str) -> Notice {
         Notice {
-            pod: "u-1".into(),
-            namespace: "team".to_owned(),
-            name: "p".to_owned(),
+            pod: PodRef {
+                uid: "u-1".into(),
+                namespace: "team".to_owned(),
+                name: "p".to_owned(),
+            },
             reason: "InvalidGpuRequest",
             severity: Severity::Warning,
             message: message.to_owned(),

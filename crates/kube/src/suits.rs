@@ -5,23 +5,16 @@
 
 use std::time::Duration;
 
+use gpushare_core::NodeName;
 use gpushare_core::dialect::Dialects;
-use gpushare_core::{NodeName, PodUid};
 use k8s_openapi::api::core::v1::{Node, NodeSelectorTerm, Pod, PodSpec, Taint, Toleration, Volume};
 use kube::{Api, Client};
-use thiserror::Error;
 
+use crate::PodRef;
+use crate::call::{CallError, call};
 use crate::labels::Labels;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
-
-#[derive(Debug, Error)]
-pub enum SuitsError {
-    #[error("cannot read {what}: {source}")]
-    Api { what: String, source: kube::Error },
-    #[error("cannot read {what}: no answer within {TIMEOUT:?}")]
-    Timeout { what: String },
-}
 
 /// A pending pod that the scheduler found no node for, and what it demands of one.
 #[derive(Clone, Debug, Default)]
@@ -36,16 +29,14 @@ impl Suitor {
     /// Nothing if the pod is not waiting in vain, or if we cannot judge where it may go.
     pub async fn read(
         client: &Client,
-        namespace: &str,
-        name: &str,
-        uid: &PodUid,
+        pod: &PodRef,
         dialects: &Dialects,
-    ) -> Result<Option<Self>, SuitsError> {
-        let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-        let what = format!("pod {namespace}/{name}");
-        let pod = within(what, pods.get_opt(name)).await?;
-        let same = |pod: &Pod| pod.metadata.uid.as_deref() == Some(uid.as_str());
-        Ok(pod.filter(same).and_then(|pod| Self::of(&pod, dialects)))
+    ) -> Result<Option<Self>, CallError> {
+        let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
+        let what = || format!("read pod {pod}");
+        let read = call(TIMEOUT, what, pods.get_opt(&pod.name)).await?;
+        let same = |read: &Pod| read.metadata.uid.as_deref() == Some(pod.uid.as_str());
+        Ok(read.filter(same).and_then(|pod| Self::of(&pod, dialects)))
     }
 
     fn of(pod: &Pod, dialects: &Dialects) -> Option<Self> {
@@ -72,10 +63,10 @@ impl Suitor {
     }
 
     /// Whether the pod may go to the node, as far as the node is concerned.
-    pub async fn suits(&self, client: &Client, node: &NodeName) -> Result<bool, SuitsError> {
+    pub async fn suits(&self, client: &Client, node: &NodeName) -> Result<bool, CallError> {
         let nodes: Api<Node> = Api::all(client.clone());
-        let read = nodes.get_opt(node.as_str());
-        let node = within(format!("node {node}"), read).await?;
+        let what = || format!("read node {node}");
+        let node = call(TIMEOUT, what, nodes.get_opt(node.as_str())).await?;
         Ok(node.is_some_and(|node| self.accepts(&node)))
     }
 
@@ -96,17 +87,6 @@ impl Suitor {
                 .terms
                 .as_ref()
                 .is_none_or(|terms| terms.iter().any(matches))
-    }
-}
-
-async fn within<T>(
-    what: String,
-    read: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<T, SuitsError> {
-    match tokio::time::timeout(TIMEOUT, read).await {
-        Ok(Ok(found)) => Ok(found),
-        Ok(Err(source)) => Err(SuitsError::Api { what, source }),
-        Err(_elapsed) => Err(SuitsError::Timeout { what }),
     }
 }
 

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use gpushare_core::PodUid;
 
-pub use self::error::{Fault, StoreError, with_causes};
+pub use self::error::{Fault, StoreError};
 use crate::Seconds;
 use crate::journal::Leg;
 use crate::meter::{Charge, HeldCard};

@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::{Args, Parser};
 use gpushare_core::NodeName;
 use gpushare_core::gpu::{AliyunUnit, Reading};
-use gpushare_daemon::logging::Format;
+use gpushare_daemon::args::LogArgs;
+use gpushare_kube::args::ClientArgs;
 use thiserror::Error;
 
 use crate::nvml::Driver;
@@ -31,9 +32,8 @@ pub struct RawConfig {
     #[arg(long, env = "NODE_NAME")]
     node_name: String,
 
-    /// Path of a kubeconfig; without it KUBECONFIG, the default path, or the pod's service account
-    #[arg(long, env = "GPUSHARE_KUBECONFIG")]
-    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    client: ClientArgs,
 
     /// The kubelet's device plugin directory
     #[arg(
@@ -96,13 +96,8 @@ pub struct RawConfig {
     #[arg(long, env = "GPUSHARE_LISTEN", default_value = "127.0.0.1:12346")]
     listen: SocketAddr,
 
-    /// Log lines as text or json
-    #[arg(long, env = "GPUSHARE_LOG_FORMAT", default_value_t = Format::Text)]
-    log_format: Format,
-
-    /// What to log, such as info,gpushare_node=debug
-    #[arg(long, env = "GPUSHARE_LOG", default_value = "info")]
-    log: String,
+    #[command(flatten)]
+    pub log: LogArgs,
 }
 
 /// Settings that make sense together.
@@ -119,8 +114,6 @@ pub struct Config {
     pub reading: Reading,
     pub slots: SlotsPerCard,
     pub listen: SocketAddr,
-    pub log_format: Format,
-    pub log_filter: String,
 }
 
 /// How many containers can share a card, in the dialects that count cards.
@@ -163,7 +156,7 @@ impl TryFrom<RawConfig> for Config {
         }
         Ok(Self {
             node: NodeName::new(raw.node_name),
-            kubeconfig: raw.kubeconfig,
+            kubeconfig: raw.client.kubeconfig,
             device_plugin_dir: raw.device_plugin_dir,
             pod_resources_socket: raw.pod_resources_socket,
             cdi_dir: raw.cdi_dir,
@@ -182,8 +175,6 @@ impl TryFrom<RawConfig> for Config {
                 hami: raw.hami_slots_per_card,
             },
             listen: raw.listen,
-            log_format: raw.log_format,
-            log_filter: raw.log,
         })
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
-use gpushare_daemon::{Tasks, logging};
+use gpushare_daemon::Tasks;
+use gpushare_daemon::causes::with_causes;
 use gpushare_node::agent;
 use gpushare_node::config::{Cli, Config, RawConfig};
 use kube::Client;
@@ -18,15 +19,16 @@ fn main() -> ExitCode {
     match run(Cli::parse().config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("gpushare-node: {error:#}");
+            eprintln!("gpushare-node: {}", with_causes(&*error));
             ExitCode::FAILURE
         }
     }
 }
 
 fn run(raw: RawConfig) -> anyhow::Result<()> {
+    let log = raw.log.clone();
     let config = Config::try_from(raw)?;
-    logging::init(config.log_format, &config.log_filter)?;
+    log.init()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

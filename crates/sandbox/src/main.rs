@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
+use gpushare_daemon::causes::with_causes;
 use gpushare_daemon::logging::{self, Format};
 use gpushare_sandbox::fleet::AGENTS;
 use gpushare_sandbox::story::{Player, Story};
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
     match run(&Cli::parse().options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("gpushare-sandbox: {error:#}");
+            eprintln!("gpushare-sandbox: {}", with_causes(&*error));
             ExitCode::FAILURE
         }
     }

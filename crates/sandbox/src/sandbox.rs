@@ -8,7 +8,6 @@ use std::time::Duration;
 use gpushare_apiserver::Server;
 use gpushare_core::gpu;
 use gpushare_daemon::Tasks;
-use gpushare_daemon::logging::Format;
 use gpushare_ledger::store::database::{Database, Files};
 use kube::Client;
 use tempfile::TempDir;
@@ -221,8 +220,6 @@ fn timekeeper_config(
         dialects: gpu::read(READING),
         kubeconfig: Some(kubeconfig.to_owned()),
         clock: timekeeper::clock::Clock::system(),
-        log_format: Format::Text,
-        log_filter: String::new(),
     })
 }
 
@@ -262,7 +259,5 @@ fn webhook_config(kubeconfig: &Path) -> webhook::config::Config {
         band: i32::MIN..=1_000_000_000,
         kubeconfig: Some(kubeconfig.to_owned()),
         max_body: 8 * MIB,
-        log_format: Format::Text,
-        log_filter: String::new(),
     }
 }

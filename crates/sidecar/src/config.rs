@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use gpushare_daemon::logging;
 use thiserror::Error;
 
 use super::environment;
-use gpushare_daemon::args::duration;
+use gpushare_daemon::args::{LogArgs, duration};
 
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_hours(1);
@@ -57,13 +56,8 @@ pub struct RawConfig {
     #[arg(long, env = "GPUSHARE_INTERVAL", default_value = "15s", value_parser = duration)]
     pub interval: Duration,
 
-    /// text or json
-    #[arg(long, env = "GPUSHARE_LOG_FORMAT", default_value_t)]
-    pub log_format: logging::Format,
-
-    /// Log filter, such as info,gpushare=debug
-    #[arg(long, env = "GPUSHARE_LOG", default_value = "info")]
-    pub log: String,
+    #[command(flatten)]
+    pub log: LogArgs,
 }
 
 /// The configuration in use.
@@ -77,8 +71,6 @@ pub struct Config {
     pub directory: PathBuf,
     pub listen: SocketAddr,
     pub interval: Duration,
-    pub log_format: logging::Format,
-    pub log_filter: String,
 }
 
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -122,8 +114,6 @@ impl TryFrom<RawConfig> for Config {
             directory: raw.directory,
             listen: raw.listen,
             interval: raw.interval,
-            log_format: raw.log_format,
-            log_filter: raw.log,
         })
     }
 }

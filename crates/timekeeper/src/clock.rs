@@ -5,6 +5,7 @@
 //! second twice, so a wrong clock only makes charges early (and reversed) or late.
 
 use std::fmt;
+#[cfg(any(test, feature = "movable-clock"))]
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,6 +33,7 @@ impl Clock {
         Self(Arc::new(now))
     }
 
+    #[cfg(any(test, feature = "movable-clock"))]
     /// For tests of the program: the file is read at each look. It holds seconds to add to the machine's time, such
     /// as `+3600`, or a moment at which time stands still, such as `2026-11-16T09:00:00Z`.
     pub fn from_file(path: PathBuf) -> Self {
@@ -49,6 +51,7 @@ impl Clock {
     }
 }
 
+#[cfg(any(test, feature = "movable-clock"))]
 fn read(path: &Path, system: Seconds) -> Result<Seconds, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let text = text.trim();

@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use clap::Args;
 use gpushare_core::dialect::Dialects;
-use gpushare_daemon::logging;
 use gpushare_daemon::tls::TlsFiles;
 use gpushare_ledger::Seconds;
 use gpushare_ledger::store::database::{Database, DatabaseError, Files};
 use thiserror::Error;
 
 use super::clock::Clock;
-use gpushare_daemon::args::duration;
-use gpushare_kube::args::{LeaseArgs, LeaseArgsError, ReadingArgs, ReadingError};
+use gpushare_daemon::args::{AdminArgs, LogArgs, TlsArgs, duration};
+use gpushare_kube::args::{ClientArgs, LeaseArgs, LeaseArgsError, ReadingArgs, ReadingError};
 use gpushare_kube::leader::election::Election;
 
 /// How long the API server may take to answer anything that the leader writes.
@@ -29,17 +28,11 @@ pub struct RawConfig {
     #[arg(long, env = "GPUSHARE_LISTEN", default_value = "127.0.0.1:12352")]
     pub listen: SocketAddr,
 
-    /// Serve /healthz, /readyz, /metrics and /version here too, in plain HTTP, for probes
-    #[arg(long, env = "GPUSHARE_ADMIN_LISTEN")]
-    pub admin_listen: Option<SocketAddr>,
+    #[command(flatten)]
+    pub admin: AdminArgs,
 
-    /// Server certificate chain (PEM); turns TLS on
-    #[arg(long, env = "GPUSHARE_TLS_CERT", requires = "tls_key")]
-    pub tls_cert: Option<PathBuf>,
-
-    /// Private key of the server certificate (PEM)
-    #[arg(long, env = "GPUSHARE_TLS_KEY", requires = "tls_cert")]
-    pub tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    pub tls: TlsArgs,
 
     /// The ledger's database: the path of an SQLite file, or a PostgreSQL URL such as
     /// postgresql://gpushare@db.example/gpushare
@@ -88,21 +81,16 @@ pub struct RawConfig {
     #[command(flatten)]
     pub reading: ReadingArgs,
 
-    /// Path of a kubeconfig; without it KUBECONFIG, the default path, or the pod's service account
-    #[arg(long, env = "GPUSHARE_KUBECONFIG")]
-    pub kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    pub client: ClientArgs,
 
+    #[cfg(feature = "movable-clock")]
     /// For tests: a file with seconds to add to the time, or a moment at which time stands still
     #[arg(long, env = "GPUSHARE_NOW_FILE", value_name = "FILE", hide = true)]
     pub now_file: Option<PathBuf>,
 
-    /// text or json
-    #[arg(long, env = "GPUSHARE_LOG_FORMAT", default_value_t)]
-    pub log_format: logging::Format,
-
-    /// Log filter, such as info,gpushare=debug
-    #[arg(long, env = "GPUSHARE_LOG", default_value = "info")]
-    pub log: String,
+    #[command(flatten)]
+    pub log: LogArgs,
 }
 
 /// The configuration in use.
@@ -118,8 +106,6 @@ pub struct Config {
     pub dialects: Dialects,
     pub kubeconfig: Option<PathBuf>,
     pub clock: Clock,
-    pub log_format: logging::Format,
-    pub log_filter: String,
 }
 
 /// How often what is done.
@@ -175,7 +161,7 @@ impl TryFrom<RawConfig> for Config {
     type Error = ConfigError;
 
     fn try_from(raw: RawConfig) -> Result<Self, ConfigError> {
-        let tls = raw.tls();
+        let tls = raw.tls.files(None);
         if tls.is_none() && !raw.listen.ip().is_loopback() {
             return Err(ConfigError::Exposed(raw.listen));
         }
@@ -186,29 +172,22 @@ impl TryFrom<RawConfig> for Config {
         };
         Ok(Self {
             listen: raw.listen,
-            admin_listen: raw.admin_listen,
+            admin_listen: raw.admin.admin_listen,
             tls,
             database: Database::parse(&raw.database, files)?,
             pace: raw.pace()?,
             election,
             dialects: raw.reading.dialects()?,
-            kubeconfig: raw.kubeconfig,
+            kubeconfig: raw.client.kubeconfig,
+            #[cfg(feature = "movable-clock")]
             clock: raw.now_file.map_or_else(Clock::system, Clock::from_file),
-            log_format: raw.log_format,
-            log_filter: raw.log,
+            #[cfg(not(feature = "movable-clock"))]
+            clock: Clock::system(),
         })
     }
 }
 
 impl RawConfig {
-    fn tls(&self) -> Option<TlsFiles> {
-        Some(TlsFiles {
-            certificate: self.tls_cert.clone()?,
-            key: self.tls_key.clone()?,
-            client_ca: None,
-        })
-    }
-
     fn pace(&self) -> Result<Pace, ConfigError> {
         let grid = self.charge_interval;
         if grid.is_zero() || grid > LONGEST_GRID || grid.subsec_nanos() != 0 {

@@ -4,7 +4,8 @@
 //! times. Only a whole round that succeeded ends it: an answer now and then proves nothing.
 
 use gpushare_core::names::condition;
-use gpushare_ledger::store::{StoreError, with_causes};
+use gpushare_daemon::causes::with_causes;
+use gpushare_ledger::store::StoreError;
 use parking_lot::RwLock;
 
 use super::payers::Problem;

@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use futures::StreamExt;
 use gpushare_daemon::Tasks;
-use gpushare_ledger::store::{StoreError, with_causes};
+use gpushare_daemon::causes::with_causes;
+use gpushare_ledger::store::StoreError;
 
 use super::Timekeeper;
 use super::publishing::Publisher;

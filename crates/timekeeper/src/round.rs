@@ -15,9 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpushare_core::PodUid;
+use gpushare_daemon::causes::with_causes;
 use gpushare_kube::gpu_budget::GpuBudget;
 use gpushare_ledger::Seconds;
-use gpushare_ledger::store::{StoreError, with_causes};
+use gpushare_ledger::store::StoreError;
 use tokio::sync::watch;
 
 use super::books::Books;

@@ -7,9 +7,10 @@ use gpushare_daemon::tls::{Tls, TlsError};
 use super::config::Config;
 use super::enforce::Enforcer;
 use super::{Parts, Timekeeper};
+use gpushare_daemon::causes::with_causes;
 use gpushare_kube::client::{self, ClientError};
 use gpushare_kube::leader::Leadership;
-use gpushare_ledger::store::{StoreError, with_causes};
+use gpushare_ledger::store::StoreError;
 use thiserror::Error;
 
 /// What can keep the timekeeper from starting.

@@ -9,14 +9,13 @@ use std::time::Duration;
 
 use clap::Args;
 use gpushare_core::dialect::Dialects;
-use gpushare_daemon::logging;
 use gpushare_daemon::tls::TlsFiles;
 use thiserror::Error;
 
 use super::pki::{Lifetimes, Settings};
 use super::sidecar::Sidecar;
-use gpushare_daemon::args::duration;
-use gpushare_kube::args::{ReadingArgs, ReadingError};
+use gpushare_daemon::args::{AdminArgs, LogArgs, duration};
+use gpushare_kube::args::{ClientArgs, ReadingArgs, ReadingError};
 
 pub use sidecar::{SidecarArgs, SidecarError};
 
@@ -31,9 +30,8 @@ pub struct RawConfig {
     #[arg(long, env = "GPUSHARE_LISTEN", default_value = "0.0.0.0:12348")]
     pub listen: SocketAddr,
 
-    /// Serve /healthz, /readyz, /metrics and /version here too, in plain HTTP, for probes
-    #[arg(long, env = "GPUSHARE_ADMIN_LISTEN")]
-    pub admin_listen: Option<SocketAddr>,
+    #[command(flatten)]
+    pub admin: AdminArgs,
 
     /// Server certificate chain (PEM), such as cert-manager makes them. Without it the webhook makes its own
     /// and writes the caBundle of its configurations
@@ -104,21 +102,15 @@ pub struct RawConfig {
     #[command(flatten)]
     pub reading: ReadingArgs,
 
-    /// Path of a kubeconfig; without it KUBECONFIG, the default path, or the pod's service account
-    #[arg(long, env = "GPUSHARE_KUBECONFIG")]
-    pub kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    pub client: ClientArgs,
 
     /// Largest accepted request body in MiB
     #[arg(long, env = "GPUSHARE_MAX_BODY_MIB", default_value_t = 8)]
     pub max_body_mib: usize,
 
-    /// text or json
-    #[arg(long, env = "GPUSHARE_LOG_FORMAT", default_value_t)]
-    pub log_format: logging::Format,
-
-    /// Log filter, such as info,gpushare=debug
-    #[arg(long, env = "GPUSHARE_LOG", default_value = "info")]
-    pub log: String,
+    #[command(flatten)]
+    pub log: LogArgs,
 }
 
 /// Where certificates come from.
@@ -142,8 +134,6 @@ pub struct Config {
     pub sidecar: Option<Sidecar>,
     pub kubeconfig: Option<PathBuf>,
     pub max_body: usize,
-    pub log_format: logging::Format,
-    pub log_filter: String,
 }
 
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -183,15 +173,13 @@ impl TryFrom<RawConfig> for Config {
         }
         Ok(Self {
             listen: raw.listen,
-            admin_listen: raw.admin_listen,
+            admin_listen: raw.admin.admin_listen,
             certificates: raw.certificates()?,
             dialects: raw.reading.dialects()?,
             band: raw.priority_min..=raw.priority_max,
             sidecar: raw.sidecar.sidecar()?,
-            kubeconfig: raw.kubeconfig,
+            kubeconfig: raw.client.kubeconfig,
             max_body: raw.max_body_mib * MIB,
-            log_format: raw.log_format,
-            log_filter: raw.log,
         })
     }
 }

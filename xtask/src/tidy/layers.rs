@@ -23,7 +23,7 @@ const SHIPPED: [(&str, &[&str]); 17] = [
     ("extender", &["core", "daemon", "kube", "packing"]),
     ("kube", &["core", "daemon"]),
     ("kubelet-api", &[]),
-    ("ledger", &["core", "kube"]),
+    ("ledger", &["core", "daemon", "kube"]),
     ("node", &["core", "daemon", "kube", "kubelet-api"]),
     ("packing", &["core"]),
     (

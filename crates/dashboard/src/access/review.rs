@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use gpushare_kube::access::{AccessError, Right, may, whose};
+use gpushare_kube::access::{Right, may, whose};
+use gpushare_kube::call::CallError;
 use kube::Client;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
@@ -77,8 +78,8 @@ impl std::fmt::Debug for Reviewer {
     }
 }
 
-impl From<AccessError> for Refusal {
-    fn from(error: AccessError) -> Self {
+impl From<CallError> for Refusal {
+    fn from(error: CallError) -> Self {
         Self::Unavailable(error.to_string())
     }
 }

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use gpushare_core::dialect::Dialects;
-use gpushare_daemon::logging;
 use gpushare_daemon::tls::TlsFiles;
 use thiserror::Error;
 
-use gpushare_daemon::args::duration;
-use gpushare_kube::args::{ReadingArgs, ReadingError};
+use gpushare_daemon::args::{AdminArgs, LogArgs, TlsArgs, duration};
+use gpushare_kube::args::{ClientArgs, ReadingArgs, ReadingError};
 
 /// The flags as given; every one has an environment variable.
 #[derive(Args, Clone, Debug)]
@@ -20,21 +19,15 @@ pub struct RawConfig {
     #[arg(long, env = "GPUSHARE_LISTEN", default_value = "127.0.0.1:12350")]
     pub listen: SocketAddr,
 
-    /// Serve /healthz, /readyz, /metrics and /version here, in plain HTTP, for probes
-    #[arg(long, env = "GPUSHARE_ADMIN_LISTEN")]
-    pub admin_listen: Option<SocketAddr>,
+    #[command(flatten)]
+    pub admin: AdminArgs,
 
     /// Who may look: with a token of the cluster, or everybody who can connect (loopback only)
     #[arg(long, env = "GPUSHARE_AUTH", value_enum, default_value_t = Auth::Token)]
     pub auth: Auth,
 
-    /// Server certificate chain (PEM); needed on addresses that are not loopback
-    #[arg(long, env = "GPUSHARE_TLS_CERT", requires = "tls_key")]
-    pub tls_cert: Option<PathBuf>,
-
-    /// Private key of the server certificate (PEM)
-    #[arg(long, env = "GPUSHARE_TLS_KEY", requires = "tls_cert")]
-    pub tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    pub tls: TlsArgs,
 
     /// How often the cluster is sampled for the curves over time; 360 samples are kept
     #[arg(long, env = "GPUSHARE_SAMPLE_EVERY", default_value = "10s", value_parser = duration)]
@@ -43,17 +36,11 @@ pub struct RawConfig {
     #[command(flatten)]
     pub reading: ReadingArgs,
 
-    /// Path of a kubeconfig; without it KUBECONFIG, the default path, or the pod's service account
-    #[arg(long, env = "GPUSHARE_KUBECONFIG")]
-    pub kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    pub client: ClientArgs,
 
-    /// text or json
-    #[arg(long, env = "GPUSHARE_LOG_FORMAT", default_value_t)]
-    pub log_format: logging::Format,
-
-    /// Log filter, such as info,gpushare=debug
-    #[arg(long, env = "GPUSHARE_LOG", default_value = "info")]
-    pub log: String,
+    #[command(flatten)]
+    pub log: LogArgs,
 }
 
 /// How viewers show who they are.
@@ -75,8 +62,6 @@ pub struct Config {
     pub sample_every: Duration,
     pub dialects: Dialects,
     pub kubeconfig: Option<PathBuf>,
-    pub log_format: logging::Format,
-    pub log_filter: String,
 }
 
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -94,24 +79,14 @@ impl TryFrom<RawConfig> for Config {
         if !(1..=3600).contains(&raw.sample_every.as_secs()) {
             return Err(ConfigError::SampleEvery(raw.sample_every));
         }
-        let tls = raw
-            .tls_cert
-            .zip(raw.tls_key)
-            .map(|(certificate, key)| TlsFiles {
-                certificate,
-                key,
-                client_ca: None,
-            });
         Ok(Self {
             listen: raw.listen,
-            admin_listen: raw.admin_listen,
+            admin_listen: raw.admin.admin_listen,
             auth: raw.auth,
-            tls,
+            tls: raw.tls.files(None),
             sample_every: raw.sample_every,
             dialects: raw.reading.dialects()?,
-            kubeconfig: raw.kubeconfig,
-            log_format: raw.log_format,
-            log_filter: raw.log,
+            kubeconfig: raw.client.kubeconfig,
         })
     }
 }

@@ -5,13 +5,14 @@ use std::time::Instant;
 use gpushare_core::names::event;
 use gpushare_core::{NodeName, PodUid};
 use gpushare_kube::claim::{Mark, Marked, mark};
-use gpushare_kube::evict::{Evicted, evict};
+use gpushare_kube::evict::{Evicted, evict, may_take_effect};
 use gpushare_kube::notice::{self, Notice, Severity};
 use tokio::task::JoinHandle;
 
 use crate::Extender;
 use crate::bind::MOST_SENDS;
-use crate::state::{Followup, Outcome, PodRef, Reason, Step};
+use crate::state::{Followup, Outcome, Reason, Step};
+use gpushare_kube::PodRef;
 
 impl Extender {
     /// Does a step in the background, and notes what became of it. The outcome is nothing at shutdown.
@@ -47,7 +48,7 @@ impl Extender {
             }
             Step::Nominate { node } => self.mark(pod, Mark::Nominate(node), term).await,
             Step::Wake { node } => {
-                tracing::info!(pod = %name(pod), uid = %pod.uid, %node, "the claimed room is free");
+                tracing::info!(%pod, uid = %pod.uid, %node, "the claimed room is free");
                 self.mark(pod, Mark::Wake { node, now }, term).await
             }
             Step::Clear => self.mark(pod, Mark::Nothing, term).await,
@@ -88,27 +89,15 @@ impl Extender {
         term: u64,
         sent: usize,
     ) -> Result<Marked, String> {
-        let PodRef {
-            uid,
-            namespace,
-            name,
-        } = pod;
         let version = self.version_of(pod, sent);
         let version = version.filter(|_| what.names_version());
         self.still_leads(term)?;
         if let Mark::Claim { record, .. } = what
-            && !self.0.state.read().is_claim_of(uid, record)
+            && !self.0.state.read().is_claim_of(&pod.uid, record)
         {
             return Err("the claim is over".to_owned());
         }
-        let marked = mark(
-            &self.0.client,
-            namespace,
-            name,
-            uid,
-            version.as_deref(),
-            what,
-        );
+        let marked = mark(&self.0.client, pod, version.as_deref(), what);
         marked.await.map_err(|error| error.to_string())
     }
 
@@ -135,7 +124,7 @@ impl Extender {
                 Ok(None) => continue,
                 Ok(Some(Evicted::Ending)) => {
                     tracing::info!(
-                        pod = %name(victim), %uid, %node, preemptor = %name(pod), "evicted"
+                        pod = %victim, %uid, %node, preemptor = %pod, "evicted"
                     );
                     self.say_preempted(victim, &pod.uid, node);
                     "evicted"
@@ -143,7 +132,7 @@ impl Extender {
                 Ok(Some(Evicted::Gone)) => "gone",
                 Ok(Some(Evicted::Protected(message))) => {
                     tracing::info!(
-                        pod = %name(victim), %uid, message, preemptor = %name(pod),
+                        pod = %victim, %uid, message, preemptor = %pod,
                         "a disruption budget keeps a victim; looking for others"
                     );
                     self.0.metrics.evicted("protected");
@@ -175,18 +164,13 @@ impl Extender {
         pod: &PodUid,
         term: u64,
     ) -> Result<Option<Evicted>, String> {
-        let PodRef {
-            uid,
-            namespace,
-            name,
-        } = victim;
         for sent in 1..=MOST_SENDS {
             let version = self.version_of(victim, sent);
             self.still_leads(term)?;
-            if !self.0.state.read().must_go(uid, pod) {
+            if !self.0.state.read().must_go(&victim.uid, pod) {
                 return Ok(None);
             }
-            let evicted = evict(&self.0.client, namespace, name, uid, version.as_deref()).await;
+            let evicted = evict(&self.0.client, victim, version.as_deref()).await;
             match evicted {
                 Ok(Evicted::Changed) => {
                     self.read(victim).await.map_err(|error| error.to_string())?;
@@ -194,7 +178,7 @@ impl Extender {
                 Ok(evicted) => return Ok(Some(evicted)),
                 Err(error) => {
                     // When it arrives, nobody may want it any more.
-                    if error.may_take_effect() && self.fence(victim).await.is_err() {
+                    if may_take_effect(&error) && self.fence(victim).await.is_err() {
                         self.follow_up(victim.clone(), Followup::Fence);
                     }
                     return Err(error.to_string());
@@ -215,7 +199,7 @@ impl Extender {
             state.end_preemption(&pod.uid);
             state.contend_later(&pod.uid, Instant::now());
         }
-        tracing::warn!(pod = %name(pod), uid = %pod.uid, message, "a preemption is given up");
+        tracing::warn!(%pod, uid = %pod.uid, message, "a preemption is given up");
         self.0.metrics.preempted("given_up");
         self.say(
             pod,
@@ -271,9 +255,7 @@ impl Extender {
     fn say(&self, pod: &PodRef, reason: &'static str, severity: Severity, message: String) {
         let now = jiff::Timestamp::now();
         let notice = Notice {
-            pod: pod.uid.clone(),
-            namespace: pod.namespace.clone(),
-            name: pod.name.clone(),
+            pod: pod.clone(),
             reason,
             severity,
             message,
@@ -288,8 +270,4 @@ impl Extender {
             .tasks
             .job(async move { shutdown.run_until_cancelled(work).await });
     }
-}
-
-fn name(pod: &PodRef) -> String {
-    format!("{}/{}", pod.namespace, pod.name)
 }

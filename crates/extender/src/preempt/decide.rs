@@ -5,14 +5,13 @@ use std::time::Duration;
 use gpushare_core::preempt::Evictor;
 use gpushare_core::{NodeName, PodUid, Steps};
 use gpushare_kube::budgets::Budgets;
+use gpushare_kube::call::CallError;
 use gpushare_kube::suits::Suitor;
 
 use super::{beside, now, undecided};
 use crate::Extender;
-use crate::state::{
-    Begun, Contention, Looked, Outdated, PodRef, Preemptor, Proposal, State, Step, Terms,
-};
-use crate::watch::LookError;
+use crate::state::{Begun, Contention, Looked, Outdated, Preemptor, Proposal, State, Step, Terms};
+use gpushare_kube::PodRef;
 
 /// At most so many nodes are looked at under one lock.
 const PORTION: usize = 64;
@@ -96,8 +95,7 @@ impl Extender {
     }
 
     fn say_failed(&self, pod: &PodRef, error: &str) {
-        let pod_name = format_args!("{}/{}", pod.namespace, pod.name);
-        tracing::warn!(pod = %pod_name, error, "it is not known who would have to go; it contends later");
+        tracing::warn!(%pod, error, "it is not known who would have to go; it contends later");
         self.contend_later(pod);
     }
 
@@ -107,7 +105,7 @@ impl Extender {
     }
 
     /// Reads a pod that the watch has not shown.
-    pub(super) async fn make_known(&self, pod: &PodRef) -> Result<(), LookError> {
+    pub(super) async fn make_known(&self, pod: &PodRef) -> Result<(), CallError> {
         let known = self.0.state.read().pod(pod.uid.as_str()).is_some();
         if !known {
             self.read(pod).await?;
@@ -139,11 +137,7 @@ impl Extender {
         evictor: Evictor,
         term: u64,
     ) -> Option<Step> {
-        let PodRef {
-            uid,
-            namespace,
-            name,
-        } = &preemptor.pod;
+        let PodRef { uid, .. } = &preemptor.pod;
         let Begun { first, outranked } = {
             let mut state = self.0.state.write();
             self.still_leads(term).ok()?;
@@ -162,7 +156,7 @@ impl Extender {
         self.0.metrics.preempted("begun");
         let victims: Vec<&str> = proposal.victims.iter().map(PodUid::as_str).collect();
         tracing::info!(
-            pod = %format_args!("{namespace}/{name}"), %uid, priority = preemptor.rank.priority,
+            pod = %preemptor.pod, %uid, priority = preemptor.rank.priority,
             node = %proposal.node, victims = victims.join(","), outranked = outranked.len(),
             "room is claimed for a pod that no card can take"
         );
@@ -208,12 +202,7 @@ impl Extender {
     /// priority, and does not know who is over budget. What else may keep the pod from a node is not ours to judge,
     /// so nobody goes where we cannot be sure.
     async fn find_to_win_back(&self, preemptor: &Preemptor) -> Result<Found, String> {
-        let PodRef {
-            uid,
-            namespace,
-            name,
-        } = &preemptor.pod;
-        let winner = uid.clone();
+        let winner = preemptor.pod.uid.clone();
         let mut nodes = self
             .search(move |state| state.nodes_to_win_back(&winner))
             .await?;
@@ -224,7 +213,7 @@ impl Extender {
                 found => return Ok(found),
             };
             if suitor.is_none() {
-                let read = Suitor::read(&self.0.client, namespace, name, uid, &self.0.dialects);
+                let read = Suitor::read(&self.0.client, &preemptor.pod, &self.0.dialects);
                 suitor = read.await.map_err(|error| error.to_string())?;
             }
             let Some(suitor) = &suitor else {

@@ -24,7 +24,8 @@ use super::wire::{Offer, PreemptionArgs, PreemptionResult};
 use super::{beside, now, undecided};
 use crate::Extender;
 use crate::routes::{bad_request, error_response, internal_error, json};
-use crate::state::{Outcome, PodRef, Preemptor, Proposal, State as Known, Terms};
+use crate::state::{Outcome, Preemptor, Proposal, State as Known, Terms};
+use gpushare_kube::PodRef;
 
 pub(crate) async fn preempt_verb(
     State(extender): State<Extender>,

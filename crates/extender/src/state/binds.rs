@@ -11,7 +11,8 @@ use gpushare_core::room::CardRoom;
 use gpushare_core::{CardId, NodeName, Placement, PodAsk, PodUid, Record, Search, Steps, Why};
 use gpushare_kube::bind::Outcome;
 
-use super::{KnownPod, PodRef, State};
+use super::{KnownPod, State};
+use gpushare_kube::PodRef;
 
 /// A bind of one pod, from the reservation until its outcome is known.
 #[derive(Clone, Copy, Debug, Default)]

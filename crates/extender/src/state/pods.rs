@@ -6,7 +6,8 @@ use gpushare_core::ledger::{Bound, State as Booked};
 use gpushare_core::{Host, Ledger, NodeName, PodAsk, PodUid};
 use gpushare_kube::convert::PodFacts;
 
-use super::{KnownPod, PodRef, State};
+use super::{KnownPod, State};
+use gpushare_kube::PodRef;
 
 impl State {
     /// The pod as the watch shows it. Pods that ask for nothing of ours, or for something invalid, are not

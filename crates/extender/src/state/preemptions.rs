@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 use gpushare_core::preempt::{ClaimError, ClaimRecord, Evictor};
 use gpushare_core::{Placement, PodUid, Record};
 
-use super::{KnownPod, PodRef, State};
+use super::{KnownPod, State};
+use gpushare_kube::PodRef;
 use plan::{Preemptor, Proposal};
 use steps::Step;
 

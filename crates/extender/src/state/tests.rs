@@ -15,6 +15,7 @@ use parking_lot::RwLock;
 use serde_json::{Value, json};
 
 use super::*;
+use gpushare_kube::PodRef;
 
 const CARD: &str = "GPU-a";
 pub(super) const NODE: &str = "n1";

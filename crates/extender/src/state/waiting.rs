@@ -18,7 +18,8 @@ use gpushare_kube::convert::PodFacts;
 
 use super::growth::Moment;
 use super::node_set::NodeSet;
-use super::{KnownPod, PodRef, State};
+use super::{KnownPod, State};
+use gpushare_kube::PodRef;
 
 /// Past this many, those that would be woken last are forgotten; the scheduler still tries them now and then.
 const MOST_WAITING: usize = 10_000;

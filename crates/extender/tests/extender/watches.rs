@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use gpushare_apiserver::{On, Times, Verb};
 use gpushare_core::names;
+use gpushare_kube::PodRef;
 use gpushare_kube::bind::Bind;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
@@ -83,9 +84,11 @@ async fn a_bind_of_a_killed_predecessor_that_came_before_the_fence_is_booked() {
         .as_str()
         .unwrap();
     let late = Bind {
-        pod: uid.into(),
-        namespace: "default".to_owned(),
-        name: "theirs".to_owned(),
+        pod: PodRef {
+            uid: uid.into(),
+            namespace: "default".to_owned(),
+            name: "theirs".to_owned(),
+        },
         version: metadata.resource_version.clone().unwrap(),
         node: "n1".into(),
         annotations: BTreeMap::from([(names::ALLOCATION.to_owned(), record.to_owned())]),

@@ -7,9 +7,11 @@ const RECORD: &str = "our record";
 
 fn our_bind() -> Bind {
     Bind {
-        pod: "u-1".into(),
-        namespace: "team".to_owned(),
-        name: "p".to_owned(),
+        pod: PodRef {
+            uid: "u-1".into(),
+            namespace: "team".to_owned(),
+            name: "p".to_owned(),
+        },
         version: "7".to_owned(),
         node: "n1".into(),
         annotations: BTreeMap::from([(names::ALLOCATION.to_owned(), RECORD.to_owned())]),

@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
-use thiserror::Error;
 
 use super::{GpuBudget, GpuBudgetStatus};
+use crate::call::{CallError, call};
 use crate::notice::{self, Severity};
 
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -17,30 +17,19 @@ const CONTROLLER: &str = "gpushare-timekeeper";
 /// Where Kubernetes keeps the Events of objects that are in no namespace.
 const NAMESPACE: &str = "default";
 
-#[derive(Debug, Error)]
-pub enum PublishError {
-    #[error("cannot {doing} budget {name}: {source}")]
-    Api {
-        doing: &'static str,
-        name: String,
-        source: kube::Error,
-    },
-    #[error("cannot {doing} budget {name}: no answer within {TIMEOUT:?}")]
-    Timeout { doing: &'static str, name: String },
-}
-
 /// Replaces the status of this budget, and of no later one of the same name.
 pub async fn status(
     client: &Client,
     budget: &GpuBudget,
     status: &GpuBudgetStatus,
-) -> Result<(), PublishError> {
+) -> Result<(), CallError> {
     let api: Api<GpuBudget> = Api::all(client.clone());
     let patch = json!({"metadata": {"uid": budget.uid()}, "status": complete(status)});
     let (patch, params) = (Patch::Merge(patch), PatchParams::default());
     let name = budget.name_any();
-    let patched = api.patch_status(&name, &params, &patch);
-    done("write the status of", &name, patched).await
+    let what = || format!("write the status of budget {name}");
+    let patched = call(TIMEOUT, what, api.patch_status(&name, &params, &patch)).await;
+    patched.map(|_budget| ())
 }
 
 /// A merge leaves what is not named as it is, so what is not set is named as nothing.
@@ -72,7 +61,7 @@ pub async fn news(
     news: &News,
     times: u32,
     now: Timestamp,
-) -> Result<(), PublishError> {
+) -> Result<(), CallError> {
     let about = ObjectReference {
         api_version: Some(GpuBudget::api_version(&()).into_owned()),
         kind: Some(GpuBudget::kind(&()).into_owned()),
@@ -88,24 +77,8 @@ pub async fn news(
         now,
     );
     let written = notice::write(client, &event, times, now);
-    done("post an event on", &budget.name_any(), written).await
-}
-
-async fn done<T>(
-    doing: &'static str,
-    name: &str,
-    request: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<(), PublishError> {
-    let name = name.to_owned();
-    match tokio::time::timeout(TIMEOUT, request).await {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(source)) => Err(PublishError::Api {
-            doing,
-            name,
-            source,
-        }),
-        Err(_elapsed) => Err(PublishError::Timeout { doing, name }),
-    }
+    let what = || format!("post an event on budget {}", budget.name_any());
+    call(TIMEOUT, what, written).await
 }
 
 #[cfg(test)]

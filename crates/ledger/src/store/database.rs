@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gpushare_daemon::causes::with_causes;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
@@ -13,7 +14,7 @@ use tokio_postgres::config::SslMode;
 use super::kept::Kept;
 use super::postgres::{Postgres, Server};
 use super::sqlite::Sqlite;
-use super::{Ledger, Store, StoreError, with_causes};
+use super::{Ledger, Store, StoreError};
 
 #[derive(Clone, Debug)]
 pub enum Database {

@@ -102,14 +102,3 @@ impl StoreError {
         self.is_damage() || unusable
     }
 }
-
-/// An error with everything that led to it: databases say in their errors' causes what is wrong.
-pub fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        text = format!("{text}: {next}");
-        cause = next.source();
-    }
-    text
-}

@@ -6,10 +6,11 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use gpushare_daemon::causes::with_causes;
 use tracing::{info, warn};
 
 use super::database::{Database, Missing};
-use super::{Answer, Found, Read, Store, StoreError, Write, Written, with_causes};
+use super::{Answer, Found, Read, Store, StoreError, Write, Written};
 
 /// What a round asks for is answered within this time, also by a busy database.
 const PATIENCE: Duration = Duration::from_mins(2);

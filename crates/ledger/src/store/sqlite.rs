@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::thread;
 
 use futures::executor::block_on;
+use gpushare_daemon::causes::with_causes;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, ToSql};
 use tokio::sync::{Mutex, mpsc, oneshot};
@@ -20,7 +21,7 @@ use self::file::File;
 use super::database::Missing;
 use super::schema::{self, Files};
 use super::sql::{Each, Row, Transaction, Value};
-use super::{Answer, Fault, Found, Read, Store, StoreError, Write, Written, run, with_causes};
+use super::{Answer, Fault, Found, Read, Store, StoreError, Write, Written, run};
 
 const FILES: Files = &[
     include_str!("sqlite/001.sql"),

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use gpushare_daemon::causes::with_causes;
 use gpushare_ledger::store::database::{Database, Files};
-use gpushare_ledger::store::{Ledger, StoreError, with_causes};
+use gpushare_ledger::store::{Ledger, StoreError};
 use gpushare_rig::postgres::{self, Postgres};
 use tempfile::TempDir;
 

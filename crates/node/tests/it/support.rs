@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use gpushare_core::gpu::{AliyunUnit, Reading};
 use gpushare_daemon::Tasks;
-use gpushare_daemon::logging::Format;
 use gpushare_fake_nvml::Hardware;
 use gpushare_fake_nvml::hardware;
 use gpushare_fake_nvml::testing::{Installed, install};
@@ -109,8 +108,6 @@ impl World {
                 hami: 4,
             },
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            log_format: Format::Text,
-            log_filter: "info".to_owned(),
         };
         change(&mut config);
         let kubelet = Kubelet::start(

@@ -11,7 +11,6 @@ use std::time::Duration;
 use gpushare_core::gpu::env::container_env;
 use gpushare_core::{Card, NodeName, gpu};
 use gpushare_daemon::Tasks;
-use gpushare_daemon::logging::Format;
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
 use gpushare_node::cards::Cards;
@@ -111,8 +110,6 @@ impl Place {
             reading: READING,
             slots: SLOTS,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            log_format: Format::Text,
-            log_filter: String::new(),
         };
         let devices = Devices::serve(
             &config.device_plugin_dir,

@@ -8,7 +8,8 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use gpushare_core::{PodUid, names};
-use gpushare_kube::access::{self, AccessError, Right, User};
+use gpushare_kube::access::{self, Right, User};
+use gpushare_kube::call::CallError;
 use kube::Client;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
@@ -140,7 +141,7 @@ impl Access {
     }
 
     /// One made for us, or one with which its owner uses the API server.
-    async fn whose(&self, token: &str) -> Result<Option<User>, AccessError> {
+    async fn whose(&self, token: &str) -> Result<Option<User>, CallError> {
         let for_us = access::whose(&self.client, token, &[names::TIMEKEEPER_AUDIENCE]).await?;
         if for_us.is_some() {
             return Ok(for_us);
@@ -155,7 +156,7 @@ impl Access {
     /// Waits for its turn to ask, but not for long: a flood of tokens must not become one of questions.
     async fn patiently<T>(
         &self,
-        question: impl Future<Output = Result<T, AccessError>>,
+        question: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, Problem> {
         let turn = tokio::time::timeout(PATIENCE, self.asking.acquire()).await;
         let Ok(Ok(_turn)) = turn else {

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use futures::{StreamExt, stream};
 use gpushare_core::PodUid;
-use gpushare_kube::enforcement::{ChangeError, Changed, mark, open_gate};
+use gpushare_kube::call::CallError;
+use gpushare_kube::enforcement::{Changed, mark, open_gate};
 use gpushare_kube::evict::{Evicted, evict};
 use gpushare_kube::notice::{self, Notice};
 use jiff::Timestamp;
@@ -64,11 +65,11 @@ impl Enforcer {
     /// As many as one round may do, of those that are not to wait; and whether others could be done too.
     fn due(&self, planned: Vec<Action>, now: Instant) -> (Vec<Action>, bool) {
         let mut attempts = self.attempts.lock();
-        let concerned: HashSet<&PodUid> = planned.iter().map(|action| &action.pod.uid).collect();
+        let concerned: HashSet<&PodUid> = planned.iter().map(|action| &action.pod.id.uid).collect();
         attempts.retain(|pod, _| concerned.contains(pod));
         let (mut due, mut evictions, mut more) = (Vec::new(), 0, false);
         for action in planned {
-            match attempts.get(&action.pod.uid) {
+            match attempts.get(&action.pod.id.uid) {
                 Some(Attempt {
                     pauses_until: None,
                     version,
@@ -105,7 +106,7 @@ impl Enforcer {
                 self.note(&action, outcome);
                 let Action { pod, say, .. } = &action;
                 tracing::info!(
-                    pod = %format_args!("{}/{}", pod.namespace, pod.name), uid = %pod.uid,
+                    pod = %pod.id, uid = %pod.id.uid,
                     reason = say.reason, message = say.message, "{label}"
                 );
                 self.say(&action, say).await;
@@ -124,7 +125,7 @@ impl Enforcer {
 
     fn note(&self, action: &Action, outcome: Outcome) {
         let mut attempts = self.attempts.lock();
-        let before = attempts.get(&action.pod.uid);
+        let before = attempts.get(&action.pod.id.uid);
         let (failures, changes) = before.map_or((0, 0), |one| (one.failures, one.changes));
         let failed = matches!(outcome, Outcome::Changed | Outcome::Failed(_));
         let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(10));
@@ -141,12 +142,12 @@ impl Enforcer {
             },
             pauses_until: failed.then(|| Instant::now() + pause.min(LONGEST_PAUSE)),
         };
-        attempts.insert(action.pod.uid.clone(), attempt);
+        attempts.insert(action.pod.id.uid.clone(), attempt);
     }
 
     async fn change_pod(&self, action: &Action) -> Outcome {
-        let (client, pod) = (self.timekeeper.client(), &action.pod);
-        let (changed, label): (Result<Changed, ChangeError>, _) = match &action.what {
+        let (client, pod) = (self.timekeeper.client(), &action.pod.id);
+        let (changed, label): (Result<Changed, CallError>, _) = match &action.what {
             What::Mark(marks) if marks.over.is_some() => {
                 (mark(client, pod, marks).await, "demoted")
             }
@@ -168,12 +169,11 @@ impl Enforcer {
     /// request may arrive late just when the network is bad or while a disruption budget is asked for a long time.
     async fn evict(&self, action: &Action) -> Outcome {
         let pod = &action.pod;
-        let changes = self.attempts.lock().get(&pod.uid).map(|one| one.changes);
+        let changes = self.attempts.lock().get(&pod.id.uid).map(|one| one.changes);
         // Nobody escapes by changing the pod all the time.
         let names_version = changes.unwrap_or(0) < MOST_CHANGES;
         let version = Some(pod.version.as_str()).filter(|_| names_version);
-        let (client, name) = (self.timekeeper.client(), &pod.name);
-        match evict(client, &pod.namespace, name, &pod.uid, version).await {
+        match evict(self.timekeeper.client(), &pod.id, version).await {
             Ok(Evicted::Ending) => Outcome::Done("evicted"),
             Ok(Evicted::Gone) => Outcome::Gone,
             // The watch shows it soon, and what is to be done is decided again.
@@ -191,9 +191,7 @@ impl Enforcer {
 
     async fn say(&self, action: &Action, say: &Say) {
         let notice = Notice {
-            pod: action.pod.uid.clone(),
-            namespace: action.pod.namespace.clone(),
-            name: action.pod.name.clone(),
+            pod: action.pod.id.clone(),
             reason: say.reason,
             severity: say.severity,
             message: say.message.clone(),

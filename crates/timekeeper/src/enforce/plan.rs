@@ -70,9 +70,9 @@ pub fn plan(cluster: &Cluster<'_>, now: Timestamp) -> Plan {
         .iter()
         .filter(|pod| !pod.ending)
         // A namespace that the watch has not shown may have a budget.
-        .filter_map(|pod| Some((pod, *payers.get(pod.namespace.as_str())?)))
+        .filter_map(|pod| Some((pod, *payers.get(pod.id.namespace.as_str())?)))
         .collect();
-    pods.sort_by_key(|(pod, _)| (pod.created, &pod.uid));
+    pods.sort_by_key(|(pod, _)| (pod.created, &pod.id.uid));
     let (waiting, live): (Vec<_>, Vec<_>) = pods
         .into_iter()
         .partition(|(pod, _)| pod.stage == Stage::Waits);

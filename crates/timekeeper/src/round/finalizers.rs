@@ -32,17 +32,9 @@ impl Timekeeper {
         if self.leadership().term().is_none() {
             return;
         }
-        let (namespace, name) = (&facts.namespace, &facts.name);
-        match finalizer::change(
-            self.client(),
-            namespace,
-            name,
-            &facts.uid,
-            &facts.version,
-            to,
-        )
-        .await
-        {
+        let reference = facts.reference();
+        let changed = finalizer::change(self.client(), &reference, &facts.version, to);
+        match changed.await {
             Ok(Changed::Yes | Changed::Gone) => {}
             Err(error) => {
                 self.0.metrics.finalizer_failed();

@@ -225,16 +225,16 @@ impl Api {
     /// A bind arrives, whenever that is.
     pub(super) fn bind(&self, bind: &Bind) -> Result<(), Answer> {
         self.change(|truth| {
-            let Some(pod) = truth.pods.get_mut(&bind.name) else {
+            let Some(pod) = truth.pods.get_mut(&bind.pod.name) else {
                 return Err(Answer::Conflict("not found".to_owned()));
             };
             let stale = !bind.version.is_empty() && bind.version != pod.version.to_string();
-            if stale || pod.uid != bind.pod.as_str() || pod.node.is_some() || pod.deleting {
+            if stale || pod.uid != bind.pod.uid.as_str() || pod.node.is_some() || pod.deleting {
                 return Err(Answer::Conflict("conflict".to_owned()));
             }
             pod.node = Some(bind.node.to_string());
             pod.record = bind.annotations.get(names::ALLOCATION).cloned();
-            truth.record(&bind.name);
+            truth.record(&bind.pod.name);
             truth.check_cards();
             Ok(())
         })

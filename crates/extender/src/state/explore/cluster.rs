@@ -7,9 +7,10 @@ use shuttle::rand::Rng;
 use shuttle::sync::Arc;
 use shuttle::thread::{self, JoinHandle};
 
-use super::super::{Bells, NodeFacts, PodRef, State};
+use super::super::{Bells, NodeFacts, State};
 use super::api::{Api, CARD_GIB};
 use super::instance::{Fault, Instance, chance, delay};
+use gpushare_kube::PodRef;
 
 const NODES: [&str; 2] = ["n1", "n2"];
 /// Two of them do not fit on one card.

@@ -11,7 +11,8 @@ use gpushare_core::{Host, NodeName, Placement, PodAsk, PodUid, Steps};
 use gpushare_kube::budgets::Budgets;
 
 use super::Now;
-use crate::state::{KnownPod, PodRef, State};
+use crate::state::{KnownPod, State};
+use gpushare_kube::PodRef;
 
 /// What may be tried on one node: half to choose, half to place a pod of several containers.
 const STEPS_ON_A_NODE: u32 = 4 * Steps::PER_NODE;

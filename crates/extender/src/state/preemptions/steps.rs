@@ -10,7 +10,8 @@ use gpushare_core::preempt::Evictor;
 use gpushare_core::{NodeName, PodUid, Steps};
 
 use super::{Ended, Now, Preemption, Preemptions, Repeated};
-use crate::state::{KnownPod, PodRef, State};
+use crate::state::{KnownPod, State};
+use gpushare_kube::PodRef;
 
 /// A preemption that has not come to an end after this long is given up, unless it waits for pods that
 /// are ending.

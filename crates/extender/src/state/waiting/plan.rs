@@ -12,10 +12,11 @@ use gpushare_core::placement::Charges;
 use gpushare_core::room::CardRoom;
 use gpushare_core::{Classes, NodeName, Placement, PodAsk, PodUid, Search, Steps};
 
+use super::super::State;
 use super::super::growth::{Grown, Moment};
 use super::super::node_set::NodeSet;
-use super::super::{PodRef, State};
 use super::{PROSPECT_LASTS, Prospect, WaitingPod};
+use gpushare_kube::PodRef;
 
 /// What the decision is made from.
 #[derive(Debug)]

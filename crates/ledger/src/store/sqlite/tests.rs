@@ -36,7 +36,7 @@ async fn a_full_disk_refuses_what_has_no_room_and_is_no_damage() {
         changes,
     };
     let refused = full.record(batch(vec![much("a")])).await.unwrap_err();
-    let said = crate::store::with_causes(&refused);
+    let said = gpushare_daemon::causes::with_causes(&refused);
     assert!(said.contains("full"), "{said}");
     assert!(!refused.is_damage() && !refused.needs_opening(), "{said}");
     // What is there can still be read, and little things written.

@@ -3,6 +3,7 @@ mod always;
 use std::collections::BTreeMap;
 
 use gpushare_core::PodUid;
+use gpushare_kube::PodRef;
 use gpushare_kube::notice::Severity;
 use serde_json::{Value, json};
 
@@ -72,7 +73,7 @@ impl World {
     fn does(&mut self, plan: &Plan) {
         for action in &plan.actions {
             let mut pods = self.pods.iter_mut();
-            let pod = pods.find(|pod| pod.uid == action.pod.uid).unwrap();
+            let pod = pods.find(|pod| pod.id.uid == action.pod.id.uid).unwrap();
             match &action.what {
                 What::Mark(marks) => pod.marks = marks.clone(),
                 What::Open => pod.stage = Stage::Pending,
@@ -85,10 +86,12 @@ impl World {
 /// A pod of this namespace that runs, within budget when it was created.
 fn runs(uid: &str, namespace: &str) -> Subject {
     Subject {
-        uid: PodUid::new(uid),
+        id: PodRef {
+            uid: PodUid::new(uid),
+            namespace: namespace.to_owned(),
+            name: uid.to_owned(),
+        },
         version: "1".to_owned(),
-        namespace: namespace.to_owned(),
-        name: uid.to_owned(),
         created: 0,
         cards: 1,
         stage: Stage::Placed,
@@ -116,7 +119,7 @@ fn over(budget: &str) -> Marks {
 fn short(plan: &Plan) -> Vec<(&str, &What)> {
     let actions = plan.actions.iter();
     actions
-        .map(|action| (action.pod.uid.as_str(), &action.what))
+        .map(|action| (action.pod.id.uid.as_str(), &action.what))
         .collect()
 }
 
@@ -310,7 +313,7 @@ fn no_more_are_let_in_than_what_remains_can_pay_for_a_while() {
     let opened = |world: &World| {
         let plan = world.plan_at(0);
         let pods = plan.actions.iter();
-        pods.map(|action| action.pod.uid.to_string())
+        pods.map(|action| action.pod.id.uid.to_string())
             .collect::<String>()
     };
     assert_eq!(opened(&world), "123");

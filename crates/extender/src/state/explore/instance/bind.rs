@@ -8,11 +8,12 @@ use gpushare_core::{NodeName, PodAsk, PodUid, Steps, names};
 use gpushare_kube::bind::{Answer, Bind, Outcome};
 use shuttle::sync::{Arc, mpsc};
 
-use super::super::super::{PodRef, Reservation};
+use super::super::super::Reservation;
 use super::super::api::Seen;
 use super::super::cluster::FIRST_TERM;
 use super::watch::Look;
 use super::{Fault, Instance, chance, delay};
+use gpushare_kube::PodRef;
 
 const MOST_SENDS: usize = 3;
 /// Steps that a request is on its way, ordinarily and when it is late.
@@ -53,9 +54,7 @@ impl Instance {
         let (ask, version) = self.wanted(pod, sent > 1)?;
         let reserved = self.reserve(pod, &ask, node)?;
         let bind = Bind {
-            pod: pod.uid.clone(),
-            namespace: pod.namespace.clone(),
-            name: pod.name.clone(),
+            pod: pod.clone(),
             version,
             node: node.clone(),
             annotations: BTreeMap::from([(names::ALLOCATION.to_owned(), reserved.record)]),

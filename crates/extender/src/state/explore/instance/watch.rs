@@ -9,10 +9,11 @@ use shuttle::sync::Arc;
 use shuttle::thread;
 
 use super::super::super::super::watch;
-use super::super::super::{Followup, NodeFacts, PodRef, Verdict};
+use super::super::super::{Followup, NodeFacts, Verdict};
 use super::super::api::{Event, Next, Seen};
 use super::super::cluster::Lag;
 use super::{Fault, Instance, chance, delay};
+use gpushare_kube::PodRef;
 
 /// How to find out what became of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +100,7 @@ impl Instance {
             }
             Event::Apply(seen) => match watch::Seen::of(self.read_facts(seen)) {
                 watch::Seen::Invalid(notice) if self.has(Fault::FreesOnInvalid) => {
-                    state.end_pod(&notice.pod);
+                    state.end_pod(&notice.pod.uid);
                 }
                 seen => drop(seen.apply(state)),
             },

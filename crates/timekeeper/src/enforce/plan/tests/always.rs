@@ -82,7 +82,7 @@ proptest! {
             world.does(&plan);
         }
         for pod in world.pods.iter().filter(|pod| !pod.ending && pod.stage != Stage::Waits) {
-            let budget = world.budgets.get(&pod.namespace).filter(|budget| is_exhausted(budget));
+            let budget = world.budgets.get(&pod.id.namespace).filter(|budget| is_exhausted(budget));
             let over = budget.map(ResourceExt::name_any);
             prop_assert_eq!(&pod.marks.over, &over);
             prop_assert_eq!(pod.marks.restored, pod.low_class && over.is_none());
@@ -95,7 +95,7 @@ proptest! {
             if action.what == What::Evict {
                 let told = action.pod.marks.evict_at;
                 prop_assert!(told.is_some_and(|told| told <= at(seconds)), "{:?}", action);
-                let budget = &world.budgets[&action.pod.namespace];
+                let budget = &world.budgets[&action.pod.id.namespace];
                 prop_assert!(is_exhausted(budget));
                 prop_assert_eq!(budget.spec.when_exhausted, WhenExhausted::EvictWithGrace);
                 prop_assert!(action.pod.stage == Stage::Placed && !action.pod.ending);
@@ -108,17 +108,17 @@ proptest! {
         let plan = world.plan_at(0);
         let opened = |pod: &Subject| {
             let mut actions = plan.actions.iter();
-            actions.any(|action| action.what == What::Open && action.pod.uid == pod.uid)
+            actions.any(|action| action.what == What::Open && action.pod.id.uid == pod.id.uid)
         };
         for pod in world.pods.iter().filter(|pod| pod.stage == Stage::Waits && !pod.ending) {
-            let budget = world.budgets.get(&pod.namespace);
+            let budget = world.budgets.get(&pod.id.namespace);
             let waits = budget.is_some_and(|budget| {
                 is_exhausted(budget) && budget.spec.when_exhausted == WhenExhausted::ThrottleNew
             });
             prop_assert!(!(waits && opened(pod)));
             let older = world.pods.iter().filter(|other| {
-                other.stage == Stage::Waits && !other.ending && other.namespace == pod.namespace
-                    && other.cards == pod.cards && (other.created, &other.uid) < (pod.created, &pod.uid)
+                other.stage == Stage::Waits && !other.ending && other.id.namespace == pod.id.namespace
+                    && other.cards == pod.cards && (other.created, &other.id.uid) < (pod.created, &pod.id.uid)
             });
             for older in older {
                 prop_assert!(!opened(pod) || opened(older), "{:?} before {:?}", pod, older);
