@@ -19,6 +19,7 @@ mod api;
 mod cluster;
 mod instance;
 mod planted;
+mod tests;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;

@@ -91,10 +91,13 @@ impl Story {
         self.events().push(what);
     }
 
+    pub(super) fn text(&self) -> String {
+        self.events().join("\n")
+    }
+
     /// Something happened that must not.
     pub(super) fn broken(&self, what: &str) -> ! {
-        let events = self.events().join("\n");
-        panic!("BROKEN: {what}\n{events}")
+        panic!("BROKEN: {what}\n{}", self.text())
     }
 }
 
@@ -298,8 +301,12 @@ impl Api {
         self.story.tell(format!("extender {extender} leads"));
     }
 
+    /// As `Extender::open_binds`: an earlier term that opens late does not close the present one.
     pub(super) fn open_binds(&self, extender: usize, term: u64) {
-        self.change(|truth| truth.open.insert(extender, term));
+        self.change(|truth| {
+            let open = truth.open.entry(extender).or_insert(term);
+            *open = (*open).max(term);
+        });
         self.story.tell(format!("extender {extender} opens binds"));
     }
 

@@ -8,7 +8,7 @@ use shuttle::sync::Arc;
 use shuttle::thread::{self, JoinHandle};
 
 use super::super::{Bells, NodeFacts, State};
-use super::api::{Api, CARD_GIB};
+use super::api::{Api, CARD_GIB, Story};
 use super::instance::{Fault, Instance, chance, delay};
 use gpushare_kube::PodRef;
 
@@ -106,8 +106,8 @@ impl Plan {
     }
 }
 
-/// One life of the cluster, from the first pod to the last.
-pub(super) fn live(plan: Plan) {
+/// One life of the cluster, from the first pod to the last, and what happened in it.
+pub(super) fn live(plan: Plan) -> Story {
     let api = Arc::new(Api::new());
     let extenders = [0, 1].map(|number| Instance::new(number, api.clone(), state(plan), plan));
     let [first, second] = extenders.clone();
@@ -154,6 +154,7 @@ pub(super) fn live(plan: Plan) {
         first.check_empty();
     }
     second.check_empty();
+    api.story.clone()
 }
 
 fn follow(extender: &Arc<Instance>) -> JoinHandle<()> {

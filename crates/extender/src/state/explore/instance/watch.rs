@@ -175,7 +175,9 @@ impl Instance {
 
     /// As `Extender::open_when_fenced`.
     fn open_when_fenced(self: &Arc<Self>, term: u64) {
-        let pods = self.state().pods_without_node();
+        let mut pods = self.state().pods_without_node();
+        // A hash map gives them in another order in every run, and a seed shall explore the same orders in each.
+        pods.sort_by(|one, other| one.uid.cmp(&other.uid));
         self.in_background(move |own| {
             for pod in pods {
                 let mut by = Look::Fence;
