@@ -61,7 +61,7 @@ async fn a_bind_that_was_answered_with_a_conflict_and_arrives_late_does_not_take
 #[tokio::test]
 async fn a_bind_of_a_deposed_leader_that_arrives_late_does_not_take_effect() {
     let cluster = Following::prepare(&[node("n1", &[16])]).await;
-    let old = Replica::leader(&cluster, "a").await;
+    let old = Replica::deposable(&cluster, "a").await;
     let new = Replica::start(&cluster, "b", TIMING);
     let first = cluster.create("first", 16).await;
     let second = cluster.create("second", 16).await;

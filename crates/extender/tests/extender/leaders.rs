@@ -4,20 +4,21 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use gpushare_apiserver::{Answer, On, Times, Verb};
-use gpushare_core::lease::Timing;
 use kube::api::DeleteParams;
 use serde_json::json;
 
 use crate::api::{Following, bind, binds, fences, node_of, pod_watches, until};
 use crate::cluster::{call, get, node, post};
 use crate::kubernetes::ExtenderFilterResult;
-use crate::replicas::{LEASE, Replica, TIMING, give_back, hold, holder, lease, lease_api, leases};
+use crate::replicas::{
+    LEASE, PATIENT, Replica, TIMING, give_back, hold, holder, lease, lease_api, leases,
+};
 
 #[tokio::test]
 async fn only_the_leader_is_ready_and_the_others_refer_to_it() {
     let cluster = Following::prepare(&[node("n1", &[8])]).await;
     let leader = Replica::leader(&cluster, "a").await;
-    let other = Replica::start(&cluster, "b", TIMING);
+    let other = Replica::start(&cluster, "b", PATIENT);
     let pod = cluster.create("p", 4).await;
     until("the other has listed the nodes", async || {
         let (status, _) = get(&other.extender, "/gpushare-scheduler/inspect/n1").await;
@@ -53,7 +54,7 @@ async fn of_two_that_reach_for_the_same_lease_one_gets_it() {
     let cluster = Following::prepare(&[node("n1", &[8])]).await;
     give_back(&cluster).await;
     let gate = cluster.server.faults().hold_before(leases(Verb::Update));
-    let replicas = ["a", "b"].map(|name| Replica::start(&cluster, name, TIMING));
+    let replicas = ["a", "b"].map(|name| Replica::start(&cluster, name, PATIENT));
     gate.reached(2).await;
     gate.release();
     let ready = async || {
@@ -67,7 +68,7 @@ async fn of_two_that_reach_for_the_same_lease_one_gets_it() {
 #[tokio::test]
 async fn a_leader_without_api_server_stops_and_goes_on_when_it_is_back() {
     let cluster = Following::prepare(&[node("n1", &[8])]).await;
-    let leader = Replica::leader(&cluster, "a").await;
+    let leader = Replica::deposable(&cluster, "a").await;
     let before = cluster.create("before", 3).await;
     assert_eq!(leader.bind(&before, "n1").await, "");
     let down =
@@ -93,7 +94,7 @@ async fn a_leader_without_api_server_stops_and_goes_on_when_it_is_back() {
 #[tokio::test]
 async fn a_follower_takes_over_with_the_same_books() {
     let cluster = Following::prepare(&[node("n1", &[8])]).await;
-    let first = Replica::leader(&cluster, "a").await;
+    let first = Replica::deposable(&cluster, "a").await;
     let second = Replica::start(&cluster, "b", TIMING);
     let pod = cluster.create("p", 5).await;
     assert_eq!(first.bind(&pod, "n1").await, "");
@@ -143,7 +144,7 @@ async fn times_written_in_the_lease_do_not_matter() {
 #[tokio::test]
 async fn a_deleted_lease_makes_the_leader_stop_and_is_led_by_someone_again() {
     let cluster = Following::prepare(&[node("n1", &[8])]).await;
-    let leader = Replica::leader(&cluster, "a").await;
+    let leader = Replica::deposable(&cluster, "a").await;
     let other = Replica::start(&cluster, "b", TIMING);
     let params = DeleteParams::default();
     lease_api(&cluster).delete(LEASE, &params).await.unwrap();
@@ -165,7 +166,7 @@ async fn a_deleted_lease_makes_the_leader_stop_and_is_led_by_someone_again() {
 #[tokio::test]
 async fn a_process_of_the_same_name_does_not_inherit_the_lease() {
     let cluster = Following::prepare(&[node("n1", &[8])]).await;
-    let first = Replica::leader(&cluster, "same").await;
+    let first = Replica::deposable(&cluster, "same").await;
     let reads = || {
         cluster
             .server
@@ -188,15 +189,9 @@ async fn a_process_of_the_same_name_does_not_inherit_the_lease() {
 #[tokio::test]
 async fn a_leader_that_ends_finishes_its_binds_and_gives_the_lease_back() {
     let cluster = Following::prepare(&[node("n1", &[8])]).await;
-    // Far too long to wait for its end.
-    let timing = Timing {
-        duration: 3_600_000,
-        ..TIMING
-    };
-    give_back(&cluster).await;
-    let first = Replica::start(&cluster, "a", timing);
-    first.until_ready().await;
-    let second = Replica::start(&cluster, "b", timing);
+    // Its lease lasts far longer than the test waits.
+    let first = Replica::leader(&cluster, "a").await;
+    let second = Replica::start(&cluster, "b", PATIENT);
     let pod = cluster.create("p", 8).await;
     let gate = cluster.server.faults().hold_before(binds());
     let call = {
@@ -224,13 +219,7 @@ async fn a_leader_that_ends_finishes_its_binds_and_gives_the_lease_back() {
 #[tokio::test]
 async fn a_bind_in_doubt_of_a_leader_that_ends_is_cleared_by_the_next_one() {
     let cluster = Following::prepare(&[node("n1", &[8])]).await;
-    let timing = Timing {
-        duration: 3_600_000,
-        ..TIMING
-    };
-    give_back(&cluster).await;
-    let first = Replica::start(&cluster, "a", timing);
-    first.until_ready().await;
+    let first = Replica::leader(&cluster, "a").await;
     let pod = cluster.create("p", 8).await;
     let other = cluster.create("other", 8).await;
     let late = first.line.keep("/p/binding");
@@ -238,7 +227,7 @@ async fn a_bind_in_doubt_of_a_leader_that_ends_is_cleared_by_the_next_one() {
     let error = first.bind(&pod, "n1").await;
     assert!(error.contains("not known yet"), "{error}");
     first.tasks.shutdown().cancel();
-    let second = Replica::start(&cluster, "b", timing);
+    let second = Replica::start(&cluster, "b", PATIENT);
     second.until_ready().await;
     blind.clear();
     assert_eq!(second.bind(&other, "n1").await, "");
@@ -271,7 +260,7 @@ async fn binds_stay_closed_while_an_earlier_one_may_still_take_effect() {
 #[tokio::test]
 async fn what_the_old_leader_bound_last_is_known_to_the_new_one() {
     let cluster = Following::prepare(&[node("n1", &[8])]).await;
-    let old = Replica::leader(&cluster, "a").await;
+    let old = Replica::deposable(&cluster, "a").await;
     let new = Replica::start(&cluster, "b", TIMING);
     let theirs = cluster.create("theirs", 8).await;
     let ours = cluster.create("ours", 8).await;
@@ -303,7 +292,7 @@ async fn what_the_old_leader_bound_last_is_known_to_the_new_one() {
 #[tokio::test]
 async fn a_leader_deposed_while_a_bind_is_being_prepared_does_not_send_it() {
     let cluster = Following::prepare(&[node("n1", &[8])]).await;
-    let leader = Replica::leader(&cluster, "a").await;
+    let leader = Replica::deposable(&cluster, "a").await;
     // A pod that no watch has shown is read before its bind.
     let hidden = cluster.hide_pods().await;
     let pod = cluster.create("p", 8).await;

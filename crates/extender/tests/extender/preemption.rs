@@ -241,7 +241,7 @@ async fn a_nomination_that_the_scheduler_takes_back_is_made_again_while_room_is_
 #[tokio::test]
 async fn another_leader_goes_on_where_the_last_one_was_cut_off() {
     let cluster = Following::prepare_priorities(&[node("n1", &[8])]).await;
-    let first = Replica::leader(&cluster, "first").await;
+    let first = Replica::deposable(&cluster, "first").await;
     cluster
         .runs_by(&first.extender, "low", 8, "low", "n1")
         .await;

@@ -23,11 +23,19 @@ use crate::cluster::{config, get};
 pub(crate) const LEASE: &str = "extender";
 const NAMESPACE: &str = "kube-system";
 
-/// As short as the binds of these tests allow.
+/// For replicas of which another one takes over: short, so that the test need not wait for long, and long
+/// enough for a leader to renew its lease on a busy machine.
 pub(crate) const TIMING: Timing = Timing {
-    duration: 3_000,
-    renew_deadline: 1_200,
-    retry: 200,
+    duration: 8_000,
+    renew_deadline: 5_000,
+    retry: 400,
+};
+
+/// For replicas that must never lose the lease because time passes.
+pub(crate) const PATIENT: Timing = Timing {
+    duration: 3_600_000,
+    renew_deadline: 1_800_000,
+    retry: 400,
 };
 
 pub(crate) fn leases(verb: Verb) -> On {
@@ -242,10 +250,19 @@ impl Replica {
         }
     }
 
-    /// A replica that leads at once, because no other one holds the lease.
+    /// A replica that leads at once, because no other one holds the lease, and for as long as the test runs.
     pub(crate) async fn leader(cluster: &Following, identity: &str) -> Self {
+        Self::leader_with(cluster, identity, PATIENT).await
+    }
+
+    /// Like [`Self::leader`], but soon replaced when it cannot reach the lease any more.
+    pub(crate) async fn deposable(cluster: &Following, identity: &str) -> Self {
+        Self::leader_with(cluster, identity, TIMING).await
+    }
+
+    async fn leader_with(cluster: &Following, identity: &str, timing: Timing) -> Self {
         give_back(cluster).await;
-        let replica = Self::start(cluster, identity, TIMING);
+        let replica = Self::start(cluster, identity, timing);
         replica.until_ready().await;
         replica
     }

@@ -233,7 +233,7 @@ impl Replica {
 #[tokio::test]
 async fn only_the_leader_wakes_pods() {
     let cluster = Following::prepare(&[node("n1", &[8])]).await;
-    let first = Replica::leader(&cluster, "a").await;
+    let first = Replica::deposable(&cluster, "a").await;
     let second = Replica::start(&cluster, "b", TIMING);
     let holder = cluster.create("holder", 8).await;
     assert_eq!(first.bind(&holder, "n1").await, "");
@@ -261,7 +261,7 @@ async fn a_leader_deposed_while_it_wakes_pods_leaves_the_rest_to_the_next() {
     const AT_ONCE: usize = 8;
     let cards = [8; 12];
     let cluster = Following::prepare(&[node("n1", &[4])]).await;
-    let first = Replica::leader(&cluster, "a").await;
+    let first = Replica::deposable(&cluster, "a").await;
     let names: Vec<String> = (0..cards.len()).map(|n| format!("waits-{n:02}")).collect();
     first.keep_waiting(&cluster, &names, "n1").await;
 

@@ -50,7 +50,7 @@ async fn an_eviction_that_arrives_when_nobody_has_to_go_any_more_evicts_nobody()
 #[tokio::test]
 async fn a_claim_of_a_deposed_leader_that_arrives_late_is_not_written() {
     let cluster = Following::prepare_priorities(&[node("n1", &[8])]).await;
-    let old = Replica::leader(&cluster, "a").await;
+    let old = Replica::deposable(&cluster, "a").await;
     cluster.runs_by(&old.extender, "low", 8, "low", "n1").await;
     let late = old.line.lose("/high/status");
     let high = cluster.create_of("high", 6, "high").await;
