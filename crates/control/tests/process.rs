@@ -212,9 +212,9 @@ async fn of_two_replicas_one_is_ready_and_the_other_takes_over_when_it_ends() {
         let flags = [
             ["--kubeconfig", kubeconfig],
             ["--lease-namespace", "kube-system"],
-            ["--lease-duration", "4s"],
-            ["--lease-renew-deadline", "2s"],
-            ["--lease-retry", "200ms"],
+            ["--lease-duration", "8s"],
+            ["--lease-renew-deadline", "6s"],
+            ["--lease-retry", "500ms"],
             ["--bind-timeout", "100ms"],
         ]
         .concat();

@@ -21,9 +21,9 @@ const LONG: Timing = Timing {
 };
 /// Another replica leads soon after the holder has died.
 const SHORT: Timing = Timing {
-    duration: 2_000,
-    renew_deadline: 1_200,
-    retry: 100,
+    duration: 8_000,
+    renew_deadline: 5_000,
+    retry: 200,
 };
 
 fn election(identity: &str, timing: Timing) -> Election {
