@@ -66,7 +66,7 @@ fn test(filters: &[impl AsRef<OsStr>], pictures: Option<&Path>) -> Result<()> {
 }
 
 fn for_documents() -> Result<()> {
-    let taken = tempfile::tempdir().context("cannot make a directory for the pictures")?;
+    let taken = tempfile::tempdir().context("cannot create a directory for the pictures")?;
     pictures(taken.path(), &[PICTURES])?;
     let shown = workspace().join(SHOWN);
     for entry in fs::read_dir(&shown).with_context(|| format!("cannot list {SHOWN}"))? {

@@ -39,7 +39,7 @@ pub enum StartError {
         name: String,
         source: Failure,
     },
-    #[error("cannot make a client for {url}")]
+    #[error("cannot create a client for {url}")]
     Client {
         url: String,
         source: Box<dyn std::error::Error + Send + Sync>,

@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
-    /// Print again whenever something changes, until Ctrl-C
+    /// Print again whenever something changes, until Ctrl-C is pressed
     #[arg(short, long)]
     watch: bool,
     /// What one aliyun.com/gpu-mem means in the cluster, GiB or MiB

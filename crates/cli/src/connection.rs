@@ -21,7 +21,7 @@ const PAGE: u32 = 500;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "The cluster")]
 pub(crate) struct Connection {
-    /// Path of the kubeconfig; without it KUBECONFIG or the default path
+    /// Path of the kubeconfig; by default KUBECONFIG or the usual path
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig to use
@@ -33,13 +33,13 @@ pub(crate) struct Connection {
     /// The user of the kubeconfig to use instead of the context's
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Ask as this user, for those who may impersonate
+    /// Impersonate this user
     #[arg(long = "as", value_name = "USER")]
     impersonate: Option<String>,
-    /// Ask as a member of this group as well; may be given several times
+    /// Impersonate this group as well; can be repeated
     #[arg(long = "as-group", value_name = "GROUP", requires = "impersonate")]
     groups: Vec<String>,
-    /// How long to wait for an answer of the API server, such as 5s or 1m; 0 is as long as it takes
+    /// How long to wait for a response of the API server, such as 5s or 1m; 0 waits without limit
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = timeout)]
     request_timeout: Duration,
 }

@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     /// A manifest with a pod, or with the template of a workload; - is standard input
     #[arg(short, long, value_name = "YAML", conflicts_with_all = ["mem", "cores", "count", "cpu", "memory"])]
     file: Option<PathBuf>,
-    /// GPU memory on each card, in MiB; whole cards without it
+    /// GPU memory on each card, in MiB; by default whole cards
     #[arg(long, value_name = "MIB", required_unless_present_any = ["file", "count"])]
     mem: Option<u64>,
     /// Compute on each card, in percent
@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     /// Memory of the node
     #[arg(long, value_name = "QUANTITY")]
     memory: Option<String>,
-    /// Stop after so many
+    /// Stop after this many pods
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     most: u64,
     /// How to print
@@ -113,7 +113,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
         Some(file) => from_cluster::manifest_of(file)?.pod().clone(),
         None => arguments.pod(),
     };
-    let pod: slim::Pod = serde_json::from_value(object.clone()).context("this is no valid pod")?;
+    let pod: slim::Pod =
+        serde_json::from_value(object.clone()).context("this is not a valid pod")?;
     let facts = PodFacts::proposed(&pod, &dialects);
     let ask = match &facts.ask {
         Ok(Some(ask)) => ask,

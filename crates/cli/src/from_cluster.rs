@@ -24,7 +24,7 @@ pub(crate) struct Cluster {
     /// With --from-cluster: what one aliyun.com/gpu-mem means there, GiB or MiB
     #[arg(long, value_name = "UNIT", default_value = "GiB")]
     aliyun_memory_unit: AliyunUnit,
-    /// With --from-cluster: HAMi's nvidia.com/gpu and companions are served there
+    /// With --from-cluster: The cluster also serves HAMi's nvidia.com/gpu, gpumem, gpumem-percentage and gpucores
     #[arg(long, requires = "from_cluster")]
     hami: bool,
 }

@@ -9,7 +9,7 @@ pub(crate) struct Served {
     /// What one aliyun.com/gpu-mem means in the cluster, GiB or MiB
     #[arg(long, value_name = "UNIT", default_value = "GiB")]
     aliyun_memory_unit: AliyunUnit,
-    /// HAMi's nvidia.com/gpu and companions are served there
+    /// The cluster also serves HAMi's nvidia.com/gpu, gpumem, gpumem-percentage and gpucores
     #[arg(long)]
     hami: bool,
 }

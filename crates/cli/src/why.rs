@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     /// A manifest with a pod, or with the template of a workload; - is standard input
     #[arg(short, long, value_name = "YAML", conflicts_with = "name")]
     file: Option<PathBuf>,
-    /// The namespace; without it that of the manifest or of the context
+    /// The namespace; by default that of the manifest or of the context
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
     /// How to print

@@ -17,12 +17,12 @@ pub struct Cli {
 pub enum Role {
     /// Serve kube-scheduler: filter, prioritize and bind pods that share GPUs
     Extender(Box<gpushare_extender::config::RawConfig>),
-    /// Serve the API server: check, complete and rank pods that ask for GPUs before they exist
+    /// Serve the API server: validate new pods that ask for GPUs, and set their defaults and priority
     Webhook(Box<gpushare_webhook::config::RawConfig>),
-    /// Keep the ledger: charge what pods hold to budgets, and say how budgets stand
+    /// Charge the GPU time of pods to budgets, and report what is left of each budget
     Timekeeper(Box<gpushare_timekeeper::config::RawConfig>),
-    /// Tell the containers of a pod how their budget stands, as a sidecar that the webhook adds
+    /// Report the budget to the containers of a pod, as a sidecar that the webhook adds
     Sidecar(Box<gpushare_sidecar::config::RawConfig>),
-    /// Serve people: cards, pods that wait and budgets, live in a browser
+    /// Serve the dashboard: cards, waiting pods and budgets, live in a browser
     Dashboard(Box<gpushare_dashboard::role::config::RawConfig>),
 }

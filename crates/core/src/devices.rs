@@ -93,7 +93,7 @@ pub enum DevicesError {
     #[error("resource {0:?} is used twice; each resource belongs to one request of one class")]
     ResourceTwice(String),
     #[error(
-        "resource {0:?} is no name of an extended resource; write one such as example.com/device"
+        "resource {0:?} is not the name of an extended resource; write one such as example.com/device"
     )]
     Resource(String),
     #[error("device class {class:?} has no dimension {dimension:?}; it has {known}")]

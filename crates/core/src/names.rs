@@ -162,7 +162,7 @@ pub mod variable {
 
 /// Reasons of Events.
 pub mod event {
-    /// Event on a pod: the request makes no sense; the message names container, field, value and fix. No room will help. From the
+    /// Event on a pod: the request is not valid; the message names container, field, value and fix. No room will help. From the
     /// extender.
     pub const INVALID_REQUEST: &str = "InvalidGpuRequest";
     /// Event on a pod: no node that kube-scheduler offered can take the pod now; the message says why. From the extender.
@@ -206,7 +206,7 @@ pub mod condition {
     pub const INVALID: &str = "InvalidSpec";
     /// Reason of a condition: of `Ready`; the ledger is damaged, and nothing is charged until a backup was restored.
     pub const LEDGER_CORRUPTED: &str = "LedgerCorrupted";
-    /// Reason of a condition: of `Ready`; the ledger could not be used several times or did not answer, and nothing is charged meanwhile.
+    /// Reason of a condition: of `Ready`; the ledger has failed several times or does not answer, and nothing is charged meanwhile.
     pub const LEDGER_UNAVAILABLE: &str = "LedgerUnavailable";
     /// Reason of a condition: of `Ready`; all is well.
     pub const CHARGED: &str = "Charged";

@@ -207,7 +207,7 @@ fn validate_container<'a>(
             container: Some(container.name.to_owned()),
             field: second.clone(),
             value: container.limit(second).unwrap_or_default().to_owned(),
-            problem: format!("stands beside {first} in one container"),
+            problem: format!("must not be combined with {first} in one container"),
             fix: "keep the resources of one dialect only".to_owned(),
         });
     }

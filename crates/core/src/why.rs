@@ -185,15 +185,15 @@ impl Why {
                 containers, steps, ..
             } => write!(
                 f,
-                "in {steps} steps it was not found out how {containers} containers share the cards: \
-                 ask in fewer containers, or for whole cards"
+                "the search gave up after {steps} steps for {containers} containers that share cards: \
+                 use fewer containers, or ask for whole cards"
             ),
             Self::NotReached {
                 containers, steps, ..
             } => write!(
                 f,
-                "not looked at: how {containers} containers share the cards of other nodes took all {steps} \
-                 steps: ask in fewer containers, or for whole cards"
+                "not searched: other nodes used up all {steps} steps for {containers} containers that share cards: \
+                 use fewer containers, or ask for whole cards"
             ),
             Self::BindInProgress { node } => write!(f, "the pod is being bound to {node}"),
             Self::BindInDoubt { node } => {
@@ -227,11 +227,11 @@ fn blocked(
     } = by;
     let mut separator = "";
     if choice {
-        f.write_str("the pod's selectors exclude the cards that would do")?;
+        f.write_str("the pod's selectors exclude the cards that have room")?;
         separator = "; ";
     }
     if health {
-        write!(f, "{separator}the cards that would do are unhealthy")?;
+        write!(f, "{separator}the cards that have room are unhealthy")?;
         separator = "; ";
     }
     if room {

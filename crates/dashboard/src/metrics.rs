@@ -29,12 +29,10 @@ impl Metrics {
             viewers: catalogue.add("viewers", "Open live streams"),
             refusals: catalogue.add(
                 "refusals",
-                "Requests without a token, or with one that may not look",
+                "Requests without a token, or with a token that lacks permission",
             ),
-            interruptions: catalogue.add(
-                "watch_interruptions",
-                "Watches that broke and were taken up again",
-            ),
+            interruptions: catalogue
+                .add("watch_interruptions", "Watches that broke and were resumed"),
             traffic: Traffic::new(&mut catalogue),
             published: catalogue.publish(),
         }

@@ -45,11 +45,11 @@ pub struct Config {
 #[derive(Debug, Error)]
 pub enum StartError {
     #[error(
-        "--auth none lets everybody look who can connect, so it is for loopback addresses only, and {0} is none"
+        "--auth none lets everybody who can connect see the dashboard, so it is for loopback addresses only, and {0} is not one"
     )]
     OpenToAll(SocketAddr),
     #[error(
-        "tokens must not travel in the clear: give --tls-cert and --tls-key, or listen on a loopback address instead of {0}"
+        "tokens must not be sent unencrypted: give --tls-cert and --tls-key, or listen on a loopback address instead of {0}"
     )]
     Plain(SocketAddr),
     #[error(transparent)]

@@ -48,8 +48,7 @@ pub struct RawConfig {
     #[arg(long, env = "GPUSHARE_POLICY", default_value = "learned")]
     pub policy: Policy,
 
-    /// What filter offers to kube-scheduler: the best node alone, so that nothing can overrule the choice,
-    /// or all nodes that fit, to be ranked by prioritize beside the scheduler's own scores
+    /// What filter offers to kube-scheduler: only the best node, so that nothing can overrule the choice, or all nodes that fit, which prioritize then ranks together with the scheduler's own scores
     #[arg(long, env = "GPUSHARE_OFFER", value_enum, default_value_t)]
     pub offer: Offer,
 
@@ -67,8 +66,7 @@ pub struct RawConfig {
     #[arg(long, env = "GPUSHARE_LEASE_NAME", default_value = "gpushare-extender")]
     pub lease_name: String,
 
-    /// Wake pods that were refused when they would fit; without it they wait until kube-scheduler tries
-    /// them by itself
+    /// Wake refused pods when they would fit; otherwise they wait until kube-scheduler retries them
     #[arg(
         long, env = "GPUSHARE_WAKE", default_value_t = true, action = ArgAction::Set,
         num_args = 0..=1, require_equals = true, default_missing_value = "true"
@@ -82,7 +80,7 @@ pub struct RawConfig {
     )]
     pub preempt: bool,
 
-    /// Largest accepted request body in MiB; without it 16 MiB and 32 KiB for each node of the cluster
+    /// Largest accepted request body in MiB; by default 16 MiB plus 32 KiB for each node of the cluster
     #[arg(long, env = "GPUSHARE_MAX_BODY_MIB")]
     pub max_body_mib: Option<usize>,
 

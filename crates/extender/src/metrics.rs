@@ -96,7 +96,7 @@ impl Metrics {
             binds: catalogue.add("binds", "Binds by outcome"),
             fences: catalogue.add(
                 "fences",
-                "Writes that make all earlier requests about a pod void, and what they showed",
+                "Writes that void all earlier requests about a pod, by outcome",
             ),
             wakes: catalogue.add(
                 "wakes",
@@ -104,16 +104,14 @@ impl Metrics {
             ),
             preemptions: catalogue.add(
                 "preemptions",
-                "Looks for pods that could go for another, and what came of them",
+                "Searches for pods to evict for another pod, by outcome",
             ),
             evictions: catalogue.add(
                 "evictions",
-                "Evictions of pods for others of higher priority",
+                "Evictions of pods in favor of pods of higher priority, by outcome",
             ),
-            interruptions: catalogue.add(
-                "watch_interruptions",
-                "Watches that broke and were taken up again",
-            ),
+            interruptions: catalogue
+                .add("watch_interruptions", "Watches that broke and were resumed"),
             traffic: Traffic::new(&mut catalogue),
             published: catalogue.publish(),
         }
@@ -176,7 +174,7 @@ const BOOKINGS: Reading = Reading {
     labels: &["state"],
     help: "Pods booked",
 };
-const PODS: Reading = Reading::plain("pods", "Pods known that ask for devices and have not ended");
+const PODS: Reading = Reading::plain("pods", "Pods that ask for devices and have not ended");
 const WAITING: Reading = Reading::plain("waiting_pods", "Refused pods that wait for room");
 const CLAIMS: Reading = Reading::plain("claims", "Pods for which room is claimed");
 const CARDS: Reading = Reading::plain("cards", "Cards published by nodes");

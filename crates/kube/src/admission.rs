@@ -57,7 +57,7 @@ struct Question {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReviewError {
-    #[error("the body is no AdmissionReview: {0}")]
+    #[error("the body is not an AdmissionReview: {0}")]
     Json(#[from] serde_json::Error),
     #[error("the body is a {kind} of {api_version}, not an {KIND} of {API_VERSION}")]
     Other { api_version: String, kind: String },
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_is_no_review_of_this_version_is_refused_with_what_it_is() {
-        assert!(error("{").starts_with("the body is no AdmissionReview"));
+        assert!(error("{").starts_with("the body is not an AdmissionReview"));
         let beta = r#"{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview"}"#;
         assert!(error(beta).contains("v1beta1"), "{}", error(beta));
         let empty = r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#;

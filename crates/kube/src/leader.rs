@@ -19,7 +19,8 @@ use prometheus_client::metrics::counter::Counter;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
 
-const IS_LEADER: Reading = Reading::plain("is_leader", "1 if this replica leads now, otherwise 0");
+const IS_LEADER: Reading =
+    Reading::plain("is_leader", "1 if this replica is the leader, otherwise 0");
 
 /// Whether this replica leads; clones share the answer.
 #[derive(Clone, Debug)]
@@ -109,7 +110,7 @@ impl Leadership {
 
     /// Shows in the metrics whether this replica leads, and how often it has begun to lead.
     pub fn register(&self, catalogue: &mut Catalogue) {
-        let help = "Times this replica has begun to lead";
+        let help = "How often this replica became the leader";
         catalogue.add_made("leader_transitions", help, self.0.terms.clone());
         catalogue.read(&[IS_LEADER], Box::new(self.clone()));
     }

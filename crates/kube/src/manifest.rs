@@ -7,13 +7,13 @@ use crate::slim;
 
 #[derive(Debug, Error)]
 pub enum ManifestError {
-    #[error("it is no YAML manifest: {0}")]
+    #[error("it is not a YAML manifest: {0}")]
     Yaml(String),
     #[error("it has no containers; give the manifest of a pod, deployment or job")]
     NoContainers,
     #[error("{0} of its documents have containers; give one at a time")]
     Several(usize),
-    #[error("it is no valid pod: {0}")]
+    #[error("it is not a valid pod: {0}")]
     Pod(serde_json::Error),
 }
 

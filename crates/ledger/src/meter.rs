@@ -95,7 +95,7 @@ pub enum MeterError {
     Money(#[from] MoneyError),
     #[error(transparent)]
     Period(#[from] PeriodError),
-    #[error("the allocation record of pod {pod} cannot be believed: {source}")]
+    #[error("the allocation record of pod {pod} is not valid: {source}")]
     Record { pod: PodUid, source: RecordError },
     #[error(
         "pod {pod} holds card {card}, which its node does not show, so its model and size are not known"

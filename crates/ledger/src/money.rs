@@ -19,11 +19,11 @@ pub struct Rate(i64);
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum MoneyError {
     #[error(
-        "the amount {0:?} is no positive number of GPU-seconds and no duration such as 20h, 1d12h or 90m"
+        "the amount {0:?} is neither a positive number of GPU-seconds nor a duration such as 20h, 1d12h or 90m"
     )]
     Amount(String),
     #[error(
-        "the price {0:?} is no number with at most six digits before and six after the point, such as 2.5"
+        "the price {0:?} is not a number with at most six digits before and six after the point, such as 2.5"
     )]
     Price(String),
     #[error("an amount of GPU time is larger than the ledger can hold")]

@@ -44,7 +44,7 @@ pub enum Schedule {
 pub enum PeriodError {
     #[error("there is no time zone {0:?} in the IANA database; write one such as Europe/Berlin")]
     Zone(String),
-    #[error("the window {0:?} is no duration from 1h to 366d, such as 7d")]
+    #[error("the window {0:?} is not a duration from 1h to 366d, such as 7d")]
     Window(String),
     #[error("a calendar cannot reach the moment {0}")]
     OutOfReach(Seconds),

@@ -28,7 +28,7 @@ const DEPTH: u32 = 16;
 #[derive(Debug, Error)]
 pub enum CgroupError {
     #[error(
-        "{root} is no cgroup filesystem: mount the host's /sys/fs/cgroup read-only into the agent, and name the mount \
+        "{root} is not a cgroup filesystem: mount the host's /sys/fs/cgroup read-only into the agent, and name the mount \
          with --cgroup-root"
     )]
     NoFilesystem { root: PathBuf },
@@ -286,7 +286,7 @@ mod tests {
     fn where_nothing_can_be_seen_that_is_an_error_and_not_the_end_of_all_pods() {
         let nothing = TempDir::new().unwrap();
         let error = Cgroups::open(nothing.path()).unwrap_err().to_string();
-        assert!(error.contains("is no cgroup filesystem"), "{error}");
+        assert!(error.contains("is not a cgroup filesystem"), "{error}");
         let missing = nothing.path().join("missing");
         Cgroups::open(&missing).unwrap_err();
 

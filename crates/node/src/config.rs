@@ -55,7 +55,7 @@ pub struct RawConfig {
     #[arg(long, env = "GPUSHARE_CDI_DIR", default_value = "/var/run/cdi")]
     cdi_dir: PathBuf,
 
-    /// Further directory in which the driver's own CDI specs may be, as nvidia-ctk writes them
+    /// Additional directory with the driver's own CDI specs, as nvidia-ctk writes them
     #[arg(long, env = "GPUSHARE_DRIVER_CDI_DIR", default_value = "/etc/cdi")]
     driver_cdi_dir: PathBuf,
 
@@ -71,7 +71,7 @@ pub struct RawConfig {
     )]
     nvml_library: PathBuf,
 
-    /// Seconds between two complete looks for added and removed cards; errors and lost cards show at once
+    /// Seconds between two complete scans for added and removed cards; errors and lost cards are noticed at once
     #[arg(long, env = "GPUSHARE_RESCAN_SECONDS", default_value_t = 300)]
     rescan_seconds: u64,
 

@@ -58,7 +58,7 @@ impl Metrics {
             traffic: Traffic::new(catalogue),
             starts: catalogue.add(
                 "container_starts",
-                "Container starts that the kubelet asked about, by what became of them",
+                "Container starts that the kubelet asked for, by outcome",
             ),
             start_seconds: catalogue.add_made(
                 "container_start_seconds",
@@ -67,7 +67,7 @@ impl Metrics {
             ),
             registered: catalogue.add(
                 "registered",
-                "Whether the kubelet has this resource from us",
+                "1 if this resource is registered with the kubelet, otherwise 0",
             ),
             cards: catalogue.add("cards", "Cards of the node"),
             pods_with_specs: catalogue

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 #[derive(Debug, Error)]
 pub enum SandboxError {
-    #[error("cannot make a directory for the sandbox in {}; set TMPDIR to one that can be written", std::env::temp_dir().display())]
+    #[error("cannot create a directory for the sandbox in {}; set TMPDIR to one that can be written", std::env::temp_dir().display())]
     Directory(#[source] std::io::Error),
     #[error("{} is too long a path for the sockets in it; set TMPDIR to a shorter one, such as /tmp", .0.display())]
     LongDirectory(PathBuf),

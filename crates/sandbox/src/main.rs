@@ -26,7 +26,7 @@ const INTERRUPTED: i32 = 130;
 #[command(
     name = "gpushare-sandbox",
     version,
-    about = "A whole cluster in one process to try gpushare on, without a GPU or Kubernetes"
+    about = "A whole cluster in one process to try gpushare in, without a GPU or Kubernetes"
 )]
 struct Cli {
     #[command(flatten)]

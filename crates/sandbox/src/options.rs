@@ -8,11 +8,11 @@ use crate::error::SandboxError;
 
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// How many nodes to simulate; without it a small fleet of several models
+    /// How many nodes to simulate; by default a small fleet of several models
     #[arg(long, value_name = "N")]
     pub nodes: Option<usize>,
 
-    /// How many times faster simulated time goes: the story's pauses and how long containers run
+    /// How many times faster simulated time passes: the pauses of the story and the run time of containers
     #[arg(long, value_name = "TIMES", default_value_t = 1)]
     pub speed: u32,
 
@@ -24,7 +24,7 @@ pub struct Options {
     #[arg(long)]
     pub no_story: bool,
 
-    /// End when the story has been told, successfully only if everything in it happened
+    /// Exit when the story has ended; the exit code is 0 only if everything in it happened
     #[arg(long)]
     pub exit_after_story: bool,
 

@@ -20,7 +20,7 @@ pub struct RawConfig {
     #[arg(long, env = environment::TIMEKEEPER)]
     pub timekeeper: String,
 
-    /// Certificates (PEM) by which the timekeeper is believed
+    /// CA certificates (PEM) to trust when connecting to the timekeeper
     #[arg(long, env = environment::AUTHORITIES)]
     pub timekeeper_ca: String,
 
@@ -32,7 +32,7 @@ pub struct RawConfig {
     #[arg(long, env = environment::POD)]
     pub pod: String,
 
-    /// File with the token that the timekeeper accepts; read again for every question
+    /// File with the token that the timekeeper accepts; read again for every request
     #[arg(
         long,
         env = "GPUSHARE_TOKEN_FILE",
@@ -52,7 +52,7 @@ pub struct RawConfig {
     #[arg(long, env = "GPUSHARE_LISTEN", default_value = "127.0.0.1:12356")]
     pub listen: SocketAddr,
 
-    /// How often the timekeeper is asked
+    /// How often to ask the timekeeper
     #[arg(long, env = "GPUSHARE_INTERVAL", default_value = "15s", value_parser = duration)]
     pub interval: Duration,
 
@@ -75,9 +75,11 @@ pub struct Config {
 
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ConfigError {
-    #[error("--timekeeper {0:?} is no https:// address, and a token goes over no other connection")]
+    #[error(
+        "--timekeeper {0:?} is not an https:// address, and the token may not be sent over another kind of connection"
+    )]
     Timekeeper(String),
-    #[error("--{0} {1:?} is no name of a Kubernetes object")]
+    #[error("--{0} {1:?} is not a valid name of a Kubernetes object")]
     Name(&'static str, String),
     #[error(
         "--listen {0} can be reached by others: give a loopback address such as 127.0.0.1:12356"

@@ -65,7 +65,7 @@ pub struct Args {
     /// With --from-cluster: a manifest with the pod, or with the template of a workload
     #[arg(short, long, value_name = "YAML", requires = "from_cluster")]
     pub file: Option<PathBuf>,
-    /// With --from-cluster: stop after so many
+    /// With --from-cluster: stop after this many pods
     #[arg(
         long,
         value_name = "N",
@@ -73,11 +73,10 @@ pub struct Args {
         requires = "from_cluster"
     )]
     pub most: u64,
-    /// Order of arrival: TSV with one line for each seed; without it the seed shuffles the pods, again
-    /// and again, until they ask for 1.3 times the cluster
+    /// Order of arrival: TSV with one line for each seed; by default the seed shuffles the pods repeatedly until they ask for 1.3 times the cluster
     #[arg(long, value_name = "TSV")]
     pub arrivals: Option<PathBuf>,
-    /// Which arrivals; also draws the lifetimes of --churn
+    /// Seed for the order of arrival and for the lifetimes of --churn
     #[arg(long, value_name = "N", default_value_t = 42)]
     pub seed: u64,
     /// How to choose: learned, fgd, binpack, best-fit, first-fit or spread

@@ -24,7 +24,7 @@ const LONGEST_INTERVAL: Duration = Duration::from_mins(10);
 /// The flags as given; every one has an environment variable.
 #[derive(Args, Clone, Debug)]
 pub struct RawConfig {
-    /// Address to serve the API of budgets on
+    /// Address to serve the budget API on
     #[arg(long, env = "GPUSHARE_LISTEN", default_value = "127.0.0.1:12352")]
     pub listen: SocketAddr,
 
@@ -47,23 +47,23 @@ pub struct RawConfig {
     #[arg(long, env = "GPUSHARE_DATABASE_PASSWORD_FILE", value_name = "FILE")]
     pub database_password_file: Option<PathBuf>,
 
-    /// The authorities (PEM) that sign the certificate of the PostgreSQL server; turns TLS on
+    /// CA certificates (PEM) to trust when connecting to the PostgreSQL server; turns TLS on
     #[arg(long, env = "GPUSHARE_DATABASE_CA", value_name = "FILE")]
     pub database_ca: Option<PathBuf>,
 
-    /// Charges of running pods are written in cells of this length; what was not charged yet is shown as held
+    /// How often running pods are charged; GPU time that is not charged yet is shown as held
     #[arg(long, env = "GPUSHARE_CHARGE_INTERVAL", default_value = "5m", value_parser = duration)]
     pub charge_interval: Duration,
 
-    /// How long at most until the timekeeper looks at everything again
+    /// Longest pause between two complete rounds of the timekeeper
     #[arg(long, env = "GPUSHARE_INTERVAL", default_value = "5s", value_parser = duration)]
     pub interval: Duration,
 
-    /// How often the numbers in a budget's status are brought up to date while nothing happens but time
+    /// How often the numbers in a budget's status are updated while nothing else changes
     #[arg(long, env = "GPUSHARE_STATUS_INTERVAL", default_value = "30s", value_parser = duration)]
     pub status_interval: Duration,
 
-    /// Keep the single charges of pods that ended for so long, such as 9600h; without it for ever
+    /// How long to keep the individual charges of ended pods, such as 9600h; by default forever
     #[arg(long, env = "GPUSHARE_RETENTION", value_parser = duration)]
     pub retention: Option<Duration>,
 
@@ -141,7 +141,7 @@ pub enum ConfigError {
     Exposed(SocketAddr),
     #[error("--database: {0}")]
     Database(#[from] DatabaseError),
-    #[error("--charge-interval {0:?} is no whole number of seconds up to {LONGEST_GRID:?}")]
+    #[error("--charge-interval {0:?} is not a whole number of seconds up to {LONGEST_GRID:?}")]
     Grid(Duration),
     #[error(
         "--interval {0:?} and --status-interval {1:?} must be above zero and at most {LONGEST_INTERVAL:?}"

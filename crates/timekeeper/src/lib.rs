@@ -85,7 +85,7 @@ struct Shared {
 pub enum RecordError {
     #[error("{0}")]
     NotLeading(NotLeading),
-    #[error("this replica has only just begun to lead; try again in a moment")]
+    #[error("this replica became the leader a moment ago; try again")]
     TooEarly,
     #[error("{0}")]
     Unusable(String),

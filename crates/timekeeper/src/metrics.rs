@@ -78,7 +78,7 @@ impl Metrics {
         catalogue.read(&readings, Box::new(Gauges(standing.clone())));
         let ledger_healthy: Gauge = catalogue.add(
             "ledger_healthy",
-            "0 if the ledger is damaged, does not answer or could not be used several times, otherwise 1",
+            "0 if the ledger is damaged, does not answer or has failed several times, otherwise 1",
         );
         ledger_healthy.set(1);
         Self {
@@ -91,17 +91,15 @@ impl Metrics {
             ),
             vanished: catalogue.add(
                 "vanished_pods",
-                "Pods whose object went before their end was charged",
+                "Pods whose object disappeared before their end was charged",
             ),
             ledger_healthy,
-            failures: catalogue.add("write_failures", "Writes that failed and are tried again"),
-            interruptions: catalogue.add(
-                "watch_interruptions",
-                "Watches that broke and were taken up again",
-            ),
+            failures: catalogue.add("write_failures", "Writes that failed and are retried"),
+            interruptions: catalogue
+                .add("watch_interruptions", "Watches that broke and were resumed"),
             enforced: catalogue.add(
                 "enforcements",
-                "What was done to pods because of their budgets",
+                "Actions on pods because of their budgets, by outcome",
             ),
             api: api::Metrics::new(&mut catalogue),
             standing,
@@ -209,35 +207,35 @@ const OF_EVERY_BUDGET: [(Reading, Number); 5] = [
     (
         of_a_budget(
             "budget_remaining_gpu_seconds",
-            "What is left of a budget in its period",
+            "GPU time that is left of a budget in its current period",
         ),
         |figures| gpu_seconds(figures.standing.remaining),
     ),
     (
         of_a_budget(
             "budget_used_gpu_seconds",
-            "What was charged to a budget in its period",
+            "GPU time that was charged to a budget in its current period",
         ),
         |figures| gpu_seconds(figures.sums.used),
     ),
     (
         of_a_budget(
             "budget_held_gpu_seconds",
-            "What running pods have accrued and were not charged yet",
+            "GPU time that running pods have used and that is not charged yet",
         ),
         |figures| gpu_seconds(figures.sums.held),
     ),
     (
         of_a_budget(
             "budget_burn_rate",
-            "GPU-seconds that a budget pays for each second now",
+            "Current use of a budget, in GPU-seconds per second",
         ),
         |figures| gpu_seconds(Amount::from_micros(figures.sums.rate.micros())),
     ),
     (
         of_a_budget(
             "budget_exhausted",
-            "1 if nothing remains of a budget or of one that it is a part of",
+            "1 if nothing is left of a budget or of one of its ancestors",
         ),
         |figures| f64::from(u8::from(figures.standing.exhausted)),
     ),

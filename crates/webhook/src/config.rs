@@ -33,8 +33,7 @@ pub struct RawConfig {
     #[command(flatten)]
     pub admin: AdminArgs,
 
-    /// Server certificate chain (PEM), such as cert-manager makes them. Without it the webhook makes its own
-    /// and writes the caBundle of its configurations
+    /// Server certificate chain (PEM), for example from cert-manager. Without it the webhook issues its own and writes the caBundle of its configurations
     #[arg(long, env = "GPUSHARE_TLS_CERT", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
 
@@ -58,11 +57,11 @@ pub struct RawConfig {
     )]
     pub secret_name: String,
 
-    /// Name of the webhook configurations whose caBundle is kept
+    /// Name of the webhook configurations whose caBundle the webhook maintains
     #[arg(long, env = "GPUSHARE_CONFIGURATION", default_value = "gpushare")]
     pub configuration: String,
 
-    /// A name or address by which the API server calls; may be given several times
+    /// A name or address at which the API server calls the webhook; can be repeated
     #[arg(
         long = "server-name",
         env = "GPUSHARE_SERVER_NAMES",
@@ -71,7 +70,7 @@ pub struct RawConfig {
     )]
     pub server_names: Vec<String>,
 
-    /// How long the webhook's own certificate authority is valid
+    /// How long the webhook's own CA is valid
     #[arg(long, env = "GPUSHARE_CA_VALIDITY", default_value = "8760h", value_parser = duration)]
     pub ca_validity: Duration,
 
@@ -79,15 +78,15 @@ pub struct RawConfig {
     #[arg(long, env = "GPUSHARE_CERTIFICATE_VALIDITY", default_value = "720h", value_parser = duration)]
     pub certificate_validity: Duration,
 
-    /// How long a new authority is believed before it signs, and an old one after it has stopped to
+    /// How long clients trust a new CA before it signs, and an old CA after it has stopped signing
     #[arg(long, env = "GPUSHARE_CA_OVERLAP", default_value = "10m", value_parser = duration)]
     pub ca_overlap: Duration,
 
-    /// The lowest priority of classes that pods may choose where a budget pays
+    /// Lowest priority of a class that pods with a budget may choose
     #[arg(long, env = "GPUSHARE_PRIORITY_MIN", default_value_t = i32::MIN, allow_negative_numbers = true)]
     pub priority_min: i32,
 
-    /// The highest priority of classes that pods may choose where a budget pays
+    /// Highest priority of a class that pods with a budget may choose
     #[arg(
         long,
         env = "GPUSHARE_PRIORITY_MAX",

@@ -115,7 +115,7 @@ pub fn pod(rules: &Rules, known: Known<'_>, pod: &Manifest) -> Verdict {
     }
     if known.standing == Standing::Unknown {
         let problem = format!(
-            "it is not known yet whether a budget pays for namespace {}; try again in a moment",
+            "the webhook does not know yet whether namespace {} has a budget; try again in a moment",
             known.namespace
         );
         return Verdict::denied(Reason::Unknown, &[problem]);
@@ -166,7 +166,7 @@ fn notice(known: Known<'_>) -> Option<String> {
         return None;
     };
     let effect = match at_the_end {
-        AtTheEnd::Demote => "pods run only while nobody else needs the card, and may be evicted",
+        AtTheEnd::Demote => "pods run only while no other pod needs the card, and may be evicted",
         AtTheEnd::Wait => "new pods wait until there is budget again",
     };
     let namespace = known.namespace;

@@ -53,10 +53,8 @@ impl Metrics {
                 seconds,
             ),
             denials: catalogue.add("denials", "Pods refused, by reason"),
-            interruptions: catalogue.add(
-                "watch_interruptions",
-                "Watches that broke and were taken up again",
-            ),
+            interruptions: catalogue
+                .add("watch_interruptions", "Watches that broke and were resumed"),
             traffic: Traffic::new(&mut catalogue),
             published: catalogue.publish(),
         }

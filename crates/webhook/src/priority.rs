@@ -54,13 +54,11 @@ impl fmt::Display for Forbidden {
         match self {
             Self::Ours(class) => write!(
                 f,
-                "priorityClassName: {class:?} is given by gpushare where a budget pays, and this namespace has \
-                 none; remove it"
+                "priorityClassName: {class:?} is reserved for namespaces with a budget, and this namespace has none; remove it"
             ),
             Self::OutOfBand { class, value, band } => write!(
                 f,
-                "priorityClassName: {class:?} has the priority {value}; where a budget pays, name a class from {} \
-                 to {}, or none",
+                "priorityClassName: {class:?} has the priority {value}; in a namespace with a budget, name a class with a priority from {} to {}, or none",
                 band.start(),
                 band.end()
             ),

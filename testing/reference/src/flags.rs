@@ -17,7 +17,7 @@ pub(crate) fn page() -> String {
     let control = gpushare_control::cli::Cli::command();
     let node = gpushare_node::config::Cli::command();
     let sandbox = Options::augment_args(Command::new("gpushare-sandbox"))
-        .about("A whole cluster in one process to try gpushare on");
+        .about("A whole cluster in one process to try gpushare in");
     let roles = control.get_subcommands().map(|role| {
         let name = format!("{} {}", control.get_name(), role.get_name());
         (name, role)
@@ -94,14 +94,14 @@ fn exit_codes(program: &Command) -> String {
         .err()
         .map_or(0, |error| error.exit_code());
     let rows = [
-        ("0", "done; for what keeps running: it was asked to end, and did"),
+        ("0", "success; a program that keeps running was asked to end, and ended"),
         ("1", "it failed, and says why on standard error. `kubectl gpushare doctor`: or a check failed. `gpushare-sandbox --exit-after-story`: or something in the story did not happen"),
     ]
     .map(|(number, meaning)| [code(number), meaning.to_owned()]);
     let mut rows = rows.to_vec();
     rows.push([
         code(&wrong.to_string()),
-        "the command line makes no sense; nothing was done".to_owned(),
+        "the command line is not valid; nothing was done".to_owned(),
     ]);
     format!(
         "\n## Exit codes\n\nOf every program, the kubectl plugins included.\n{}",

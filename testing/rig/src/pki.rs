@@ -61,7 +61,7 @@ fn identity(
     group: Option<&str>,
     alternative_names: &[&str],
 ) -> Result<Identity> {
-    let subject = || format!("cannot make the certificate of {name}");
+    let subject = || format!("cannot create the certificate of {name}");
     let names: Vec<String> = alternative_names
         .iter()
         .map(|name| (*name).to_owned())

@@ -24,10 +24,10 @@ pub(super) struct Arguments {
     budget: String,
     /// How much: 20h, 1d12h, 90m, or GPU-seconds as a number
     amount: String,
-    /// Why; it stands in the ledger
+    /// The reason, which is kept in the ledger
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// Makes the grant one of a kind: the same id is granted once. Without it a new one
+    /// An id of this grant; a second grant with the same id has no effect. By default a new id
     #[arg(long)]
     id: Option<String>,
     /// How to print

@@ -29,19 +29,19 @@ const TOKEN_SECONDS: i64 = 600;
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct Reach {
-    /// Address of the timekeeper; without it kubectl port-forward leads to its Service
+    /// Address of the timekeeper; by default its Service, through kubectl port-forward
     #[arg(long, env = "GPUSHARE_TIMEKEEPER", value_name = "URL")]
     timekeeper: Option<String>,
-    /// Certificate authorities (PEM) by which it is believed; without it those that the cluster publishes
+    /// CA certificates (PEM) to trust when connecting to it; by default those that the cluster publishes
     #[arg(long, env = "GPUSHARE_TIMEKEEPER_CA_FILE", value_name = "FILE")]
     timekeeper_ca: Option<PathBuf>,
-    /// The name that its certificate must have, if it is not that of the address
+    /// The name that its certificate must have, if it differs from the address
     #[arg(long, value_name = "NAME")]
     timekeeper_name: Option<String>,
     /// The namespace in which gpushare runs
     #[arg(long, value_name = "NAMESPACE", default_value = "gpushare-system")]
     timekeeper_namespace: String,
-    /// Ask as a service account, with a token made for it; for kubeconfigs with a client certificate and no token
+    /// Act as a service account, with a token created for it; for kubeconfigs with a client certificate and no token
     #[arg(long, value_name = "NAMESPACE/NAME")]
     as_service_account: Option<String>,
     #[command(flatten)]

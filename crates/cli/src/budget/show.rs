@@ -25,13 +25,13 @@ pub(super) const EXAMPLES: &str = "Examples:
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct Arguments {
-    /// The namespace whose budget is shown; without it the kubeconfig's
+    /// The namespace whose budget is shown; by default the kubeconfig's
     #[arg(value_name = "NAMESPACE", conflicts_with_all = ["budget", "all", "namespace"])]
     of: Option<String>,
-    /// The same by kubectl's flag
+    /// The same as NAMESPACE, by kubectl's flag
     #[arg(short, long, value_name = "NAME", conflicts_with_all = ["budget", "all"])]
     namespace: Option<String>,
-    /// This budget, whichever namespaces pay from it
+    /// Show this budget instead of a namespace's
     #[arg(long, value_name = "NAME", conflicts_with = "all")]
     budget: Option<String>,
     /// All budgets

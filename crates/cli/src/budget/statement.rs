@@ -19,13 +19,13 @@ pub(super) const EXAMPLES: &str = "Examples:
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct Arguments {
-    /// The namespace; without it the kubeconfig's
+    /// The namespace; by default the kubeconfig's
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// Everything that was charged to this budget instead of one namespace
+    /// Show everything that was charged to this budget instead of one namespace
     #[arg(long, value_name = "NAME", conflicts_with = "namespace")]
     budget: Option<String>,
-    /// Which month, such as 2026-11; without it the current one
+    /// The month, such as 2026-11; by default the current one
     #[arg(long, value_name = "YYYY-MM")]
     month: Option<String>,
     /// How to print

@@ -184,7 +184,7 @@ fn unrecorded(pods: &Pods) -> Option<(String, String)> {
 /// The same for pods whose records do not match them.
 fn unbelievable(pods: &Pods) -> Option<(String, String)> {
     let unbelievable = pods.unbelievable.as_slice();
-    let message = format!("records that cannot be believed: {}", some(unbelievable));
+    let message = format!("records that are not valid: {}", some(unbelievable));
     let fix = "apply deploy/admission.yaml, and delete and recreate the pods with these records"
         .to_owned();
     (!unbelievable.is_empty()).then_some((message, fix))
@@ -238,7 +238,7 @@ mod tests {
             "{message}"
         );
         assert!(
-            message.contains("cannot be believed: a/edited (why)"),
+            message.contains("are not valid: a/edited (why)"),
             "{message}"
         );
         let fix = fix.unwrap();

@@ -18,7 +18,7 @@ pub(super) fn of_block(situation: &Situation, block: &Block, exists: bool) -> St
     let scheduler = situation.pod.scheduler();
     match block {
         Block::Invalid(violations) => {
-            format!("The pod's request makes no sense, and no room will help: {violations}.")
+            format!("The pod's request is not valid, so no node can take it: {violations}.")
         }
         Block::Gate(gate) if gate == BUDGET_GATE => of_budget(situation),
         Block::Gate(gate) => format!(

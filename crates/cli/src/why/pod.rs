@@ -74,7 +74,7 @@ where
 impl Pod {
     pub(super) fn read(object: Value, dialects: &Dialects) -> Result<Self> {
         let slim: slim::Pod =
-            serde_json::from_value(object.clone()).context("this is no valid pod")?;
+            serde_json::from_value(object.clone()).context("this is not a valid pod")?;
         let spec = object.get("spec").cloned().unwrap_or_default();
         Ok(Self {
             facts: PodFacts::new(&slim, dialects),

@@ -40,12 +40,12 @@ pub(super) fn help(group: &Group, ask: &PodAsk, dialects: &Dialects) -> Vec<Stri
             help
         }
         Why::TooComplex { .. } => vec![
-            "ask in fewer containers, or for shares of equal size".to_owned(),
+            "use fewer containers, or shares of equal size".to_owned(),
             "ask for whole cards".to_owned(),
         ],
         Why::NotReached { .. } => vec![
             "wait for the next try, which goes on with these nodes".to_owned(),
-            "ask in fewer containers, or for whole cards".to_owned(),
+            "use fewer containers, or ask for whole cards".to_owned(),
         ],
         Why::BindInProgress { .. } | Why::BindInDoubt { .. } | Why::AlreadyBound { .. } => {
             Vec::new()

@@ -109,7 +109,7 @@ fn how_much_room_there_is_splits_no_group_where_room_is_not_missing() {
     let explanation = explain(vec![Some(choice(1)), Some(choice(2))]);
     assert_eq!(
         explanation.to_string(),
-        "2 nodes: the pod's selectors exclude the cards that would do"
+        "2 nodes: the pod's selectors exclude the cards that have room"
     );
     assert!(explanation.groups[0].same);
 }

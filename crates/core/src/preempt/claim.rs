@@ -39,7 +39,7 @@ pub enum ClaimError {
     Malformed(String),
     #[error("the preemption record has version {0}, this gpushare understands {VERSION}")]
     Version(u32),
-    #[error("the preemption record cannot be believed: {0}")]
+    #[error("the preemption record is not valid: {0}")]
     Record(#[from] RecordError),
 }
 

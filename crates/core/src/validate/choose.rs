@@ -59,7 +59,7 @@ fn read(
         .collect();
     if entries.is_empty() {
         return Err((
-            "names nothing".to_owned(),
+            "is an empty list".to_owned(),
             "write a list such as A,B, or remove the annotation".to_owned(),
         ));
     }
@@ -98,7 +98,7 @@ fn policy(dialects: &Dialects, text: &str) -> Result<std::sync::Arc<str>, (Strin
     known.cloned().ok_or_else(|| {
         let names: Vec<&str> = dialects.policies.iter().map(|name| &**name).collect();
         let fix = format!("write one of {}", names.join(", "));
-        ("is no policy".to_owned(), fix)
+        ("is not a policy".to_owned(), fix)
     })
 }
 

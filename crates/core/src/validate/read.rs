@@ -131,7 +131,10 @@ impl Reader<'_> {
             let twin = earlier
                 .find(|other| other.dimension == rule.dimension && self.written(other).is_some());
             if let Some(twin) = twin {
-                let problem = format!("stands beside {}, which says the same", twin.resource);
+                let problem = format!(
+                    "must not be combined with {}, which means the same",
+                    twin.resource
+                );
                 let fix = "keep one of them".to_owned();
                 self.refuse(&rule.resource, text, problem, fix);
             } else {

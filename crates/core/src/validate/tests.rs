@@ -195,7 +195,7 @@ fn a_refusal_names_container_field_value_and_fix() {
                 ("gpushare.io/gpu-mem", "3072"),
                 ("aliyun.com/gpu-mem", "3"),
             ],
-            r#"aliyun.com/gpu-mem: "3" stands beside gpushare.io/gpu in one container; keep the resources of one dialect only"#,
+            r#"aliyun.com/gpu-mem: "3" must not be combined with gpushare.io/gpu in one container; keep the resources of one dialect only"#,
         ),
         (
             &[("tencent.com/vcuda-core", "150")],
@@ -214,7 +214,7 @@ fn a_refusal_names_container_field_value_and_fix() {
                 ("nvidia.com/gpumem", "1"),
                 ("nvidia.com/gpumem-percentage", "1"),
             ],
-            r#"nvidia.com/gpumem-percentage: "1" stands beside nvidia.com/gpumem, which says the same; keep one of them"#,
+            r#"nvidia.com/gpumem-percentage: "1" must not be combined with nvidia.com/gpumem, which means the same; keep one of them"#,
         ),
     ];
     for (limits, expected) in table {
@@ -253,7 +253,7 @@ fn every_violation_of_every_container_and_annotation_is_in_one_message() {
     let text = violations.to_string();
     assert!(
         text.contains(
-            r#"annotation gpushare.io/policy: "best" is no policy; write one of binpack, spread"#
+            r#"annotation gpushare.io/policy: "best" is not a policy; write one of binpack, spread"#
         ),
         "{text}"
     );

@@ -135,8 +135,8 @@ fn a_report_tells_programs_what_is_missing_where_and_what_would_help() {
         "2 nodes: no card has 6 MiB of memory free, the most is 5; \
          1 node: no gpu cards published (is the gpushare node agent running there?); \
          1 node: no card has 6 MiB of memory in all, the most is 4; \
-         1 node: the pod's selectors exclude the cards that would do; \
-         1 node: the cards that would do are unhealthy"
+         1 node: the pod's selectors exclude the cards that have room; \
+         1 node: the cards that have room are unhealthy"
     );
     let kinds: Vec<(Kind, Vec<Obstacle>)> = report
         .groups

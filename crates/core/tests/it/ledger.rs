@@ -37,7 +37,7 @@ fn a_sick_card_takes_no_new_pod_and_is_named() {
     sick.healthy = false;
     ledger.set_node(&node("n"), vec![sick]);
     let why = ledger.reserve(&pod(1), &node("n"), &ask(1)).unwrap_err();
-    assert_eq!(why.to_string(), "the cards that would do are unhealthy");
+    assert_eq!(why.to_string(), "the cards that have room are unhealthy");
     assert_eq!(used(&ledger, "n"), [2]);
 }
 

@@ -193,7 +193,7 @@ fn the_reason_is_the_fewest_things_that_would_have_to_change() {
     books.set_node(&node("n"), vec![with_model(0, 8, "Tesla T4")]);
     assert_eq!(
         refused(&books, &ask),
-        "the pod's selectors exclude the cards that would do"
+        "the pod's selectors exclude the cards that have room"
     );
     books.set_node(
         &node("n"),
@@ -201,7 +201,7 @@ fn the_reason_is_the_fewest_things_that_would_have_to_change() {
     );
     assert_eq!(
         refused(&books, &ask),
-        "the cards that would do are unhealthy"
+        "the cards that have room are unhealthy"
     );
     books.set_node(&node("n"), vec![with_model(0, 4, "NVIDIA A10")]);
     assert_eq!(
@@ -219,7 +219,7 @@ fn the_reason_is_the_fewest_things_that_would_have_to_change() {
     books.set_node(&node("n"), vec![sick]);
     assert_eq!(
         refused(&books, &ask),
-        "the cards that would do are unhealthy"
+        "the cards that have room are unhealthy"
     );
 }
 

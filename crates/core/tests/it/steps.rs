@@ -112,8 +112,8 @@ fn what_was_not_found_out_is_never_called_too_small() {
     let why = books.fit("n", &pod(0), &books.search(&ask, &steps));
     assert_eq!(
         why.expect_err("undecided").to_string(),
-        "not looked at: how 16 containers share the cards of other nodes took all 0 steps: \
-         ask in fewer containers, or for whole cards"
+        "not searched: other nodes used up all 0 steps for 16 containers that share cards: \
+         use fewer containers, or ask for whole cards"
     );
     let (books, names) = large();
     let (said, _) = filter(&books, &names, &knapsack(9, 1, 80_000));
@@ -123,8 +123,8 @@ fn what_was_not_found_out_is_never_called_too_small() {
         .find(|why| matches!(why, Why::TooComplex { .. }));
     assert_eq!(
         too_complex.expect("some node is hard").to_string(),
-        "in 10000 steps it was not found out how 9 containers share the cards: \
-         ask in fewer containers, or for whole cards"
+        "the search gave up after 10000 steps for 9 containers that share cards: \
+         use fewer containers, or ask for whole cards"
     );
 }
 

@@ -50,7 +50,7 @@ pub(super) struct Claim {
 
 /// The room was needed for bodies that arrived later.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("given up for later ones")]
+#[error("dropped to make room for later requests")]
 pub(super) struct GivenUp;
 
 impl Room {

@@ -67,13 +67,11 @@ impl Traffic {
             open: catalogue.add("connections", "Open connections of clients"),
             refused: catalogue.add(
                 "connections_refused",
-                "Connections closed at once: too many in all, too many of one client, or no file descriptor",
+                "Connections closed at once: too many in total, too many from one client, or no file descriptor left",
             ),
             cut: catalogue.add(
                 "connections_cut",
-                "Connections and requests given up because of a slow client: in the handshake, in the head or the \
-                 body of a request, or because it did not take the answer (write); or, when all places were taken, for a \
-                 client that had fewer (displaced)",
+                "Connections and requests that were cut. The client was slow: in the TLS handshake (handshake), in the head or the body of a request (head, body), or in reading the response (write). Or all connections were in use, and another client had fewer (displaced)",
             ),
             lines: Arc::default(),
         }

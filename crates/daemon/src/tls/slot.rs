@@ -17,7 +17,7 @@ pub struct Slot(Arc<ArcSwapOption<CertifiedKey>>);
 
 #[derive(Debug, Error)]
 pub enum SlotError {
-    #[error("the issued {what} is no usable PEM: {reason}")]
+    #[error("the issued {what} is not usable PEM: {reason}")]
     Pem { what: &'static str, reason: String },
     #[error("the issued certificate cannot be served: {0}")]
     Unusable(#[from] rustls::Error),

@@ -37,12 +37,12 @@ const LOOK: Right = Right {
 pub enum Refusal {
     #[error("no token: log in, or send Authorization: Bearer TOKEN")]
     NoToken,
-    #[error("the Authorization header is no bearer token")]
+    #[error("the Authorization header is not a bearer token")]
     Unreadable,
-    #[error("the API server does not know this token; make one with kubectl create token NAME")]
+    #[error("the API server does not know this token; create one with kubectl create token NAME")]
     Unknown,
     #[error(
-        "user {0} has not {LOOK}; bind the ClusterRole gpushare-dashboard-viewer to whoever may look"
+        "user {0} does not have {LOOK}; bind the ClusterRole gpushare-dashboard-viewer to the users that may see the dashboard"
     )]
     NotAllowed(String),
     #[error("too many wrong tokens were tried; try again in {} s", COUNTED_FOR.as_secs())]

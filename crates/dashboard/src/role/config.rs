@@ -22,7 +22,7 @@ pub struct RawConfig {
     #[command(flatten)]
     pub admin: AdminArgs,
 
-    /// Who may look: with a token of the cluster, or everybody who can connect (loopback only)
+    /// Who may see the dashboard: users with a token of the cluster, or everybody who can connect (loopback only)
     #[arg(long, env = "GPUSHARE_AUTH", value_enum, default_value_t = Auth::Token)]
     pub auth: Auth,
 

@@ -103,8 +103,8 @@ async fn what_one_try_did_not_get_to_is_looked_at_by_the_next() {
     for reason in refused.values() {
         assert_eq!(
             reason,
-            "gpushare: in 10000 steps it was not found out how 9 containers share the cards: \
-             ask in fewer containers, or for whole cards"
+            "gpushare: the search gave up after 10000 steps for 9 containers that share cards: \
+             use fewer containers, or ask for whole cards"
         );
     }
 }

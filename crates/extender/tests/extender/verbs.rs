@@ -198,7 +198,7 @@ async fn selectors_by_model_and_card_keep_a_pod_where_it_wants_to_be() {
     assert_eq!(result.node_names.unwrap(), ["n2"]);
     let nowhere = chosen("gpushare.io/card-models", "A100");
     let refused = filter(&extender, &nowhere, &["n1"]).await.refused();
-    let reason = "gpushare: the pod's selectors exclude the cards that would do";
+    let reason = "gpushare: the pod's selectors exclude the cards that have room";
     assert_eq!(refused["n1"], reason);
 }
 

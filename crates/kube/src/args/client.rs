@@ -6,7 +6,7 @@ use clap::Args;
 
 #[derive(Args, Clone, Debug)]
 pub struct ClientArgs {
-    /// Path of a kubeconfig; without it KUBECONFIG, the default path, or the pod's service account
+    /// Path of a kubeconfig; by default KUBECONFIG, the usual path, or the pod's service account
     #[arg(long, env = "GPUSHARE_KUBECONFIG")]
     pub kubeconfig: Option<PathBuf>,
 }

@@ -28,11 +28,11 @@ pub struct LeaseArgs {
     )]
     pub lease_namespace: String,
 
-    /// How long a lease that is not renewed keeps the other replicas away, in whole seconds
+    /// How long the other replicas wait for a lease that is not renewed, in whole seconds
     #[arg(long, env = "GPUSHARE_LEASE_DURATION", default_value = "15s", value_parser = duration)]
     pub lease_duration: Duration,
 
-    /// How long after its last renewal a leader goes on to act
+    /// How long after its last renewal a leader continues to act
     #[arg(long, env = "GPUSHARE_LEASE_RENEW_DEADLINE", default_value = "10s", value_parser = duration)]
     pub lease_renew_deadline: Duration,
 
@@ -40,7 +40,7 @@ pub struct LeaseArgs {
     #[arg(long, env = "GPUSHARE_LEASE_RETRY", default_value = "2s", value_parser = duration)]
     pub lease_retry: Duration,
 
-    /// What this replica is called in the lease, before a random part; without it the host's name
+    /// Name of this replica in the lease, followed by a random part; by default the host's name
     #[arg(long, env = "POD_NAME")]
     pub replica_name: Option<String>,
 }

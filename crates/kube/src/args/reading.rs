@@ -19,7 +19,7 @@ pub struct ReadingArgs {
     #[arg(long, env = "GPUSHARE_HAMI")]
     pub hami: bool,
 
-    /// A YAML file with further device classes, such as RDMA cards shared by bandwidth
+    /// A YAML file with additional device classes, such as RDMA cards shared by bandwidth
     #[arg(long, env = "GPUSHARE_DEVICES", value_name = "FILE")]
     pub devices: Option<PathBuf>,
 }

@@ -49,11 +49,11 @@ pub enum DatabaseError {
     #[error("cannot use {}: {reason}", path.display())]
     File { path: PathBuf, reason: String },
     #[error(
-        "a password and authorities belong to a PostgreSQL URL, and an SQLite file has neither"
+        "a password file and CA certificates need a PostgreSQL URL; an SQLite file has neither"
     )]
     NoServer,
     #[error(
-        "sslmode=require needs the authorities that sign the server's certificate: give --database-ca"
+        "sslmode=require needs the CA certificates that sign the server's certificate: give --database-ca"
     )]
     NoAuthorities,
 }

@@ -24,7 +24,7 @@ pub(super) const LARGEST: u64 = 4 << 20;
 
 #[derive(Debug, Error)]
 pub enum DirectoryError {
-    #[error("cannot make the CDI directory {path}; check that the agent mounts it writable")]
+    #[error("cannot create the CDI directory {path}; check that the agent mounts it writable")]
     Make { path: PathBuf, source: io::Error },
     #[error("cannot read the CDI directory {path}")]
     Read { path: PathBuf, source: io::Error },

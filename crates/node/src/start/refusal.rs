@@ -26,7 +26,7 @@ pub enum Refusal {
     #[error(transparent)]
     Doubt(#[from] Doubt),
     #[error(
-        "the node agent has not got the list of pods from the API server yet; if this lasts, look into the agent's log"
+        "the node agent has not received the list of pods from the API server yet; if this lasts, see the agent's log"
     )]
     NotListed,
     #[error(
@@ -46,7 +46,7 @@ pub enum Refusal {
     NoRecord,
     #[error("{0}; delete the pod so that it is placed again")]
     Record(RecordError),
-    #[error("the agent cannot read this node's cards; look into its log")]
+    #[error("the agent cannot read this node's cards; see its log")]
     NoCards,
     #[error(transparent)]
     Cgroups(#[from] CgroupError),

@@ -68,7 +68,7 @@ fn duration(value: &Value) -> Result<Duration, String> {
     let wrong = |why: &str| format!("{value} {why}; write a duration such as 5s or 2m");
     let text = value.as_str().ok_or_else(|| wrong("has no unit"))?;
     let parsed: Result<jiff::SignedDuration, _> = text.parse();
-    let parsed = parsed.map_err(|_| wrong("is no duration"))?;
+    let parsed = parsed.map_err(|_| wrong("is not a duration"))?;
     let duration = Duration::try_from(parsed).map_err(|_| wrong("is negative"))?;
     if duration > LONGEST {
         return Err(wrong("is longer than a day"));
@@ -206,7 +206,7 @@ mod tests {
             ),
             (
                 "- pause: soon",
-                "step 1: pause: \"soon\" is no duration; write",
+                "step 1: pause: \"soon\" is not a duration; write",
             ),
             ("- pause: -5s", "step 1: pause: \"-5s\" is negative; write"),
             (

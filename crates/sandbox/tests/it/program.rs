@@ -227,7 +227,7 @@ fn odd_surroundings_do_no_harm_or_are_named() {
         ),
         (
             "/nonexistent",
-            "cannot make a directory for the sandbox in /nonexistent; set TMPDIR",
+            "cannot create a directory for the sandbox in /nonexistent; set TMPDIR",
         ),
     ] {
         let ended = Program::start_with(&["--no-story"], &[("TMPDIR", directory)]).finish();

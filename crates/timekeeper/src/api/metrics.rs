@@ -26,11 +26,11 @@ impl Metrics {
         Self {
             requests: catalogue.add(
                 "api_requests",
-                "Requests to the API of budgets, by route and code",
+                "Requests to the budget API, by route and code",
             ),
             denials: catalogue.add(
                 "api_denials",
-                "Requests that were refused because of who sent them, by reason",
+                "Requests refused by authentication or authorization, by reason",
             ),
             grants: catalogue.add("api_grants", "Grants that were written"),
         }

@@ -12,11 +12,11 @@ use crate::sidecar::Sidecar;
 
 #[derive(Args, Clone, Debug)]
 pub struct SidecarArgs {
-    /// Image of the budget sidecar, with a tag or digest. Without it pods that ask for the sidecar are only warned
+    /// Image of the budget sidecar, with a tag or digest. Without it, pods that ask for the sidecar get a warning and no sidecar
     #[arg(long, env = "GPUSHARE_SIDECAR_IMAGE", requires = "sidecar_ca")]
     pub sidecar_image: Option<String>,
 
-    /// Certificates (PEM) by which sidecars believe the timekeeper
+    /// CA certificates (PEM) that sidecars trust when they connect to the timekeeper
     #[arg(long, env = "GPUSHARE_SIDECAR_CA")]
     pub sidecar_ca: Option<PathBuf>,
 
@@ -40,10 +40,10 @@ pub struct SidecarArgs {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum SidecarError {
     #[error(
-        "--sidecar-image {0:?} can be another program tomorrow: give a tag other than latest, or a digest"
+        "--sidecar-image {0:?} does not name a fixed version: give a tag other than latest, or a digest"
     )]
     Image(String),
-    #[error("--sidecar-timekeeper {0:?} is no https:// address")]
+    #[error("--sidecar-timekeeper {0:?} is not an https:// address")]
     Timekeeper(String),
     #[error("--{flag} {value:?} {source}")]
     Quantity {
@@ -51,7 +51,7 @@ pub enum SidecarError {
         value: String,
         source: QuantityError,
     },
-    #[error("--{flag} {value:?} leaves the sidecar nothing")]
+    #[error("--{flag} {value:?} must be above zero")]
     Nothing { flag: &'static str, value: String },
     #[error("--sidecar-ca {}: {reason}", path.display())]
     Authorities { path: PathBuf, reason: String },
@@ -143,7 +143,7 @@ mod tests {
         }
         for image in ["a", "a:latest", "r.example:5000/a", "a:"] {
             let error = sidecar(&["--sidecar-image", image]).unwrap_err();
-            assert!(error.contains("another program tomorrow"), "{error}");
+            assert!(error.contains("does not name a fixed version"), "{error}");
         }
     }
 

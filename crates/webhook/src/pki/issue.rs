@@ -17,9 +17,9 @@ const BACKDATED: i64 = 3600;
 
 #[derive(Debug, Error)]
 pub(super) enum IssueError {
-    #[error("cannot make the certificate: {0}")]
+    #[error("cannot create the certificate: {0}")]
     Sign(#[from] rcgen::Error),
-    #[error("there is no authority {0} to sign with")]
+    #[error("there is no CA {0} to sign with")]
     NoAuthority(String),
 }
 

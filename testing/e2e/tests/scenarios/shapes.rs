@@ -178,5 +178,5 @@ fn pods_choose_among_different_cards_of_one_node_by_size_model_and_id() {
     world.wait_event("nowhere", "gpushare:");
     let wrong = pod("wrong", gpushare(1024));
     world.apply(&annotated(wrong, "gpushare.io/policy", "magic"));
-    world.wait_event("wrong", "\"magic\" is no policy; write one of");
+    world.wait_event("wrong", "\"magic\" is not a policy; write one of");
 }

@@ -78,7 +78,7 @@ fn of_cards() -> Vec<Case> {
         )
         .is("cards-too-small", "2 cards needed, the node has 1"),
         case("sick", vec![sick], vec![], subject(gpushare(1024)))
-            .is("card-health", "the cards that would do are unhealthy"),
+            .is("card-health", "the cards that have room are unhealthy"),
         case(
             "model",
             vec![node(&[16384])],
@@ -133,13 +133,13 @@ fn of_requests() -> Vec<Case> {
             vec![],
             subject(and(gpushare(1024), "aliyun.com/gpu-mem", 1)),
         )
-        .is("invalid-request", "stands beside"),
+        .is("invalid-request", "must not be combined with"),
         case(
             "no-policy",
             nodes(),
             vec![],
             annotated(subject(gpushare(1024)), "gpushare.io/policy", "nicest"),
         )
-        .is("invalid-request", "is no policy"),
+        .is("invalid-request", "is not a policy"),
     ]
 }
