@@ -1,12 +1,10 @@
 //! `cargo xtask bench`: builds the measured programs with optimisation and runs the measurements.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use serde::Deserialize;
 
-use crate::cargo::{cargo, succeed, workspace};
+use crate::cargo::{cargo, succeed, target_directory, workspace};
 use crate::valgrind;
 
 /// Measure how fast gpushare is, beside the least that the same work costs
@@ -22,16 +20,12 @@ pub(crate) struct Arguments {
     arguments: Vec<String>,
 }
 
-#[derive(Deserialize)]
-struct Metadata {
-    target_directory: PathBuf,
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut build = cargo();
     build.args([
         "build",
-        "--release",
+        "--profile",
+        "dist",
         "--package",
         "bench",
         "--package",
@@ -52,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         "instructions",
     ]);
     succeed(&mut build)?;
-    let program = target_directory()?.join("release/bench");
+    let program = target_directory()?.join("dist/bench");
     let mut measure = Command::new(&program);
     measure.args(&arguments.arguments).current_dir(workspace());
     valgrind::offer(&mut measure)?;
@@ -63,14 +57,4 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         bail!("not everything was measured and within its limit");
     }
     Ok(())
-}
-
-fn target_directory() -> Result<PathBuf> {
-    let output = cargo()
-        .args(["metadata", "--format-version=1", "--no-deps"])
-        .output()
-        .context("cannot start cargo")?;
-    let metadata: Metadata =
-        serde_json::from_slice(&output.stdout).context("cargo metadata gave no JSON")?;
-    Ok(metadata.target_directory)
 }

@@ -6,9 +6,8 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use gpushare_rig::{Binaries, host, sweep};
 
-use crate::cargo::Products;
-use crate::e2e::FEATURES;
 use crate::interrupt;
+use crate::products::{Needs, Products};
 use crate::steps::{Steps, Tests};
 
 /// Attack a real cluster by a seed, and check the books, what runs and what is charged
@@ -42,7 +41,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut steps = Steps::default();
     steps.run("remains of killed clusters", |_| sweep());
     let binaries = steps.run("cluster programs", |_| Binaries::ensure());
-    let products = steps.run("build", |_| Products::build(&FEATURES));
+    let products = steps.run("build", |_| Products::build());
     if let (Some(_), Some(products)) = (binaries, products) {
         let campaign = Campaign {
             seed: arguments.seed,
@@ -65,7 +64,8 @@ pub(crate) struct Campaign {
 impl Campaign {
     /// Runs the test program with these seeds, and shows its output as it happens.
     pub(crate) fn run(&self, tests: &mut Tests, products: &Products, logs: &Path) -> Result<()> {
-        let programs = products.tests_of("testing/e2e", |program| Command::new(program))?;
+        let start = |program: &Path| Command::new(program);
+        let programs = products.tests_of("testing/e2e", Needs::RealParts, start)?;
         let mut program = programs
             .into_iter()
             .find(is_campaign)

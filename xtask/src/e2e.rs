@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use gpushare_rig::{Binaries, Options, Rig, host, sweep};
 
-use crate::cargo::Products;
+use crate::products::{Needs, Products};
 use crate::steps::{Steps, Tests};
 
 /// Test on a real Kubernetes: API server, scheduler, kubelet and containerd
@@ -23,18 +23,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR")]
     keep_logs: Option<PathBuf>,
     /// How many scenarios run at once, each with a cluster of its own (0.75 GiB)
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 2)]
     test_threads: u32,
 }
-
-/// Tests that need a real cluster or browser are built with these features only, and the timekeeper with a clock that they move.
-pub(crate) const FEATURES: [&str; 5] = [
-    "gpushare-control/movable-clock",
-    "gpushare-rig/real-cluster",
-    "xtask/real-cluster",
-    "e2e/real-cluster",
-    "gpushare-dashboard/real-browser",
-];
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     host::check()?;
@@ -46,7 +37,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Ok(())
     });
     let binaries = steps.run("cluster programs", |_| Binaries::ensure());
-    let products = steps.run("build", |_| Products::build(&FEATURES));
+    let products = steps.run("build", |_| Products::build());
     if let (Some(_), Some(products)) = (binaries, products) {
         let suite = Suite {
             filters: arguments.filter.iter().map(String::as_str).collect(),
@@ -96,7 +87,11 @@ pub(crate) struct Suite<'a> {
 impl Suite<'_> {
     /// The tests of one package, which start clusters of their own.
     pub(crate) fn run(&self, tests: &mut Tests, package: &str) -> Result<()> {
-        self.run_with(tests, package, |program| Command::new(program))
+        self.run_with(tests, package, Needs::RealParts, |program| {
+            let mut command = Command::new(program);
+            command.arg(format!("--test-threads={}", self.threads));
+            command
+        })
     }
 
     /// The suite that also runs on the embedded API server, unchanged, in a cluster's network.
@@ -106,9 +101,11 @@ impl Suite<'_> {
             log_dir,
             ..Options::default()
         })?;
-        let result = self.run_with(tests, "testing/integration", |program| {
+        let result = self.run_with(tests, "testing/integration", Needs::Nothing, |program| {
             let mut command = rig.net(program);
             command.env("GPUSHARE_TEST_KUBECONFIG", rig.kubeconfig());
+            // All these tests share one cluster.
+            command.arg("--test-threads=1");
             command
         });
         if result.is_err() {
@@ -123,11 +120,11 @@ impl Suite<'_> {
         &self,
         tests: &mut Tests,
         package: &str,
+        needs: Needs,
         start: impl Fn(&Path) -> Command,
     ) -> Result<()> {
         let mut failures = Vec::new();
-        for mut command in self.products.tests_of(package, start)? {
-            command.arg(format!("--test-threads={}", self.threads));
+        for mut command in self.products.tests_of(package, needs, start)? {
             command.args(&self.filters);
             command.args(self.show_output.then_some("--show-output"));
             command.envs(self.env.iter().map(|(name, value)| (name, value)));

@@ -12,6 +12,7 @@ mod fuzz;
 mod interrupt;
 mod nvidia_smi;
 mod packing;
+mod products;
 mod python;
 mod soak;
 mod steps;

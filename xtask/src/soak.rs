@@ -6,10 +6,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use gpushare_rig::{Binaries, host};
 
-use crate::cargo::{Products, cargo};
+use crate::cargo::cargo;
 use crate::chaos::Campaign;
-use crate::e2e::{FEATURES, Suite};
+use crate::e2e::Suite;
 use crate::fuzz;
+use crate::products::Products;
 use crate::steps::Steps;
 
 /// Explore orders of events, run property tests, fuzzing, races, crashes, failovers and chaos at full length
@@ -99,7 +100,7 @@ impl Arguments {
 
 fn on_clusters(arguments: &Arguments, logs: PathBuf, steps: &mut Steps) {
     let binaries = steps.run("cluster programs", |_| Binaries::ensure());
-    let products = steps.run("build", |_| Products::build(&FEATURES));
+    let products = steps.run("build", |_| Products::build());
     let (Some(_), Some(products)) = (binaries, products) else {
         return;
     };

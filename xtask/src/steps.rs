@@ -1,8 +1,10 @@
 //! A run as a list of named steps: a heading and a duration for each, test counts summed up, and
 //! one table at the end. After a failed step the others still run.
 
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -126,6 +128,42 @@ impl Tests {
         Ok(())
     }
 
+    /// Runs test commands, as many at once as there are processors, because many tests only wait. The output of each is shown
+    /// when it has ended. All are run, even when one fails.
+    pub(crate) fn run_side_by_side(&mut self, commands: Vec<Command>) -> Result<()> {
+        let waiting = Mutex::new(commands.into_iter());
+        let shared = Mutex::new((self, Vec::new()));
+        let next = || waiting.lock().ok()?.next();
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        thread::scope(|scope| {
+            for _ in 0..processors {
+                scope.spawn(|| {
+                    while let Some(mut command) = next() {
+                        let name = command.get_program().display().to_string();
+                        let ended = to_the_end(&mut command);
+                        let Ok(mut shared) = shared.lock() else {
+                            return;
+                        };
+                        let (tests, failures) = &mut *shared;
+                        match ended {
+                            Ok((output, passed)) => {
+                                print!("\n{name}\n{output}");
+                                output.lines().for_each(|line| tests.count(line));
+                                failures.extend((!passed).then_some(name));
+                            }
+                            Err(error) => failures.push(format!("{error:#}")),
+                        }
+                    }
+                });
+            }
+        });
+        let (_, failures) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if !failures.is_empty() {
+            bail!("these tests failed: {}", failures.join(", "));
+        }
+        Ok(())
+    }
+
     /// Reads `test result: ok. 3 passed; 1 failed; …`.
     fn count(&mut self, line: &str) {
         let Some(result) = line.strip_prefix("test result: ") else {
@@ -142,6 +180,32 @@ impl Tests {
             previous = word;
         }
     }
+}
+
+/// What a command printed, both streams in the order in which they came, and whether it succeeded.
+fn to_the_end(command: &mut Command) -> Result<(String, bool)> {
+    let name = command.get_program().display().to_string();
+    let (mut reader, writer) = io::pipe().context("cannot make a pipe")?;
+    let errors = writer.try_clone().context("cannot share a pipe")?;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(writer)
+        .stderr(errors)
+        .spawn()
+        .with_context(|| format!("cannot start {name}"))?;
+    // The command keeps the writing ends, and the output would not end.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut output = Vec::new();
+    reader
+        .read_to_end(&mut output)
+        .with_context(|| format!("cannot read the output of {name}"))?;
+    let status = child
+        .wait()
+        .with_context(|| format!("cannot wait for {name}"))?;
+    Ok((
+        String::from_utf8_lossy(&output).into_owned(),
+        status.success(),
+    ))
 }
 
 #[cfg(test)]
@@ -163,6 +227,23 @@ mod tests {
                 failed: 2
             }
         );
+    }
+
+    #[test]
+    fn of_tests_side_by_side_all_run_and_the_failed_ones_are_named() {
+        let script = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            command
+        };
+        let ends_well = "echo 'test result: ok. 3 passed; 0 failed'";
+        let fails = "echo 'test result: FAILED. 1 passed; 1 failed'; exit 101";
+        let mut tests = Tests::default();
+        let commands = vec![script(fails), script(ends_well), script(ends_well)];
+        let error = tests.run_side_by_side(commands).unwrap_err().to_string();
+        assert_eq!(error, "these tests failed: sh");
+        let (passed, failed) = (7, 1);
+        assert_eq!(tests, Tests { passed, failed });
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 
-use crate::cargo::{Products, cargo, succeed};
+use crate::cargo::{Package, cargo, package, succeed};
+use crate::products::Products;
 use crate::steps::Steps;
 use crate::{fuzz, nvidia_smi, python, tidy};
 
@@ -14,39 +15,45 @@ const SECONDS_OF_FUZZING: u32 = 4;
 /// Formatting, lints, unit and integration tests on the embedded API server, the fake GPU driver
 /// read by real clients, a few seconds of fuzzing for each parser, documentation, and the rules of this repository. What the tests need
 /// (nvidia-ml-py, nvidia-smi, PostgreSQL) is fetched into the cache, not installed.
+///
+/// While you work on one crate, `cargo xtask test -p CRATE` checks and tests only that crate.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Run only tests whose name contains this, and nothing but tests
     filter: Option<String>,
+    /// Check and test only this package of the workspace, such as extender
+    #[arg(short, long = "package", value_name = "CRATE")]
+    package: Option<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let only = arguments.package.as_deref().map(package).transpose()?;
     let mut steps = Steps::default();
     if arguments.filter.is_none() {
-        check(&mut steps);
+        check(&mut steps, only.as_ref());
     }
-    let products = steps.run("build", |_| Products::build(&[]));
+    let products = steps.run("build", |_| match &only {
+        None => Products::build(),
+        Some(package) => Products::build_package(package),
+    });
     let python = steps.run("Python with nvidia-ml-py", |_| python::ensure());
     let smi = steps.run("nvidia-smi", |_| nvidia_smi::ensure());
-    steps.run("tests", |tests| {
-        let mut command = cargo();
-        // Without the scenarios of e2e, which are behind a feature.
-        command.args(["test", "--workspace", "--no-fail-fast"]);
-        if let Some(products) = &products {
-            products.announce(&mut command);
-        }
-        if let Some(python) = &python {
-            command.env("GPUSHARE_PYTHON", python);
-        }
-        if let Some(Some(smi)) = &smi {
-            command.env("GPUSHARE_NVIDIA_SMI", smi);
-        }
-        if let Some(filter) = &arguments.filter {
-            command.args(["--", filter]);
-        }
-        tests.run(&mut command)
-    });
-    if arguments.filter.is_none() {
+    if let Some(products) = products {
+        steps.run("tests", |tests| {
+            let mut commands = products.tests(only.as_ref());
+            for command in &mut commands {
+                if let Some(python) = &python {
+                    command.env("GPUSHARE_PYTHON", python);
+                }
+                if let Some(Some(smi)) = &smi {
+                    command.env("GPUSHARE_NVIDIA_SMI", smi);
+                }
+                command.args(&arguments.filter);
+            }
+            tests.run_side_by_side(commands)
+        });
+    }
+    if arguments.filter.is_none() && only.is_none() {
         steps.run("fuzzing", |_| fuzz::search_all(SECONDS_OF_FUZZING));
         steps.run("documentation", |_| {
             let mut doc = cargo();
@@ -57,20 +64,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     steps.finish(arguments.filter.as_deref())
 }
 
-fn check(steps: &mut Steps) {
+fn check(steps: &mut Steps, only: Option<&Package>) {
     steps.run("formatting", |_| {
         succeed(cargo().args(["fmt", "--all", "--check"]))
     });
     steps.run("rules", |_| tidy::check());
     steps.run("lints", |_| {
         let mut clippy = cargo();
-        clippy.args([
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--all-features",
-            "--quiet",
-        ]);
+        clippy.args(["clippy", "--all-targets", "--all-features", "--quiet"]);
+        match only {
+            None => clippy.arg("--workspace"),
+            Some(package) => clippy.args(["--package", &package.name]),
+        };
         succeed(clippy.args(["--", "-D", "warnings"]))
     });
 }
