@@ -4,7 +4,6 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::Bench;
 use crate::client::{Connection, Request};
 use crate::floor::admission::PATCH;
 use crate::lab::Lab;
@@ -23,13 +22,7 @@ const ASKING: usize = 64;
 /// A hundredth of the time that the API server allows us.
 const SLOWEST_MICROS: f64 = 20_000.0;
 
-pub(crate) const BENCH: Bench = Bench {
-    name: "admission",
-    about: "the webhook's answers over TLS with 5,000 namespaces and 400 budgets, beside its floor",
-    run,
-};
-
-fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
+pub(super) fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
     let api = Server::start(&["serve-tenants"])?;
     let webhook = Webhook::start(&api.url())?;
     let certificate = &webhook.certificate;

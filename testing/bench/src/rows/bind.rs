@@ -9,7 +9,6 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use super::Bench;
 use crate::helper;
 use crate::lab::{BIND_MILLIS, Cluster, Lab};
 use crate::measure::median;
@@ -22,13 +21,7 @@ pub(super) const IN_FLIGHT: usize = 8;
 const TURNS: usize = 6;
 const TURN: Duration = Duration::from_secs(2);
 
-pub(crate) const BENCH: Bench = Bench {
-    name: "binds",
-    about: "8 binds in flight through the extender and as bare POSTs, in turns",
-    run,
-};
-
-fn run(lab: &mut Lab) -> Result<Vec<Row>> {
+pub(super) fn run(lab: &mut Lab) -> Result<Vec<Row>> {
     let cluster = lab.cluster()?;
     let runtime = helper::runtime()?;
     let (mut through, mut bare) = (Vec::new(), Vec::new());

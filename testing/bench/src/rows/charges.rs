@@ -19,7 +19,6 @@ use gpushare_rig::postgres::{self, Postgres};
 use tokio_postgres::Config;
 
 use self::bare::Bare;
-use super::Bench;
 use crate::helper;
 use crate::lab::Lab;
 use crate::measure::median;
@@ -36,13 +35,7 @@ const TURN: Duration = Duration::from_secs(2);
 /// Three times what 40,000 pods cause with the default grid.
 const LEAST: f64 = 400.0;
 
-pub(crate) const BENCH: Bench = Bench {
-    name: "charges",
-    about: "charges/s through the ledger on SQLite and PostgreSQL, and bare inserts of the same rows, in turns",
-    run,
-};
-
-fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
+pub(super) fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
     let runtime = helper::runtime()?;
     let directory = tempfile::tempdir()?;
     let file = directory.path().join("ledger.db");

@@ -9,7 +9,6 @@ use anyhow::{Context, Result, ensure};
 use gpushare_browser::{Browser, Chromium, Look, Page};
 use serde_json::Value;
 
-use super::Bench;
 use crate::client::{Connection, Request};
 use crate::lab::Lab;
 use crate::objects;
@@ -38,13 +37,7 @@ const FIRST_ANSWER: &str = "(() => { const answer = performance.getEntriesByType
     .find((entry) => entry.name.endsWith('/api/snapshot')); \
     return [answer.encodedBodySize, answer.decodedBodySize]; })()";
 
-pub(crate) const BENCH: Bench = Bench {
-    name: "dashboard",
-    about: "the page at 5,000 nodes in Chromium: first sight, search, scrolling and live changes",
-    run,
-};
-
-fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
+pub(super) fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
     let api = Lab::api(PENDING)?;
     let mut dashboard = Dashboard::start(&api.url())?;
     let address = dashboard.ready()?;

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::Bench;
 use super::bind::{self, IN_FLIGHT};
 use super::verb::Verb;
 use crate::client::{Connection, Request};
@@ -19,19 +18,7 @@ use crate::report::{Limit, PROFILE, Row};
 const TURNS: usize = 6;
 const TURN: Duration = Duration::from_secs(1);
 
-pub(crate) const BENCH: Bench = Bench {
-    name: "filter",
-    about: "filter of 5,000 and 500 names, for pods that fit and for one that does not, beside its floor",
-    run,
-};
-
-pub(crate) const DURING_BINDS: Bench = Bench {
-    name: "filter during binds",
-    about: "filter of 5,000 names alone and while 8 binds are in flight, in turns",
-    run: run_during_binds,
-};
-
-fn run(lab: &mut Lab) -> Result<Vec<Row>> {
+pub(super) fn run(lab: &mut Lab) -> Result<Vec<Row>> {
     let cluster = lab.cluster()?;
     [
         ("filter, 5,000 names", objects::NODES, &ASKED_GIB[..]),
@@ -54,7 +41,7 @@ fn run(lab: &mut Lab) -> Result<Vec<Row>> {
     .collect()
 }
 
-fn run_during_binds(lab: &mut Lab) -> Result<Vec<Row>> {
+pub(super) fn run_during_binds(lab: &mut Lab) -> Result<Vec<Row>> {
     let cluster = lab.cluster()?;
     let names = objects::node_names(objects::NODES);
     let bodies = ASKED_GIB.map(|gib| objects::scheduler_body(gib, &names));

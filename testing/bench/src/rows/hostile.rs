@@ -2,7 +2,6 @@
 
 use anyhow::{Context, Result};
 
-use super::Bench;
 use super::verb::Verb;
 use crate::client::{Connection, Request};
 use crate::lab::{Cluster, Lab};
@@ -17,13 +16,7 @@ const FEW: u64 = 4;
 /// The most that a pod may cost, as a multiple of an ordinary one.
 const MOST_TIMES: f64 = 10.0;
 
-pub(crate) const BENCH: Bench = Bench {
-    name: "filter with hostile pods",
-    about: "filter of 5,000 names for pods of 32 containers with shares of different size, beside ordinary pods",
-    run,
-};
-
-fn run(lab: &mut Lab) -> Result<Vec<Row>> {
+pub(super) fn run(lab: &mut Lab) -> Result<Vec<Row>> {
     let cluster = lab.cluster()?;
     let names = objects::node_names(objects::NODES);
     let hostile = |seed: u64| objects::hostile_body(seed, &names);

@@ -5,21 +5,14 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use super::Bench;
 use crate::lab::Lab;
 use crate::report::{Row, Unit};
-
-pub(crate) const BENCH: Bench = Bench {
-    name: "instructions",
-    about: "instructions of the pure decision on 5,000 nodes (crates/packing/benches), by valgrind",
-    run,
-};
 
 /// The package that has the decision, and its benchmark target.
 const PACKAGE: &str = "gpushare-packing";
 const TARGET: &str = "instructions";
 
-fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
+pub(super) fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
     let output = cargo()
         .args(["bench", "--quiet", "--package", PACKAGE, "--bench", TARGET])
         .stderr(Stdio::inherit())

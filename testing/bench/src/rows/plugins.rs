@@ -9,7 +9,6 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::Bench;
 use super::start::bare_list;
 use crate::lab::Lab;
 use crate::measure::median;
@@ -19,13 +18,7 @@ use crate::report::Row;
 
 const TURNS: usize = 3;
 
-pub(crate) const BENCH: Bench = Bench {
-    name: "plugins",
-    about: "kubectl gpushare cards, why and fit, and kubectl inspect gpushare, each in turns with bare lists",
-    run,
-};
-
-fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
+pub(super) fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
     let api = Lab::api(0)?;
     let directory = tempfile::tempdir()?;
     let config = kubeconfig(&directory, &api.url())?;

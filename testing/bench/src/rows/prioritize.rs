@@ -2,19 +2,12 @@
 
 use anyhow::Result;
 
-use super::Bench;
 use super::verb::Verb;
 use crate::lab::Lab;
 use crate::objects::{self, ASKED_GIB};
 use crate::report::{Limit, PROFILE, Row};
 
-pub(crate) const BENCH: Bench = Bench {
-    name: "prioritize",
-    about: "prioritize of 5,000 and 500 names, beside its floor",
-    run,
-};
-
-fn run(lab: &mut Lab) -> Result<Vec<Row>> {
+pub(super) fn run(lab: &mut Lab) -> Result<Vec<Row>> {
     let cluster = lab.cluster()?;
     [
         ("prioritize, 5,000 names", objects::NODES),

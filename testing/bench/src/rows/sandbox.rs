@@ -15,7 +15,6 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client};
 use serde_json::json;
 
-use super::Bench;
 use super::dashboard::{FirstSight, LOOK};
 use crate::lab::Lab;
 use crate::process::{Process, program};
@@ -27,13 +26,7 @@ const PODS: usize = 10_000;
 const AT_ONCE: usize = 16;
 const PATIENCE: Duration = Duration::from_mins(10);
 
-pub(crate) const BENCH: Bench = Bench {
-    name: "sandbox",
-    about: "10,000 pods on the 1,000 simulated nodes of a sandbox, and its dashboard",
-    run,
-};
-
-fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
+pub(super) fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
     let mut sandbox = Process::start(
         Command::new(program("gpushare-sandbox")?)
             .args(["--no-story", "--nodes", NODES])

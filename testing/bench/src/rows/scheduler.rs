@@ -19,7 +19,6 @@ use kube::core::Expression;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::Bench;
 use crate::lab::Lab;
 use crate::measure::median;
 use crate::objects;
@@ -51,13 +50,7 @@ extenders:
   - {name: aliyun.com/gpu-mem, ignoredByScheduler: false}
 ";
 
-pub(crate) const BENCH: Bench = Bench {
-    name: "end to end",
-    about: "pods/s on a real kube-scheduler with 1,000 and 5,000 nodes, with our extender and with none",
-    run,
-};
-
-fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
+pub(super) fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
     let scheduler = Scheduler::start()?;
     let mut rows = Vec::new();
     let mut nodes = 0;

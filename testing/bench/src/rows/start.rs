@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use super::Bench;
 use crate::lab::Lab;
 use crate::measure::median;
 use crate::objects::{NODES, PODS};
@@ -14,13 +13,7 @@ use crate::report::{Limit, Row, Unit};
 
 const TURNS: usize = 5;
 
-pub(crate) const BENCH: Bench = Bench {
-    name: "start and memory",
-    about: "starts of the extender and bare lists of the same objects, in turns; then its memory",
-    run,
-};
-
-fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
+pub(super) fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
     let api = Lab::api(0)?;
     let (mut starts, mut lists) = (Vec::new(), Vec::new());
     for _ in 0..TURNS {
