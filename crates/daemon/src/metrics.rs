@@ -2,10 +2,11 @@
 //! reference for operators is generated from them.
 
 use std::fmt;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -166,6 +167,55 @@ impl Catalogue {
             described: self.described.into(),
         }
     }
+}
+
+/// Counters with one label of a few fixed values.
+pub type CountByOutcome = Family<Outcome, Counter>;
+pub type CountByReason = Family<Reason, Counter>;
+pub type CountByResource = Family<Resource, Counter>;
+
+pub trait Count {
+    fn count(&self, value: &'static str);
+}
+
+impl<L> Count for Family<L, Counter>
+where
+    L: From<&'static str> + Clone + Hash + Eq,
+{
+    fn count(&self, value: &'static str) {
+        self.get_or_create(&value.into()).inc();
+    }
+}
+
+macro_rules! one_label {
+    ($name:ident { $label:ident }) => {
+        #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+        pub struct $name {
+            pub $label: &'static str,
+        }
+
+        impl Labels for $name {
+            const NAMES: &'static [&'static str] = &[stringify!($label)];
+        }
+
+        impl From<&'static str> for $name {
+            fn from($label: &'static str) -> Self {
+                Self { $label }
+            }
+        }
+    };
+}
+
+one_label!(Outcome { outcome });
+one_label!(Reason { reason });
+one_label!(Resource { resource });
+
+/// Counts the watches of a program that broke.
+pub fn watch_interruptions<M>(catalogue: &mut Catalogue) -> M
+where
+    M: Described + Metric + Clone + Default,
+{
+    catalogue.add("watch_interruptions", "Watches that broke and were resumed")
 }
 
 /// A set of labels: a private struct whose fields are the labels.

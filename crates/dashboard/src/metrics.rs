@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gpushare_daemon::metrics::{Catalogue, Description, Published};
+use gpushare_daemon::metrics::{Catalogue, Description, Published, watch_interruptions};
 use gpushare_daemon::serve::Traffic;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -31,8 +31,7 @@ impl Metrics {
                 "refusals",
                 "Requests without a token, or with a token that lacks permission",
             ),
-            interruptions: catalogue
-                .add("watch_interruptions", "Watches that broke and were resumed"),
+            interruptions: watch_interruptions(&mut catalogue),
             traffic: Traffic::new(&mut catalogue),
             published: catalogue.publish(),
         }

@@ -7,7 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use gpushare_daemon::labels;
-use gpushare_daemon::metrics::{Catalogue, Description, Published, Reading};
+use gpushare_daemon::metrics::{
+    Catalogue, Count, CountByOutcome, CountByResource, Description, Published, Reading,
+    watch_interruptions,
+};
 use gpushare_daemon::serve::Traffic;
 use gpushare_ledger::Seconds;
 use gpushare_ledger::money::Amount;
@@ -42,23 +45,15 @@ pub(super) struct Metrics {
     vanished: Counter,
     failures: Family<Write, Counter>,
     ledger_healthy: Gauge,
-    interruptions: Family<Resource, Counter>,
-    enforced: Family<Enforced, Counter>,
+    interruptions: CountByResource,
+    enforced: CountByOutcome,
     standing: Arc<RwLock<Standing>>,
     pub(super) api: api::Metrics,
     pub(super) traffic: Traffic,
 }
 
-labels!(Resource {
-    resource: &'static str,
-});
-
 labels!(Write {
     to: &'static str,
-});
-
-labels!(Enforced {
-    outcome: &'static str,
 });
 
 /// As of the last round; empty while another replica leads.
@@ -95,8 +90,7 @@ impl Metrics {
             ),
             ledger_healthy,
             failures: catalogue.add("write_failures", "Writes that failed and are retried"),
-            interruptions: catalogue
-                .add("watch_interruptions", "Watches that broke and were resumed"),
+            interruptions: watch_interruptions(&mut catalogue),
             enforced: catalogue.add(
                 "enforcements",
                 "Actions on pods because of their budgets, by outcome",
@@ -113,7 +107,7 @@ impl Metrics {
     }
 
     pub(super) fn enforced(&self, outcome: &'static str) {
-        self.enforced.get_or_create(&Enforced { outcome }).inc();
+        self.enforced.count(outcome);
     }
 
     /// What was written for one pod.
@@ -172,9 +166,7 @@ impl Metrics {
     }
 
     pub(super) fn watch_interrupted(&self, resource: &'static str) {
-        self.interruptions
-            .get_or_create(&Resource { resource })
-            .inc();
+        self.interruptions.count(resource);
     }
 }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpushare_daemon::labels;
-use gpushare_daemon::metrics::{Catalogue, Description, Published};
+use gpushare_daemon::metrics::{
+    Catalogue, Count, CountByOutcome, CountByReason, CountByResource, Description, Published,
+    watch_interruptions,
+};
 use gpushare_daemon::serve::Traffic;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
@@ -21,24 +21,12 @@ pub fn metrics() -> Arc<[Description]> {
 #[derive(Clone)]
 pub(super) struct Metrics {
     published: Published,
-    reviews: Family<Labels, Counter>,
+    reviews: CountByOutcome,
     seconds: Histogram,
-    denials: Family<Reason, Counter>,
-    interruptions: Family<Resource, Counter>,
+    denials: CountByReason,
+    interruptions: CountByResource,
     pub(super) traffic: Traffic,
 }
-
-labels!(Labels {
-    outcome: &'static str,
-});
-
-labels!(Reason {
-    reason: &'static str,
-});
-
-labels!(Resource {
-    resource: &'static str,
-});
 
 impl Metrics {
     pub(super) fn new() -> Self {
@@ -53,8 +41,7 @@ impl Metrics {
                 seconds,
             ),
             denials: catalogue.add("denials", "Pods refused, by reason"),
-            interruptions: catalogue
-                .add("watch_interruptions", "Watches that broke and were resumed"),
+            interruptions: watch_interruptions(&mut catalogue),
             traffic: Traffic::new(&mut catalogue),
             published: catalogue.publish(),
         }
@@ -65,26 +52,19 @@ impl Metrics {
     }
 
     pub(super) fn answered(&self, outcome: Outcome, took: Duration) {
-        self.count(outcome.label());
+        self.reviews.count(outcome.label());
         self.seconds.observe(took.as_secs_f64());
         if let Outcome::Denied(reason) = outcome {
-            let reason = reason.label();
-            self.denials.get_or_create(&Reason { reason }).inc();
+            self.denials.count(reason.label());
         }
     }
 
     /// A body that was not an AdmissionReview.
     pub(super) fn unreadable(&self) {
-        self.count("unreadable");
-    }
-
-    fn count(&self, outcome: &'static str) {
-        self.reviews.get_or_create(&Labels { outcome }).inc();
+        self.reviews.count("unreadable");
     }
 
     pub(super) fn watch_interrupted(&self, resource: &'static str) {
-        self.interruptions
-            .get_or_create(&Resource { resource })
-            .inc();
+        self.interruptions.count(resource);
     }
 }

@@ -7,14 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::limits::Limits;
 use super::places::Full;
-use crate::labels;
-use crate::metrics::Catalogue;
+use crate::metrics::{Catalogue, Count, CountByReason};
 
 const BETWEEN_LINES: Duration = Duration::from_secs(10);
 
@@ -22,14 +19,10 @@ const BETWEEN_LINES: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
     open: Gauge,
-    refused: Family<Reason, Counter>,
-    cut: Family<Reason, Counter>,
+    refused: CountByReason,
+    cut: CountByReason,
     lines: Arc<Lines>,
 }
-
-labels!(Reason {
-    reason: &'static str,
-});
 
 /// What a client was too slow with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +81,7 @@ impl Traffic {
             Full::All => "all",
             Full::Client => "client",
         };
-        self.refused.get_or_create(&Reason { reason }).inc();
+        self.refused.count(reason);
         let Limits {
             connections,
             per_client,
@@ -106,7 +99,7 @@ impl Traffic {
             Slow::Body => "body",
             Slow::Write => "write",
         };
-        self.cut.get_or_create(&Reason { reason }).inc();
+        self.cut.count(reason);
         self.lines.cut.write(|held_back| {
             tracing::info!(%client, reason, held_back, "a client was too slow; its connection was given up");
         });
@@ -114,7 +107,7 @@ impl Traffic {
 
     pub(super) fn displaced(&self, client: IpAddr, newcomer: IpAddr) {
         let reason = "displaced";
-        self.cut.get_or_create(&Reason { reason }).inc();
+        self.cut.count(reason);
         self.lines.displaced.write(|held_back| {
             tracing::warn!(%client, %newcomer, held_back, "too many connections; the client with most lost its oldest one");
         });
@@ -122,7 +115,7 @@ impl Traffic {
 
     pub(super) fn not_accepted(&self, error: &io::Error) {
         let reason = "descriptors";
-        self.refused.get_or_create(&Reason { reason }).inc();
+        self.refused.count(reason);
         self.lines.not_accepted.write(|held_back| {
             tracing::error!(%error, held_back, "cannot accept connections");
         });

@@ -1,24 +1,20 @@
 //! Metrics of the API. Labels come from fixed sets; nothing is labelled by user, namespace or budget.
 
 use gpushare_daemon::labels;
-use gpushare_daemon::metrics::Catalogue;
+use gpushare_daemon::metrics::{Catalogue, Count, CountByReason};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 
 #[derive(Clone, Debug)]
 pub struct Metrics {
     requests: Family<Answered, Counter>,
-    denials: Family<Denied, Counter>,
+    denials: CountByReason,
     grants: Counter,
 }
 
 labels!(Answered {
     route: String,
     code: u16,
-});
-
-labels!(Denied {
-    reason: &'static str,
 });
 
 impl Metrics {
@@ -43,7 +39,7 @@ impl Metrics {
     }
 
     pub(super) fn denied(&self, reason: &'static str) {
-        self.denials.get_or_create(&Denied { reason }).inc();
+        self.denials.count(reason);
     }
 
     pub(super) fn granted(&self) {
