@@ -13,7 +13,6 @@ mod pod;
 mod read;
 mod repair;
 mod request;
-mod rules;
 mod running;
 mod subject;
 mod surroundings;

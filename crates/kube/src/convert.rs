@@ -19,6 +19,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::PodRef;
 use crate::labels::Labels;
 use crate::slim::{self, Starts};
+use crate::totals::{CPU, MEMORY, Stated};
 
 /// What gpushare knows of a pod: read once at the edge, then only values.
 #[derive(Clone, Debug)]
@@ -201,13 +202,8 @@ fn seconds(time: &Time) -> i64 {
 }
 
 fn host(spec: &slim::PodSpec) -> Host {
-    let containers =
-        started(&spec.init_containers, &spec.containers).map(|(_, container, role)| {
-            let (cpu, memory) = container.resources.requests.text();
-            (role, cpu, memory)
-        });
-    let (cpu, memory) = spec.overhead.text();
-    Host::peak(containers, Host::read(cpu, memory))
+    let stated = Stated::from(spec);
+    Host::of(stated.request(CPU), stated.request(MEMORY))
 }
 
 /// What a node has for pods beside its cards.

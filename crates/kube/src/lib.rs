@@ -24,6 +24,7 @@ pub mod lease;
 pub mod manifest;
 pub mod metering;
 pub mod notice;
+pub mod placing;
 pub mod pod_ref;
 pub mod proxy;
 pub mod slim;

@@ -13,6 +13,8 @@ use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
+use crate::totals::{CPU, MEMORY, STORAGE};
+
 /// Annotations that can concern us: our own, and those with which pods of other dialects choose cards.
 const ANNOTATION_PREFIXES: [&str; 2] = ["gpushare.io/", "nvidia.com/"];
 
@@ -46,6 +48,9 @@ pub struct PodSpec {
     /// What the runtime takes beside the containers.
     #[serde(default, deserialize_with = "or_default")]
     pub overhead: HostQuantities,
+    /// What the containers request and may use together.
+    #[serde(default, deserialize_with = "or_default")]
+    pub resources: Resources,
 }
 
 /// A gate that must be removed before the scheduler considers the pod.
@@ -85,13 +90,15 @@ pub struct Resources {
     pub requests: HostQuantities,
 }
 
-/// CPU and memory out of a map of quantities.
+/// What a map of quantities says about the host. All other requests are as large as their limits.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct HostQuantities {
     #[serde(default)]
     pub cpu: Option<QuantityText>,
     #[serde(default)]
     pub memory: Option<QuantityText>,
+    #[serde(default, rename = "ephemeral-storage")]
+    pub storage: Option<QuantityText>,
 }
 
 /// A quantity as written: Kubernetes sends text, people also write plain numbers.
@@ -103,6 +110,17 @@ impl HostQuantities {
     /// CPU and memory as written.
     pub fn text(&self) -> (Option<&str>, Option<&str>) {
         (text(self.cpu.as_ref()), text(self.memory.as_ref()))
+    }
+
+    /// All of them as written, by resource.
+    pub(crate) fn written(&self) -> impl Iterator<Item = (&str, &str)> {
+        let all = [
+            (CPU, &self.cpu),
+            (MEMORY, &self.memory),
+            (STORAGE, &self.storage),
+        ];
+        all.into_iter()
+            .filter_map(|(name, quantity)| Some((name, text(quantity.as_ref())?)))
     }
 }
 

@@ -1,29 +1,25 @@
 //! Whether the scheduler would let a pod go to a node if there were room for its devices.
 //!
-//! The scheduler does not say. So what it checks is checked here, for the common cases, on objects read anew; whatever
-//! else a pod demands means that we do not know, and whoever does not know says no.
+//! The scheduler does not say, so its rules ([`placing`]) are applied here to objects that are read again. A pod with a
+//! demand that they do not cover is not judged, and then no node is suitable.
 
 use std::time::Duration;
 
 use gpushare_core::NodeName;
 use gpushare_core::dialect::Dialects;
-use k8s_openapi::api::core::v1::{Node, NodeSelectorTerm, Pod, PodSpec, Taint, Toleration, Volume};
+use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, Volume};
 use kube::{Api, Client};
 
 use crate::PodRef;
 use crate::call::{CallError, call};
-use crate::labels::Labels;
+use crate::placing;
+use crate::totals::{CPU, MEMORY, PODS, Stated};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A pending pod that the scheduler found no node for, and what it demands of one.
-#[derive(Clone, Debug, Default)]
-pub struct Suitor {
-    selector: Vec<(String, String)>,
-    /// Alternatives; none is no demand.
-    terms: Option<Vec<NodeSelectorTerm>>,
-    tolerations: Vec<Toleration>,
-}
+#[derive(Clone, Debug)]
+pub struct Suitor(PodSpec);
 
 impl Suitor {
     /// Nothing if the pod is not waiting in vain, or if we cannot judge where it may go.
@@ -47,19 +43,7 @@ impl Suitor {
                 && condition.reason.as_deref() == Some("Unschedulable")
         });
         refused.next()?;
-        if !is_plain(spec, dialects) {
-            return None;
-        }
-        let required = spec.affinity.as_ref().and_then(|affinity| {
-            let node = affinity.node_affinity.as_ref()?;
-            node.required_during_scheduling_ignored_during_execution
-                .as_ref()
-        });
-        Some(Self {
-            selector: spec.node_selector.clone().into_iter().flatten().collect(),
-            terms: required.map(|required| required.node_selector_terms.clone()),
-            tolerations: spec.tolerations.clone().unwrap_or_default(),
-        })
+        is_plain(spec, dialects).then(|| Self(spec.clone()))
     }
 
     /// Whether the pod may go to the node, as far as the node is concerned.
@@ -71,22 +55,8 @@ impl Suitor {
     }
 
     fn accepts(&self, node: &Node) -> bool {
-        let spec = node.spec.clone().unwrap_or_default();
-        let labels = node.metadata.labels.clone().unwrap_or_default();
-        let selected = |(key, value): &(String, String)| labels.get(key) == Some(value);
-        let repels = |taint: &Taint| {
-            let tolerated = |toleration: &Toleration| tolerates(toleration, taint);
-            taint.effect != "PreferNoSchedule" && !self.tolerations.iter().any(tolerated)
-        };
-        let labels_known = Labels::from(&labels);
-        let matches = |term: &NodeSelectorTerm| matches(term, &labels_known);
-        spec.unschedulable != Some(true)
-            && self.selector.iter().all(selected)
-            && !spec.taints.iter().flatten().any(repels)
-            && self
-                .terms
-                .as_ref()
-                .is_none_or(|terms| terms.iter().any(matches))
+        let mut obstacles = placing::obstacles((&self.0).into(), node.into());
+        obstacles.next().is_none()
     }
 }
 
@@ -110,59 +80,20 @@ fn is_plain(spec: &PodSpec, dialects: &Dialects) -> bool {
     let claims = spec.resource_claims.iter().flatten().count();
     let bound =
         |volume: &Volume| volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some();
-    let containers = || {
-        let init = spec.init_containers.iter().flatten();
-        spec.containers.iter().chain(init)
-    };
     let known = |name: &String| {
-        matches!(name.as_str(), "cpu" | "memory")
+        [CPU, MEMORY, PODS].contains(&name.as_str())
             || dialects.resources().any(|ours| **ours == *name.as_str())
     };
-    let mut requests = containers().flat_map(|container| {
-        let resources = container.resources.iter();
-        resources.flat_map(|resources| resources.requests.iter().flatten())
-    });
-    let mut ports = containers().flat_map(|container| container.ports.iter().flatten());
+    let requests = Stated::from(spec).requests();
+    let init = spec.init_containers.iter().flatten();
+    let containers = spec.containers.iter().chain(init);
+    let mut ports = containers.flat_map(|container| container.ports.iter().flatten());
     !beside_others
         && !spread.any(|constraint| constraint.when_unsatisfiable == "DoNotSchedule")
         && claims == 0
         && !spec.volumes.iter().flatten().any(bound)
-        && requests.all(|(name, _)| known(name))
+        && requests.keys().all(known)
         && !ports.any(|port| port.host_port.is_some_and(|port| port != 0))
-}
-
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let (effect, key) = (text(&toleration.effect), text(&toleration.key));
-    let effect_fits = effect.is_empty() || effect == taint.effect;
-    let key_fits = key.is_empty() || key == taint.key;
-    let value_fits = match toleration.operator.as_deref() {
-        Some("Exists") => true,
-        None | Some("" | "Equal") => {
-            !key.is_empty() && text(&toleration.value) == text(&taint.value)
-        }
-        Some(_) => false,
-    };
-    effect_fits && key_fits && value_fits
-}
-
-/// Fields of a node, and comparisons of numbers, are not judged.
-fn matches(term: &NodeSelectorTerm, labels: &Labels) -> bool {
-    let expressions: Vec<_> = term.match_expressions.iter().flatten().collect();
-    let fields = term.match_fields.iter().flatten().count();
-    fields == 0
-        && !expressions.is_empty()
-        && expressions.iter().all(|required| {
-            let value = labels.get(&required.key);
-            let mut values = required.values.iter().flatten();
-            match required.operator.as_str() {
-                "In" => value.is_some_and(|value| values.any(|one| one == value)),
-                "NotIn" => value.is_none_or(|value| !values.any(|one| one == value)),
-                "Exists" => value.is_some(),
-                "DoesNotExist" => value.is_none(),
-                _ => false,
-            }
-        })
 }
 
 #[cfg(test)]

@@ -132,17 +132,23 @@ impl PaperNode {
     }
 }
 
+/// A cluster without nodes and kubelet, for nodes that are only on paper.
+pub fn without_nodes(scheduler_extra: String) -> Rig {
+    let options = Options {
+        scheduler_extra,
+        // No controller may judge nodes by heartbeats, because none are sent.
+        controllers_extra: vec!["--controllers=*,-node-lifecycle-controller".to_owned()],
+        ..Options::default()
+    };
+    let rig = Rig::start(options).expect("the rig starts");
+    rig.stop_component("kubelet").expect("stopped");
+    rig.kubectl(&["delete", "node", NODE]).expect("deleted");
+    rig
+}
+
 impl Paper {
     pub fn start() -> Self {
-        let options = Options {
-            scheduler_extra: Setup::cards(&[]).scheduler(),
-            // No controller may judge nodes by heartbeats, because none are sent.
-            controllers_extra: vec!["--controllers=*,-node-lifecycle-controller".to_owned()],
-            ..Options::default()
-        };
-        let rig = Rig::start(options).expect("the rig starts");
-        rig.stop_component("kubelet").expect("stopped");
-        rig.kubectl(&["delete", "node", NODE]).expect("deleted");
+        let rig = without_nodes(Setup::cards(&[]).scheduler());
         let directory = tempfile::tempdir().expect("a directory");
         for file in ["rbac.yaml", "admission.yaml"] {
             let text = fs::read_to_string(deploy(file)).expect("readable");

@@ -9,6 +9,7 @@ use json_patch::Patch;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::cluster::Node;
 use super::node::Obstacle;
 use super::pod::Pod;
 use super::verdict::Situation;
@@ -106,7 +107,7 @@ impl Change {
                 let object = patched(&situation.pod.object, operations)?;
                 situation.pod = Pod::read(object, &situation.cluster.dialects)?;
             }
-            Act::Uncordon(node) => change_node(situation, node, |node| node.cordoned = false),
+            Act::Uncordon(node) => change_node(situation, node, Node::uncordon),
             Act::Untaint { node, key, .. } => {
                 change_node(situation, node, |node| {
                     node.taints.retain(|taint| taint.key != *key);

@@ -9,8 +9,9 @@ use gpushare_core::ledger::Bound;
 use gpushare_core::preempt::{Guard, Occupant, Rank, Site, choose};
 use gpushare_core::{Card, HeldPod, Ledger, NodeName, Placement, PodAsk, PodUid, Steps};
 use gpushare_kube::convert::{self, PodFacts};
+use gpushare_kube::placing::CORDON;
 use gpushare_kube::slim;
-use gpushare_kube::totals::{self, Totals};
+use gpushare_kube::totals::{self, Stated, Totals};
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::core::v1::Taint;
 
@@ -68,7 +69,6 @@ impl Node {
     /// Without its cards and what is held on them.
     pub(super) fn read(node: &core::Node) -> Self {
         let spec = node.spec.as_ref();
-        let allocatable = node.status.iter().flat_map(|status| &status.allocatable);
         Self {
             name: node.metadata.name.clone().unwrap_or_default(),
             labels: node.metadata.labels.clone().unwrap_or_default(),
@@ -76,13 +76,16 @@ impl Node {
                 .and_then(|spec| spec.taints.clone())
                 .unwrap_or_default(),
             cordoned: spec.and_then(|spec| spec.unschedulable).unwrap_or(false),
-            allocatable: allocatable
-                .flatten()
-                .map(|(name, quantity)| (name.clone(), totals::amount(name, &quantity.0)))
-                .collect(),
+            allocatable: totals::allocatable(node),
             cards: Ok(None),
             held: Vec::new(),
         }
+    }
+
+    /// The node controller removes the taint that it added for the cordon.
+    pub(super) fn uncordon(&mut self) {
+        self.cordoned = false;
+        self.taints.retain(|taint| taint.key != CORDON);
     }
 }
 
@@ -133,7 +136,7 @@ impl Cluster {
             let holder = Holder {
                 past_scheduler: facts.is_past_scheduler(),
                 bound: facts.bound(classes).and_then(Result::ok),
-                needs: totals::needs(&pod.spec),
+                needs: Stated::from(&pod.spec).requests(),
                 namespace: facts.namespace,
                 name: facts.name,
                 node,

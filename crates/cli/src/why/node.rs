@@ -3,20 +3,17 @@
 use std::fmt;
 
 use gpushare_core::{NodeName, PodUid, Steps, Why};
+use gpushare_kube::placing::{self, CORDON, Demands, Site};
 use gpushare_kube::totals;
-use k8s_openapi::api::core::v1::Taint;
 
 use super::cluster::{Cluster, Node};
 use super::pod::Pod;
-use super::rules;
 
 /// Taints that the API server and the node controller put on nodes that are not ready.
 const NOT_READY: [&str; 2] = [
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",
 ];
-/// The taint that a cordon adds besides setting `spec.unschedulable`.
-const CORDONED: &str = "node.kubernetes.io/unschedulable";
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Obstacle {
@@ -82,46 +79,45 @@ pub(super) fn cards(cluster: &Cluster, pod: &Pod, name: &NodeName, steps: &Steps
 /// Obstacles that have nothing to do with resources.
 pub(super) fn placing(node: &Node, pod: &Pod) -> Vec<Obstacle> {
     let placing = &pod.placing;
-    let mut found = Vec::new();
-    let kept_off: Vec<&Taint> = rules::untolerated(&node.taints, &placing.tolerations).collect();
-    let has = |keys: &[&str]| {
-        kept_off
-            .iter()
-            .any(|taint| keys.contains(&taint.key.as_str()))
+    let demands = Demands::new(
+        Some(&placing.node_selector),
+        placing.affinity.as_ref(),
+        &placing.tolerations,
+    );
+    let site = Site {
+        name: &node.name,
+        labels: Some(&node.labels),
+        taints: &node.taints,
+        cordoned: node.cordoned,
     };
-    let cordon: Taint = Taint {
-        key: CORDONED.to_owned(),
-        effect: "NoSchedule".to_owned(),
-        ..Taint::default()
-    };
-    let minds = || {
-        let mut left = rules::untolerated(std::slice::from_ref(&cordon), &placing.tolerations);
-        left.next().is_some()
-    };
-    if node.cordoned && minds() {
-        found.push(Obstacle::Cordoned);
+    let found = placing::obstacles(demands, site).map(Obstacle::from);
+    let mut found: Vec<Obstacle> = found.collect();
+    if found.contains(&Obstacle::Cordoned) {
+        found.retain(|one| !one.is_taint_of_cordon());
     }
-    if has(&NOT_READY) {
-        found.push(Obstacle::NotReady);
-    }
-    let others = kept_off
-        .iter()
-        .filter(|taint| taint.key != CORDONED && !NOT_READY.contains(&taint.key.as_str()));
-    found.extend(others.map(|taint| Obstacle::Taint {
-        key: taint.key.clone(),
-        value: taint.value.clone().unwrap_or_default(),
-        effect: taint.effect.clone(),
-    }));
-    let wanted = placing.node_selector.iter();
-    let missing = wanted.filter(|(key, value)| node.labels.get(*key) != Some(*value));
-    found.extend(missing.map(|(key, value)| Obstacle::Selector {
-        key: key.clone(),
-        value: value.clone(),
-    }));
-    if !rules::required_affinity(placing.affinity.as_ref(), &node.name, &node.labels) {
-        found.push(Obstacle::Affinity);
-    }
+    // A node that is not ready has several taints, and is not ready once.
+    found.sort();
+    found.dedup();
     found
+}
+
+impl From<placing::Obstacle<'_>> for Obstacle {
+    fn from(found: placing::Obstacle<'_>) -> Self {
+        match found {
+            placing::Obstacle::Cordoned => Self::Cordoned,
+            placing::Obstacle::Taint(taint) if NOT_READY.contains(&&*taint.key) => Self::NotReady,
+            placing::Obstacle::Taint(taint) => Self::Taint {
+                key: taint.key.clone(),
+                value: taint.value.clone().unwrap_or_default(),
+                effect: taint.effect.clone(),
+            },
+            placing::Obstacle::Label { key, value } => Self::Selector {
+                key: key.to_owned(),
+                value: value.to_owned(),
+            },
+            placing::Obstacle::Affinity => Self::Affinity,
+        }
+    }
 }
 
 fn totals(
@@ -132,13 +128,11 @@ fn totals(
     cards: Option<&Why>,
 ) -> Vec<Obstacle> {
     let mut found = Vec::new();
-    for (resource, needed) in pod.needs.iter().filter(|(_, needed)| **needed > 0) {
-        let ours = cluster
-            .dialects
-            .resources()
-            .any(|ours| **ours == **resource);
+    let free = |resource: &str| cluster.free(name, resource);
+    for (resource, needed) in totals::lacking(&pod.needs, free) {
+        let mut dialects = cluster.dialects.resources();
+        let ours = dialects.any(|ours| **ours == **resource);
         let whole = node.allocatable.get(resource).copied().unwrap_or(0);
-        let free = cluster.free(name, resource);
         if ours && matches!(cards, Some(Why::NoCards { .. })) {
             continue;
         }
@@ -146,12 +140,12 @@ fn totals(
             found.push(Obstacle::Unpublished {
                 resource: resource.clone(),
             });
-        } else if free < *needed && !(ours && cards.is_some()) {
+        } else if !(ours && cards.is_some()) {
             // If the pod does not fit on the cards, that reason is more precise than the total of our resource.
             found.push(Obstacle::Total {
                 resource: resource.clone(),
-                needed: *needed,
-                free,
+                needed,
+                free: free(resource),
                 whole,
             });
         }
@@ -160,6 +154,11 @@ fn totals(
 }
 
 impl Obstacle {
+    /// A cordon comes with a taint, which goes with it.
+    fn is_taint_of_cordon(&self) -> bool {
+        matches!(self, Self::Taint { key, effect, .. } if key == CORDON && effect == "NoSchedule")
+    }
+
     /// The word for programs.
     pub(super) fn kind(&self) -> &'static str {
         match self {
@@ -292,3 +291,6 @@ impl fmt::Display for Obstacle {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

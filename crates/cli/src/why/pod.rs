@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use gpushare_core::dialect::Dialects;
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
-use gpushare_kube::totals::{self, Totals};
+use gpushare_kube::totals::{CPU, MEMORY, Stated, Totals};
 use k8s_openapi::api::core::v1::{Affinity, Toleration};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -20,6 +20,8 @@ pub(super) struct Pod {
     pub(super) facts: PodFacts,
     /// How much it uses of a node's totals.
     pub(super) needs: Totals,
+    /// Of CPU and memory.
+    pub(super) limits: Totals,
     pub(super) placing: Placing,
 }
 
@@ -76,9 +78,12 @@ impl Pod {
         let slim: slim::Pod =
             serde_json::from_value(object.clone()).context("this is not a valid pod")?;
         let spec = object.get("spec").cloned().unwrap_or_default();
+        let stated = Stated::from(&slim.spec);
+        let limit = |name: &str| (name.to_owned(), stated.limit(name));
         Ok(Self {
             facts: PodFacts::new(&slim, dialects),
-            needs: totals::needs(&slim.spec),
+            needs: stated.requests(),
+            limits: [CPU, MEMORY].map(limit).into(),
             placing: serde_json::from_value(spec).context("the pod's spec cannot be read")?,
             object,
         })

@@ -284,7 +284,7 @@ fn most(
 
 /// Lowers a container's request for a resource by this amount.
 pub(super) fn lower(pod: &Pod, resource: &str, by: i64) -> Vec<Change> {
-    use gpushare_kube::totals::{amount, text};
+    use gpushare_kube::totals::{amount, is_request_the_limit, text};
     let mut found = Vec::new();
     for (place, container) in places(pod) {
         let of = |kind: &str| {
@@ -303,7 +303,7 @@ pub(super) fn lower(pod: &Pod, resource: &str, by: i64) -> Vec<Change> {
             continue;
         }
         let value = text(resource, left);
-        if resource.contains('/') {
+        if is_request_the_limit(resource) {
             found.push(set_limit(pod, &place, container, resource, &value));
             continue;
         }

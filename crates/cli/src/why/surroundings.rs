@@ -3,10 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpushare_core::Quantity;
-use gpushare_kube::totals::{self, CPU, MEMORY, PODS};
+use gpushare_kube::totals::{self, CPU, MEMORY, PODS, Totals};
 use k8s_openapi::api::core::v1::ResourceQuota;
-use serde_json::Value;
 
 use super::pod::{DEFAULT_SCHEDULER, Pod};
 
@@ -75,8 +73,9 @@ impl Quota {
     fn exceeded(&self, pod: &Pod) -> Option<Shortage> {
         self.hard.iter().find_map(|(counted, hard)| {
             let resource = resource_of(counted);
+            let of = |totals: &Totals| totals.get(resource).copied().unwrap_or(0);
             let needed = match counted.as_str() {
-                "limits.cpu" | "limits.memory" => limits(pod, resource),
+                "limits.cpu" | "limits.memory" => of(&pod.limits),
                 // For extended resources such as ours, quotas count only requests.
                 name if name.contains('/')
                     && !name.starts_with("requests.")
@@ -84,7 +83,7 @@ impl Quota {
                 {
                     0
                 }
-                _ => pod.needs.get(resource).copied().unwrap_or(0),
+                _ => of(&pod.needs),
             };
             let used = self.used.get(counted).copied().unwrap_or(0);
             (needed > 0 && used.saturating_add(needed) > *hard).then(|| Shortage {
@@ -107,23 +106,6 @@ fn resource_of(counted: &str) -> &str {
         "limits.memory" => MEMORY,
         other => other.strip_prefix("requests.").unwrap_or(other),
     }
-}
-
-/// The sum of the containers' limits.
-fn limits(pod: &Pod, resource: &str) -> i64 {
-    let containers = pod
-        .object
-        .pointer("/spec/containers")
-        .and_then(Value::as_array);
-    let limit = |container: &Value| {
-        let limit = container.pointer("/resources/limits")?.get(resource)?;
-        let text = limit
-            .as_str()
-            .map_or_else(|| limit.to_string(), str::to_owned);
-        Quantity::parse(&text).ok()?;
-        Some(totals::amount(resource, &text))
-    };
-    containers.into_iter().flatten().filter_map(limit).sum()
 }
 
 impl Surroundings {

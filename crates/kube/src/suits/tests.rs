@@ -71,6 +71,9 @@ fn a_node_that_is_cordoned_or_repels_the_pod_is_not_for_it() {
         let pod = json!({"tolerations": [toleration]});
         assert_eq!(goes(&pod, &tainted), expected, "{pod}");
     }
+    let cordon = json!({"key": placing::CORDON, "operator": "Exists"});
+    let tolerant = json!({"tolerations": [cordon]});
+    assert!(goes(&tolerant, &json!({"unschedulable": true})));
     let preferred = json!({"taints": [{"key": "gpu", "effect": "PreferNoSchedule"}]});
     assert!(goes(&json!({}), &preferred));
 }
@@ -90,6 +93,7 @@ fn of_a_pod_with_other_demands_nothing_is_said() {
         json!({"volumes": volume}),
         json!({"containers": port}),
         json!({"containers": device}),
+        json!({"overhead": {"ephemeral-storage": "1Gi"}}),
         json!({"resourceClaims": [{"name": "r", "resourceClaimName": "r"}]}),
     ] {
         assert!(suitor(&spec).is_none(), "{spec}");

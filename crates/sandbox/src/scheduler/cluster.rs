@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use gpushare_kube::totals::{self, Totals};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 
-use super::fit::{self, Amounts, Host};
+use super::fit::{self, Host};
 
 #[derive(Debug, Default)]
 pub(super) struct Cluster {
@@ -22,14 +23,14 @@ pub(super) struct Cluster {
 pub(super) struct Placed {
     pub(super) pod: Arc<Pod>,
     pub(super) node: String,
-    asked: Amounts,
+    asked: Totals,
 }
 
 impl Cluster {
     /// Returns whether the node is new or has changed: a reason to retry waiting pods.
     pub(super) fn set_node(&mut self, node: Arc<Node>) -> bool {
         let name = node.name_any();
-        let room = fit::allocatable(&node);
+        let room = totals::allocatable(&node);
         if let Some(host) = self.hosts.get_mut(&name) {
             let changed = host.room != room
                 || host.node.spec != node.spec
@@ -38,7 +39,7 @@ impl Cluster {
             host.node = node;
             return changed;
         }
-        let mut taken = Amounts::new();
+        let mut taken = Totals::new();
         for placed in self.on_node(&name) {
             fit::add(&mut taken, &placed.asked);
         }
@@ -113,7 +114,7 @@ impl Cluster {
 }
 
 impl Placed {
-    pub(super) fn asked(&self) -> &Amounts {
+    pub(super) fn asked(&self) -> &Totals {
         &self.asked
     }
 }

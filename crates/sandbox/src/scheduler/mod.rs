@@ -1,5 +1,5 @@
-//! A stand-in for kube-scheduler. It tries one pod after the other, by priority. It counts resources itself ([`fit`])
-//! and asks the extender about cards over HTTP, as kube-scheduler does.
+//! A stand-in for kube-scheduler. It tries one pod after the other, by priority. It follows kube-scheduler's rules
+//! ([`fit`]) and asks the extender about cards over HTTP, as kube-scheduler does.
 //!
 //! The crate's documentation lists what it leaves out.
 
@@ -18,6 +18,7 @@ use std::time::Instant;
 
 use gpushare_core::gpu;
 use gpushare_daemon::Tasks;
+use gpushare_kube::totals::Totals;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::{Client, ResourceExt};
@@ -170,7 +171,7 @@ impl Scheduler {
             .await;
     }
 
-    fn is_managed(&self, asked: &fit::Amounts) -> bool {
+    fn is_managed(&self, asked: &Totals) -> bool {
         asked.keys().any(|name| self.managed.contains(name))
     }
 }

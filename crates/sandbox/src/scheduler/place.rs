@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use gpushare_kube::placing;
+use gpushare_kube::totals::{CPU, Totals};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use super::fit::{self, Amounts, Host};
+use super::fit::{self, Host};
 use super::queue::Cause;
 use super::{Failure, Scheduler, preempt};
 
@@ -17,7 +19,7 @@ use super::{Failure, Scheduler, preempt};
 struct Search {
     fitting: Vec<String>,
     /// Why the pod does not fit on the other nodes.
-    reasons: BTreeMap<String, String>,
+    reasons: BTreeMap<String, Vec<String>>,
     /// The nodes among them on which evictions could help.
     evictable: Vec<String>,
     /// Whether it was the extender that refused the last fitting nodes.
@@ -44,7 +46,7 @@ impl Scheduler {
         self.bind(pod, node, managed);
     }
 
-    async fn search(&self, pod: &Pod, asked: &Amounts, managed: bool) -> Result<Search, String> {
+    async fn search(&self, pod: &Pod, asked: &Totals, managed: bool) -> Result<Search, String> {
         let mut search = Search {
             fitting: Vec::new(),
             reasons: BTreeMap::new(),
@@ -58,7 +60,7 @@ impl Scheduler {
                     if obstacle.evictable {
                         search.evictable.push(name.clone());
                     }
-                    search.reasons.insert(name.clone(), obstacle.reason);
+                    search.reasons.insert(name.clone(), obstacle.reasons);
                 }
             }
         }
@@ -77,10 +79,11 @@ impl Scheduler {
         search
             .evictable
             .extend(filtered.failed_nodes.keys().cloned());
-        search.reasons.extend(filtered.failed_nodes);
+        let refused = filtered.failed_nodes.into_iter();
+        let refused = refused.chain(filtered.failed_and_unresolvable_nodes);
         search
             .reasons
-            .extend(filtered.failed_and_unresolvable_nodes);
+            .extend(refused.map(|(node, reason)| (node, vec![reason])));
         Ok(search)
     }
 
@@ -142,28 +145,12 @@ impl Scheduler {
             Ok(_) => Cause::Totals,
         };
         self.queue.refuse(&uid, cause, Instant::now());
-        let mut message = self.explain(search);
+        let reasons = search.reasons.values().flatten().map(String::as_str);
+        let mut message = placing::refusal(self.cluster.len(), reasons);
         if let Err(reason) = preempted {
             message = format!("{message} preemption: {reason}");
         }
         self.tell_refused(pod, "Unschedulable", &message).await;
-    }
-
-    /// `0/5 nodes are available: 3 Insufficient cpu, 2 node(s) were unschedulable.`
-    fn explain(&self, search: &Search) -> String {
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for reason in search.reasons.values() {
-            *counts.entry(reason).or_default() += 1;
-        }
-        let reasons: Vec<String> = counts
-            .iter()
-            .map(|(reason, count)| format!("{count} {reason}"))
-            .collect();
-        format!(
-            "0/{} nodes are available: {}.",
-            self.cluster.len(),
-            reasons.join(", ")
-        )
     }
 
     pub(super) async fn tell_refused(&self, pod: &Pod, reason: &str, message: &str) {
@@ -243,7 +230,7 @@ impl Scheduler {
 
 /// How much of a node's CPU is taken, in thousandths.
 fn busyness(host: &Host) -> i64 {
-    let of = |amounts: &Amounts| amounts.get("cpu").copied().unwrap_or(0);
+    let of = |totals: &Totals| totals.get(CPU).copied().unwrap_or(0);
     of(&host.taken).saturating_mul(1000) / of(&host.room).max(1)
 }
 

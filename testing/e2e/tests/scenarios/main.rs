@@ -24,5 +24,6 @@ mod preemption;
 mod quota;
 mod race;
 mod restarts;
+mod rulebook;
 mod shapes;
 mod waking;

@@ -15,8 +15,8 @@ fn node(more: &Value) -> Host {
     }
     let node: Node = serde_json::from_value(node).unwrap();
     Host {
-        room: allocatable(&node),
-        taken: Amounts::new(),
+        room: totals::allocatable(&node),
+        taken: Totals::new(),
         node: Arc::new(node),
     }
 }
@@ -31,7 +31,8 @@ fn pod(spec: &Value) -> Pod {
 
 fn reason(spec: &Value, host: &Host) -> Option<String> {
     let pod = pod(spec);
-    obstacle(&pod, &requests(&pod), host).map(|obstacle| obstacle.reason)
+    let obstacle = obstacle(&pod, &requests(&pod), host)?;
+    Some(obstacle.reasons.join(", "))
 }
 
 fn asking(name: &str, amount: &str) -> Value {
@@ -43,7 +44,7 @@ fn what_is_asked_must_be_free() {
     let mut host = node(&json!({}));
     let two = json!({"containers": [asking("a", "1"), asking("b", "1")]});
     assert_eq!(reason(&two, &host), None);
-    host.taken.insert("x.io/gpu".to_owned(), 2000);
+    host.taken.insert("x.io/gpu".to_owned(), 2);
     assert_eq!(reason(&two, &host).unwrap(), "Insufficient x.io/gpu");
     let pod = pod(&json!({"containers": [asking("a", "4")]}));
     let never = obstacle(&pod, &requests(&pod), &host).unwrap();
@@ -51,66 +52,40 @@ fn what_is_asked_must_be_free() {
 }
 
 #[test]
-fn an_init_container_counts_beside_the_sidecars_before_it_and_not_beside_the_others() {
-    let mut sidecar = asking("s", "1");
-    sidecar["restartPolicy"] = json!("Always");
-    let spec = json!({
-        "initContainers": [sidecar, asking("i", "2")],
-        "containers": [asking("c", "1")],
-    });
-    assert_eq!(requests(&pod(&spec))["x.io/gpu"], 3000);
+fn everything_that_a_node_lacks_is_a_reason_and_overhead_counts() {
+    let mut host = node(&json!({}));
+    host.taken.insert("pods".to_owned(), 10);
+    let spec = json!({"containers": [asking("a", "4")], "overhead": {"cpu": "2001m"}});
+    let expected = "Insufficient cpu, Too many pods, Insufficient x.io/gpu";
+    assert_eq!(reason(&spec, &host).unwrap(), expected);
 }
 
 #[test]
-fn taints_repel_those_that_do_not_tolerate_them() {
-    let host = node(&json!({"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]}));
-    let plain = json!({});
-    assert!(reason(&plain, &host).unwrap().contains("{k: v}"));
-    for toleration in [
-        json!({"key": "k", "operator": "Exists"}),
-        json!({"operator": "Exists"}),
-        json!({"key": "k", "value": "v", "effect": "NoSchedule"}),
-    ] {
-        assert_eq!(reason(&json!({"tolerations": [toleration]}), &host), None);
-    }
-    let other = json!({"tolerations": [{"key": "k", "value": "w"}]});
-    assert!(reason(&other, &host).is_some());
+fn what_keeps_the_pod_off_the_node_comes_before_what_the_node_lacks() {
+    let tainted = node(&json!({"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]}));
     let closed = node(&json!({"unschedulable": true}));
-    assert!(reason(&plain, &closed).unwrap().contains("unschedulable"));
-}
-
-#[test]
-fn selectors_and_required_affinity_choose_nodes() {
-    let host = node(&json!({}));
-    let affinity = |rule: Value| {
-        json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
-            {"nodeSelectorTerms": [{"matchExpressions": [rule]}]}}}})
-    };
-    for (rule, fits) in [
-        (
-            json!({"key": "pool", "operator": "In", "values": ["train"]}),
-            true,
-        ),
-        (
-            json!({"key": "pool", "operator": "NotIn", "values": ["train"]}),
-            false,
-        ),
-        (
-            json!({"key": "size", "operator": "Gt", "values": ["6"]}),
-            true,
-        ),
-        (
-            json!({"key": "size", "operator": "Lt", "values": ["6"]}),
-            false,
-        ),
-        (json!({"key": "none", "operator": "DoesNotExist"}), true),
-        (json!({"key": "none", "operator": "Exists"}), false),
-    ] {
-        assert_eq!(
-            reason(&affinity(rule.clone()), &host).is_none(),
-            fits,
-            "{rule}"
-        );
-    }
-    assert!(reason(&json!({"nodeSelector": {"pool": "serve"}}), &host).is_some());
+    let large = json!({"containers": [asking("a", "4")]});
+    assert_eq!(
+        reason(&large, &tainted).unwrap(),
+        "node(s) had untolerated taint(s)"
+    );
+    assert_eq!(
+        reason(&large, &closed).unwrap(),
+        "node(s) were unschedulable"
+    );
+    assert_eq!(
+        reason(&json!({"nodeSelector": {"pool": "serve"}}), &closed).unwrap(),
+        "node(s) were unschedulable"
+    );
+    let mut tolerant = large.clone();
+    tolerant["tolerations"] = json!([{"operator": "Exists"}]);
+    assert_eq!(
+        reason(&tolerant, &tainted).unwrap(),
+        "Insufficient x.io/gpu"
+    );
+    tolerant["nodeSelector"] = json!({"pool": "serve"});
+    assert_eq!(
+        reason(&tolerant, &tainted).unwrap(),
+        "node(s) didn't match Pod's node affinity/selector"
+    );
 }
