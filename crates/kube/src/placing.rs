@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{Affinity, Node, NodeSelector, PodSpec, Taint, T
 mod affinity;
 mod taints;
 
-/// The key of the taint that stands for a cordon (`spec.unschedulable`). A pod that tolerates it can go to a cordoned node.
+/// The key of the taint that stands for a cordon (`spec.unschedulable`). A pod that tolerates it tolerates the cordon.
 pub const CORDON: &str = "node.kubernetes.io/unschedulable";
 
 /// What a pod demands of a node besides resources.

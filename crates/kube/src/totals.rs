@@ -65,10 +65,7 @@ pub fn allocatable(node: &Node) -> Totals {
 }
 
 /// The resources of which less is free than is needed, and how much is needed.
-pub fn lacking<'a>(
-    needs: &'a Totals,
-    free: impl Fn(&str) -> i64,
-) -> impl Iterator<Item = (&'a String, i64)> {
+pub fn lacking(needs: &Totals, free: impl Fn(&str) -> i64) -> impl Iterator<Item = (&String, i64)> {
     let needs = needs.iter().map(|(resource, needed)| (resource, *needed));
     needs.filter(move |(resource, needed)| *needed > 0 && free(resource) < *needed)
 }

@@ -20,7 +20,7 @@ pub(super) fn matches<'a>(
         let expressions = term.match_expressions.as_deref().unwrap_or_default();
         let fields = term.match_fields.as_deref().unwrap_or_default();
         !(expressions.is_empty() && fields.is_empty())
-            && expressions.iter().all(|one| is_valid(one))
+            && expressions.iter().all(is_valid)
             && expressions.iter().all(|one| is_met(one, label(&one.key)))
             && fields.iter().all(|one| is_met_by(one, field(&one.key)))
     };

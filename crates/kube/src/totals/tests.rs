@@ -35,7 +35,10 @@ fn a_pod_requests_the_peak_of_its_containers_and_the_overhead() {
     let spec = json!({
         "initContainers": [asking(&json!({"limits": {"gpushare.io/gpu": "3"}}))],
         "containers": [
-            asking(&json!({"requests": {"cpu": "1500m"}, "limits": {"cpu": "4", "memory": "1Gi", "gpushare.io/gpu": "1"}})),
+            asking(&json!({
+                "requests": {"cpu": "1500m"},
+                "limits": {"cpu": "4", "memory": "1Gi", "gpushare.io/gpu": "1"},
+            })),
             asking(&json!({"limits": {"cpu": "500m", "gpushare.io/gpu": "1"}})),
         ],
         "overhead": {"cpu": "10m"},
@@ -80,7 +83,10 @@ fn every_resource_counts_that_kube_scheduler_counts() {
 
 #[test]
 fn what_a_pod_requests_as_a_whole_takes_the_place_of_its_containers_requests() {
-    let of = |pod: Value, container: Value| json!({"resources": pod, "containers": [asking(&container)], "overhead": {"cpu": "10m"}});
+    let of = |pod: Value, container: Value| {
+        let containers = [asking(&container)];
+        json!({"resources": pod, "containers": containers, "overhead": {"cpu": "10m"}})
+    };
     let one = || json!({"requests": {"cpu": "1"}, "limits": {"example.com/dongle": "1"}});
     let dongle = ("example.com/dongle", 1);
     check(

@@ -33,15 +33,16 @@ fn the_rulebook_judges_pods_and_nodes_as_kube_scheduler_does() {
             pods.push(pinned(&name, &spec));
         }
     }
-    rig.apply(&list(nodes)).unwrap();
+    rig.apply(&list(&nodes)).unwrap();
     rig.kubectl(&["taint", "nodes", "--all", NOT_READY])
         .unwrap();
     let runtime = json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass",
         "metadata": {"name": RUNTIME}, "handler": RUNTIME, "overhead": {"podFixed": overhead()}});
     rig.apply(&runtime.to_string()).unwrap();
-    let named = (0..).zip(&mut pods);
-    named.for_each(|(number, pod)| pod["metadata"]["name"] = json!(format!("p{number}")));
-    rig.apply(&list(pods)).unwrap();
+    for (number, pod) in pods.iter_mut().enumerate() {
+        pod["metadata"]["name"] = json!(format!("p{number}"));
+    }
+    rig.apply(&list(&pods)).unwrap();
 
     let nodes: Vec<Node> = all(&rig, "nodes").unwrap();
     let bound = wait::until("kube-scheduler to judge as the rulebook does", || {
@@ -217,7 +218,7 @@ fn pinned(node: &str, spec: &Value) -> Value {
     pod
 }
 
-fn list(items: Vec<Value>) -> String {
+fn list(items: &[Value]) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
 }
 
