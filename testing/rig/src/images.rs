@@ -52,7 +52,7 @@ pub(crate) fn of_program(name: &str, program: &Path) -> Result<Vec<u8>> {
         let inside = library.trim_start_matches('/');
         tar.file(inside, 0o755, &read(Path::new(library))?)?;
     }
-    let layer = tar.finish();
+    let layer = tar.finish()?;
     let mut layout = Layout::default();
     let diff_id = digest(&layer);
     let layer = layout.blob(LAYER, &layer)?;
@@ -79,7 +79,7 @@ fn layer(busybox: &[u8], applets: &[&str]) -> Result<Vec<u8>> {
     for applet in applets.iter().filter(|applet| **applet != "busybox") {
         tar.symlink(&format!("bin/{applet}"), "busybox")?;
     }
-    Ok(tar.finish())
+    tar.finish()
 }
 
 /// An OCI image layout under construction.
@@ -136,7 +136,7 @@ impl Layout {
             .file("index.json", 0o644, index.to_string().as_bytes())?;
         self.tar
             .file("oci-layout", 0o644, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
-        Ok(self.tar.finish())
+        self.tar.finish()
     }
 }
 
