@@ -1,4 +1,6 @@
 //! A seeded generator, so that a failing order can be run again.
+//!
+//! It is not the simulator's generator, because the seeds of chaos campaigns that are written down must keep their plans.
 
 #[derive(Debug)]
 pub struct Rng(u64);

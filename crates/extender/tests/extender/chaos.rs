@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use fastrand::Rng;
 use futures::future::join_all;
 use gpushare_apiserver::Times;
 use gpushare_core::lease::Timing;
@@ -30,23 +31,6 @@ const TIMING: Timing = Timing {
     renew_deadline: 600,
     retry: 100,
 };
-
-/// Numbers that are the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, sides: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) % sides
-    }
-
-    fn who(&mut self) -> usize {
-        usize::try_from(self.below(NAMES.len() as u64)).unwrap()
-    }
-}
 
 fn gib_of(pod: &Pod) -> u64 {
     let limits = &pod.spec.as_ref().unwrap().containers[0].resources;
@@ -86,12 +70,12 @@ async fn booked(replica: &Replica) -> BTreeMap<String, u64> {
 }
 
 /// Causes a failure or repairs one, at random.
-async fn disturb(cluster: &Following, replicas: &mut [Replica], dice: &mut Dice) {
+async fn disturb(cluster: &Following, replicas: &mut [Replica], dice: &mut Rng) {
     let faults = cluster.server.faults();
-    let (choice, who) = (dice.below(40), dice.who());
+    let (choice, who) = (dice.u8(..40), dice.usize(..NAMES.len()));
     match choice {
         0..4 => {
-            let slow = Duration::from_millis(dice.below(1_000));
+            let slow = Duration::from_millis(dice.u64(..1_000));
             faults.delay(binds(), Times::Next(3), slow);
         }
         4..6 => drop(faults.cut_before(binds(), Times::Next(1))),
@@ -106,7 +90,7 @@ async fn disturb(cluster: &Following, replicas: &mut [Replica], dice: &mut Dice)
             }
         }
         12..15 => replicas.iter().for_each(|replica| replica.line.mend()),
-        15 if dice.below(3) == 0 => {
+        15 if dice.u8(..3) == 0 => {
             let params = DeleteParams::default();
             let _gone_already = lease_api(cluster).delete(LEASE, &params).await;
         }
@@ -120,7 +104,8 @@ async fn disturb(cluster: &Following, replicas: &mut [Replica], dice: &mut Dice)
 
 #[tokio::test]
 async fn replicas_that_are_all_asked_at_once_never_bind_past_a_card() {
-    let mut dice = Dice(42);
+    // The same numbers in every run.
+    let mut dice = Rng::with_seed(42);
     let cluster = Following::prepare(&[node("n1", &[SIZE, SIZE]), node("n2", &[SIZE])]).await;
     give_back(&cluster).await;
     let mut replicas = NAMES.map(|name| Replica::start(&cluster, name, TIMING));
@@ -133,15 +118,13 @@ async fn replicas_that_are_all_asked_at_once_never_bind_past_a_card() {
         if bound >= BINDS && leaders.len() >= LEADERS {
             break;
         }
-        let pod = cluster
-            .create(&format!("p{round}"), 1 + dice.below(4))
-            .await;
+        let pod = cluster.create(&format!("p{round}"), dice.u64(1..=4)).await;
         for replica in &replicas {
-            let node = ["n1", "n2"][usize::from(dice.below(2) == 0)];
+            let node = ["n1", "n2"][usize::from(dice.bool())];
             let (extender, pod) = (replica.extender.clone(), pod.clone());
             asked.spawn(async move { bind(&extender, &pod, node).await });
         }
-        let pause = Duration::from_millis(dice.below(2 * PAUSE));
+        let pause = Duration::from_millis(dice.u64(..2 * PAUSE));
         tokio::time::sleep(pause).await;
         let ready = join_all(replicas.iter().map(Replica::is_ready)).await;
         assert!(
@@ -159,7 +142,7 @@ async fn replicas_that_are_all_asked_at_once_never_bind_past_a_card() {
         );
         let full = sums.values().sum::<u64>() > 2 * SIZE;
         for pod in pods.iter().filter(|_| full) {
-            if dice.below(3) == 0 {
+            if dice.u8(..3) == 0 {
                 cluster.delete(pod.metadata.name.as_deref().unwrap()).await;
             }
         }

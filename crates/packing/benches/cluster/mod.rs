@@ -1,6 +1,7 @@
 //! The cluster on which decisions are measured: 5,000 nodes of 8 cards, about four fifths of them
 //! taken, no two nodes alike, and a learnt mix of requests.
 
+use fastrand::Rng;
 use gpushare_core::amounts::Amounts;
 use gpushare_core::ids::NodeName;
 use gpushare_packing::policy::LEARNED;
@@ -16,37 +17,26 @@ const MODELS: [(&str, u64); 3] = [("T4", 16_384), ("A10", 24_576), ("A100", 81_9
 /// The free percentages that a card may have; most cards are full.
 const FREE: [u64; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 10, 25, 50, 75, 100];
 
-/// Numbers that look random and are the same in every run.
-struct Draw(u64);
+/// A quarter of a core up to `cores`, in thousandths of a core.
+fn cpu(random: &mut Rng, cores: i64) -> i64 {
+    random.i64(1..=cores * 4) * 250
+}
 
-impl Draw {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap_or(0) % bound
-    }
-
-    fn one_of<T: Copy>(&mut self, items: &[T]) -> T {
-        items[self.below(items.len())]
-    }
-
-    fn cpu(&mut self, cores: usize) -> i64 {
-        i64::try_from(self.below(cores * 4) + 1).unwrap_or(1) * 250
-    }
+fn one_of<T: Copy>(random: &mut Rng, items: &[T]) -> T {
+    items[random.usize(..items.len())]
 }
 
 /// The fleet just before its next lesson.
 pub(crate) fn fleet() -> Fleet {
-    let mut draw = Draw(7);
+    // The same in every run.
+    let mut random = Rng::with_seed(7);
     let mut fleet = Fleet::new(LEARNED);
     for index in 0..NODES {
-        let (model, memory) = draw.one_of(&MODELS);
+        let (model, memory) = one_of(&mut random, &MODELS);
         let size = Amounts::of(0, memory).with(1, 100);
         let pool = fleet.pools_mut().intern(model, size).expect("few models");
         let cards = (0..CARDS).map(|_| {
-            let free = draw.one_of(&FREE);
+            let free = one_of(&mut random, &FREE);
             let free = Amounts::of(0, memory * free / 100).with(1, free);
             CardRoom::new(pool, size, free)
         });
@@ -56,11 +46,11 @@ pub(crate) fn fleet() -> Fleet {
         } else {
             cards.collect()
         };
-        let space = Space::new(64_000 + draw.cpu(32), 262_144, cards).expect("few cards");
+        let space = Space::new(64_000 + cpu(&mut random, 32), 262_144, cards).expect("few cards");
         fleet.set(&NodeName::new(format!("node-{index:05}")), space);
     }
     for _ in 1..LESSON {
-        fleet.observe(&request(&mut draw));
+        fleet.observe(&request(&mut random));
     }
     fleet
 }
@@ -72,13 +62,13 @@ pub(crate) fn taught() -> Fleet {
     fleet
 }
 
-fn request(draw: &mut Draw) -> Shape {
-    let cpu = draw.cpu(8);
-    match draw.below(14) {
+fn request(random: &mut Rng) -> Shape {
+    let cpu = cpu(random, 8);
+    match random.u8(..14) {
         0..6 => Shape { cpu, ..whole(1) },
         6 => Shape { cpu, ..whole(8) },
         _ => {
-            let part = draw.one_of(&[5, 10, 25, 40, 50, 60, 75]);
+            let part = one_of(random, &[5, 10, 25, 40, 50, 60, 75]);
             let amounts = Amounts::of(0, 160 * part).with(1, part);
             Shape {
                 cpu,

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use gpushare_sim::random::Random;
+
 /// How the network treats requests. Each kind is a network that really occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weather {
@@ -138,10 +140,7 @@ impl Dice {
 
 /// Every bit of the result depends on every bit of the number.
 fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+    Random::new(number).draw()
 }
 
 #[cfg(test)]
