@@ -34,16 +34,15 @@ pub struct Request {
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct Kind {
-    #[serde(default)]
     pub group: String,
-    #[serde(default)]
     pub kind: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct UserInfo {
-    #[serde(default)]
     pub username: String,
 }
 

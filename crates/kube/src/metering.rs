@@ -12,57 +12,53 @@ use crate::convert::PodFacts;
 use crate::slim;
 
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct Pod {
     /// Of `managedFields` only the entries for the status are kept, and only their times.
-    #[serde(default, deserialize_with = "metadata")]
+    #[serde(deserialize_with = "metadata")]
     pub metadata: ObjectMeta,
-    #[serde(default, deserialize_with = "slim::or_default")]
+    #[serde(deserialize_with = "slim::or_default")]
     pub spec: slim::PodSpec,
-    #[serde(default, deserialize_with = "slim::or_default")]
+    #[serde(deserialize_with = "slim::or_default")]
     pub status: Status,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct Status {
-    #[serde(default)]
     pub phase: Option<String>,
-    #[serde(default)]
     pub start_time: Option<Time>,
-    #[serde(default, deserialize_with = "slim::or_default")]
+    #[serde(deserialize_with = "slim::or_default")]
     pub conditions: Vec<Condition>,
-    #[serde(default, deserialize_with = "slim::or_default")]
+    #[serde(deserialize_with = "slim::or_default")]
     pub init_container_statuses: Vec<Container>,
-    #[serde(default, deserialize_with = "slim::or_default")]
+    #[serde(deserialize_with = "slim::or_default")]
     pub container_statuses: Vec<Container>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct Condition {
-    #[serde(default, rename = "type")]
+    #[serde(rename = "type")]
     pub kind: String,
-    #[serde(default)]
     pub status: String,
-    #[serde(default)]
     pub last_transition_time: Option<Time>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct Container {
-    #[serde(default, deserialize_with = "slim::or_default")]
+    #[serde(deserialize_with = "slim::or_default")]
     pub state: State,
-    #[serde(default, deserialize_with = "slim::or_default")]
+    #[serde(deserialize_with = "slim::or_default")]
     pub last_state: State,
 }
 
 /// A container that waits is neither running nor terminated.
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct State {
-    #[serde(default)]
     pub running: Option<Running>,
-    #[serde(default)]
     pub terminated: Option<Terminated>,
 }
 
@@ -71,9 +67,8 @@ pub struct State {
 pub struct Running {}
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct Terminated {
-    #[serde(default)]
     pub finished_at: Option<Time>,
 }
 

@@ -19,34 +19,31 @@ use crate::totals::{CPU, MEMORY, STORAGE};
 const ANNOTATION_PREFIXES: [&str; 2] = ["gpushare.io/", "nvidia.com/"];
 
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct Pod {
-    #[serde(default, deserialize_with = "metadata")]
+    #[serde(deserialize_with = "metadata")]
     pub metadata: ObjectMeta,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub spec: PodSpec,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub status: PodStatus,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct PodSpec {
-    #[serde(default)]
     pub node_name: Option<String>,
-    #[serde(default)]
     pub priority: Option<i32>,
-    #[serde(default)]
     pub priority_class_name: Option<String>,
-    #[serde(default)]
     pub preemption_policy: Option<String>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub scheduling_gates: Vec<SchedulingGate>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub init_containers: Vec<Container>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub containers: Vec<Container>,
     /// What the runtime takes beside the containers.
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub overhead: HostQuantities,
     /// What the containers request and may use together.
     #[serde(default, deserialize_with = "or_default")]
@@ -55,19 +52,17 @@ pub struct PodSpec {
 
 /// A gate that must be removed before the scheduler considers the pod.
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct SchedulingGate {
-    #[serde(default)]
     pub name: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct Container {
-    #[serde(default)]
     pub name: String,
-    #[serde(default)]
     pub restart_policy: Option<String>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub resources: Resources,
 }
 
@@ -83,19 +78,19 @@ impl Starts for Container {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct Resources {
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub limits: BTreeMap<String, QuantityText>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub requests: HostQuantities,
 }
 
 /// What a map of quantities says about the host. All other requests are as large as their limits.
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct HostQuantities {
-    #[serde(default)]
     pub cpu: Option<QuantityText>,
-    #[serde(default)]
     pub memory: Option<QuantityText>,
     #[serde(default, rename = "ephemeral-storage")]
     pub storage: Option<QuantityText>,
@@ -145,55 +140,56 @@ impl From<TextOrNumber> for QuantityText {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct PodStatus {
-    #[serde(default)]
     pub phase: Option<String>,
-    #[serde(default)]
     pub start_time: Option<Time>,
-    #[serde(default)]
     pub nominated_node_name: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct Node {
-    #[serde(default, deserialize_with = "metadata")]
+    #[serde(deserialize_with = "metadata")]
     pub metadata: ObjectMeta,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub spec: NodeSpec,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub status: NodeStatus,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct NodeSpec {
     /// Cordoned.
-    #[serde(default)]
     pub unschedulable: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct NodeStatus {
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub allocatable: HostQuantities,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub conditions: Vec<NodeCondition>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct NodeCondition {
-    #[serde(default, rename = "type")]
+    #[serde(rename = "type")]
     pub kind: String,
-    #[serde(default)]
     pub status: String,
-    #[serde(default)]
     pub last_transition_time: Option<Time>,
 }
 
 /// The fields of metadata that are kept. `managedFields` is long, and `W` says what is read of it.
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", bound = "W: Deserialize<'de> + Default")]
+#[serde(
+    default,
+    rename_all = "camelCase",
+    bound = "W: Deserialize<'de> + Default"
+)]
 struct Metadata<W> {
     name: Option<String>,
     namespace: Option<String>,
@@ -202,12 +198,10 @@ struct Metadata<W> {
     creation_timestamp: Option<Time>,
     deletion_timestamp: Option<Time>,
     deletion_grace_period_seconds: Option<i64>,
-    #[serde(default)]
     finalizers: Option<Vec<String>>,
     labels: Option<BTreeMap<String, String>>,
-    #[serde(default, deserialize_with = "our_annotations")]
+    #[serde(deserialize_with = "our_annotations")]
     annotations: Option<BTreeMap<String, String>>,
-    #[serde(default)]
     managed_fields: W,
 }
 

@@ -4,25 +4,19 @@ use serde::{Deserialize, Serialize};
 
 /// The fields that we read from the timekeeper's answer; others are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub(super) struct Answer {
     /// `None` if no budget pays for the namespace.
-    #[serde(default)]
     budget: Option<Standing>,
-    #[serde(default)]
     over_budget: bool,
-    #[serde(default)]
     evict_at: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 struct Standing {
-    #[serde(default)]
     remaining_seconds: Option<i64>,
-    #[serde(default)]
     exhausted: bool,
-    #[serde(default)]
     exhausts_at: Option<String>,
 }
 

@@ -13,99 +13,81 @@ use crate::slim::{QuantityText, Starts, or_default};
 /// The fields of a pod or pod template that can concern us. Absent and empty fields are kept distinct, because
 /// a patch depends on the difference.
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct Manifest {
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub metadata: Metadata,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub spec: Spec,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct Metadata {
-    #[serde(default)]
     pub name: Option<String>,
-    #[serde(default)]
     pub generate_name: Option<String>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub annotations: BTreeMap<String, String>,
-    #[serde(default)]
     pub finalizers: Option<Vec<String>>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub owner_references: Vec<Owner>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct Owner {
-    #[serde(default)]
     pub controller: Option<bool>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct Spec {
-    #[serde(default)]
     pub priority_class_name: Option<String>,
-    #[serde(default)]
     pub priority: Option<i32>,
-    #[serde(default)]
     pub preemption_policy: Option<String>,
-    #[serde(default)]
     pub scheduling_gates: Option<Vec<Gate>>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub containers: Vec<Container>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub init_containers: Vec<Container>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub ephemeral_containers: Vec<Container>,
-    #[serde(default)]
     pub volumes: Option<Vec<Value>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct Gate {
-    #[serde(default)]
     pub name: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct Container {
-    #[serde(default)]
     pub name: String,
-    #[serde(default)]
     pub restart_policy: Option<String>,
-    #[serde(default)]
     pub resources: Option<Resources>,
-    #[serde(default)]
     pub volume_mounts: Option<Vec<Mount>>,
     /// What it runs and with which rights: kept verbatim, so that a container can be recognised by it.
-    #[serde(default)]
     pub command: Option<Box<RawValue>>,
-    #[serde(default)]
     pub args: Option<Box<RawValue>>,
-    #[serde(default)]
     pub env: Option<Box<RawValue>>,
-    #[serde(default)]
     pub security_context: Option<Box<RawValue>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct Mount {
-    #[serde(default)]
     pub name: String,
-    #[serde(default)]
     pub mount_path: String,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub read_only: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct Resources {
-    #[serde(default)]
     pub limits: Option<BTreeMap<String, QuantityText>>,
-    #[serde(default)]
     pub requests: Option<BTreeMap<String, QuantityText>>,
 }
 
@@ -194,19 +176,18 @@ impl From<Pod> for Manifest {
 
 /// An object from which pods are created: its own name and owners, and its pod template.
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct Workload {
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     metadata: Metadata,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     spec: WorkloadSpec,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 struct WorkloadSpec {
-    #[serde(default)]
     template: Option<Manifest>,
-    #[serde(default)]
     job_template: Option<JobTemplate>,
 }
 
@@ -217,8 +198,8 @@ struct JobTemplate {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
 struct JobSpec {
-    #[serde(default)]
     template: Option<Manifest>,
 }
 
