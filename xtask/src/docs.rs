@@ -1,8 +1,6 @@
 //! `cargo xtask docs`: writes the documents that are generated from the programs themselves.
 
-use std::fs;
-
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 
 use crate::cargo::{cargo, succeed, workspace};
 
@@ -13,38 +11,17 @@ use crate::cargo::{cargo, succeed, workspace};
 pub(crate) struct Arguments {}
 
 pub(crate) fn run(_: &Arguments) -> Result<()> {
-    let plugin = [
-        "run",
-        "--quiet",
-        "--package",
-        "kubectl-gpushare",
-        "--bin",
-        "kubectl-gpushare",
-        "--",
-        "docs",
-    ];
-    let output = cargo()
-        .args(plugin)
-        .arg("markdown")
-        .output()
-        .context("cannot run the plugin")?;
-    ensure!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let file = workspace().join("docs/cli.md");
-    fs::write(&file, output.stdout).with_context(|| format!("cannot write {}", file.display()))?;
-    println!("wrote {}", file.display());
     succeed(
         cargo()
             .args(["run", "--quiet", "--package", "gpushare-reference", "--"])
-            .arg(workspace().join("docs/reference")),
+            .arg(workspace().join("docs")),
     )?;
+    let plugin = ["--package", "kubectl-gpushare", "--bin", "kubectl-gpushare"];
     succeed(
         cargo()
+            .args(["run", "--quiet"])
             .args(plugin)
-            .arg("man")
+            .args(["--", "docs", "man"])
             .arg(workspace().join("target/man")),
     )
 }

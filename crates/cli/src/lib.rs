@@ -34,6 +34,8 @@ pub fn inspect() -> ExitCode {
     finish(inspect::run(&inspect::Arguments::parse()).map(Printed::from))
 }
 
+pub use docs::command_lines;
+
 /// What `kubectl gpushare cards` prints for these nodes and pods, for programs that already have them.
 pub fn cards_text(nodes: &[slim::Node], pods: &[slim::Pod]) -> Result<String> {
     cards::text_of(nodes, pods)

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use clap::builder::PossibleValue;
 use clap::{Arg, Args, Command, CommandFactory};
 use gpushare_sandbox::Options;
 
 use crate::begin;
+use crate::command_line::{about, arguments, default, entry, meaning};
 use crate::table::{code, table};
 
 const ABOUT: &str = "Where a variable is named, it can be set instead; the flag wins. `--help` of each program says the same. The kubectl plugins are in \
@@ -26,8 +26,7 @@ pub(crate) fn page() -> String {
     let programs: Vec<(String, &Command)> = roles.chain(alone).collect();
     text.push('\n');
     for (name, program) in &programs {
-        let anchor = name.replace(' ', "-");
-        let _ = writeln!(text, "- [`{name}`](#{anchor}): {}", about(program));
+        text.push_str(&entry(name, &about(program)));
     }
     for (name, program) in &programs {
         let _ = write!(text, "\n## {name}\n\n{}.\n", about(program));
@@ -37,53 +36,16 @@ pub(crate) fn page() -> String {
     text
 }
 
-fn about(program: &Command) -> String {
-    program
-        .get_about()
-        .map(ToString::to_string)
-        .unwrap_or_default()
-}
-
 fn flags(program: &Command) -> String {
-    let flags = program
-        .get_arguments()
-        .filter(|flag| !flag.is_hide_set() && flag.get_long() != Some("help"));
-    let rows: Vec<[String; 4]> = flags.map(row).collect();
+    let rows: Vec<[String; 4]> = arguments(program).map(row).collect();
     table(["flag", "variable", "default", "meaning"], &rows)
 }
 
 fn row(flag: &Arg) -> [String; 4] {
     let name = format!("--{}", flag.get_long().unwrap_or_default());
-    let variable = flag
-        .get_env()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
-    let switch = !flag.get_action().takes_values();
-    let default = if switch {
-        String::new()
-    } else {
-        let defaults: Vec<_> = flag.get_default_values().iter().collect();
-        defaults
-            .first()
-            .map(|value| value.to_string_lossy().into_owned())
-            .unwrap_or_default()
-    };
-    [
-        code(&name),
-        code(&variable),
-        code(&default),
-        meaning(flag, switch),
-    ]
-}
-
-fn meaning(flag: &Arg, switch: bool) -> String {
-    let mut text = flag.get_help().map(ToString::to_string).unwrap_or_default();
-    let values = flag.get_possible_values();
-    let names: Vec<&str> = values.iter().map(PossibleValue::get_name).collect();
-    if !switch && !names.is_empty() && names != ["true", "false"] {
-        let _ = write!(text, ": {}", names.join(", "));
-    }
-    text
+    let variable = flag.get_env().unwrap_or_default().to_string_lossy();
+    let default = default(flag).unwrap_or_default();
+    [code(&name), code(&variable), code(&default), meaning(flag)]
 }
 
 /// The exit codes of the programs; clap defines the one for a wrong command line.

@@ -5,6 +5,8 @@
 //! check all documents against the programs: generated pages, manifests, commands, links.
 
 mod budget;
+mod cli;
+mod command_line;
 mod flags;
 mod metrics;
 mod names;
@@ -12,7 +14,7 @@ mod table;
 
 use anyhow::Result;
 
-/// A page below `docs/reference`.
+/// A page below `docs`.
 #[derive(Clone, Debug)]
 pub struct Page {
     pub file: &'static str,
@@ -23,10 +25,11 @@ pub struct Page {
 pub fn pages() -> Result<Vec<Page>> {
     let page = |file, body: String| Page { file, text: body };
     Ok(vec![
-        page("flags.md", flags::page()),
-        page("metrics.md", metrics::page()),
-        page("names.md", names::page()?),
-        page("gpubudget.md", budget::page()?),
+        page("cli.md", cli::page()),
+        page("reference/flags.md", flags::page()),
+        page("reference/metrics.md", metrics::page()),
+        page("reference/names.md", names::page()?),
+        page("reference/gpubudget.md", budget::page()?),
     ])
 }
 
