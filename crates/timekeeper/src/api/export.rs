@@ -70,7 +70,7 @@ fn answer(posting: Posting) -> answers::Posting {
         written_at: time(posting.written),
         from: side(posting.from),
         to: side(posting.to),
-        amount: posting.amount.exact(),
+        amount: posting.amount.into(),
         author: posting.author,
         reason: posting.reason,
         held: posting.held.map(|held| Held {
@@ -79,7 +79,7 @@ fn answer(posting: Posting) -> answers::Posting {
             pod_uid: held.pod.to_string(),
             from: time(held.span.start),
             to: time(held.span.end),
-            rate: held.rate.exact(),
+            rate: held.rate.into(),
         }),
     }
 }

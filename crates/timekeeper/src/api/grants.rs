@@ -87,7 +87,7 @@ pub(super) fn answer(at: Seconds, grant: &Grant) -> answers::Grant {
     answers::Grant {
         id: own.unwrap_or(&grant.id).to_owned(),
         budget: budget.clone(),
-        amount: grant.amount.exact(),
+        amount: grant.amount.into(),
         author: grant.author.clone(),
         reason: grant.reason.clone(),
         period_starts: time(grant.leg.slot),

@@ -1,9 +1,17 @@
 //! The API's description (OpenAPI 3.1), as `/openapi.json` serves it.
 //!
-//! Written by hand beside the answers that it describes; tests check real answers against it.
+//! Paths are written by hand, schemas are derived from the types of answers and requests; tests check real answers
+//! against it.
 
 use axum::Json;
+use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
+
+use super::answers::{Balances, Pod, Posting, Statement};
+use super::{problem, wanted};
+
+/// Where the document keeps its schemas.
+const SCHEMAS: &str = "/components/schemas";
 
 pub(super) async fn serve() -> Json<Value> {
     Json(document())
@@ -163,7 +171,7 @@ fn statement_parameters(of: &str) -> [Value; 5] {
 }
 
 fn content(schema: &str) -> Value {
-    let reference = format!("#/components/schemas/{schema}");
+    let reference = format!("#{SCHEMAS}/{schema}");
     json!({"application/json": {"schema": {"$ref": reference}}})
 }
 
@@ -184,84 +192,27 @@ fn problem(description: &str) -> Value {
     json!({"description": description, "content": content("Problem")})
 }
 
-/// All fields are required except those that are named as optional, and no others are allowed.
-fn object(fields: &Value, optional: &[&str]) -> Value {
-    let names = fields
-        .as_object()
-        .into_iter()
-        .flat_map(|fields| fields.keys());
-    let required: Vec<&String> = names
-        .filter(|name| !optional.contains(&name.as_str()))
-        .collect();
-    json!({"type": "object", "required": required, "properties": fields, "additionalProperties": false})
-}
-
-fn list(schema: &str) -> Value {
-    json!({"type": "array", "items": {"$ref": format!("#/components/schemas/{schema}")}})
-}
-
+/// Every schema that the paths refer to, by its name.
 fn schemas() -> Value {
-    let text = json!({"type": "string"});
-    let truth = json!({"type": "boolean"});
-    let whole = json!({"type": "integer", "format": "int64"});
-    let time = json!({"type": ["string", "null"], "format": "date-time"});
-    let amount = json!({"type": "string", "pattern": r"^-?[0-9]+(\.[0-9]{1,6})?$"});
-    let policy = json!({"type": "string", "enum": ["Demote", "ThrottleNew", "EvictWithGrace"]});
+    let settings = SchemaSettings::draft2020_12();
+    let settings = settings.with(|settings| settings.definitions_path = SCHEMAS.into());
+    let mut answers = settings.clone().for_serialize().into_generator();
+    answers.subschema_for::<Balances>();
+    answers.subschema_for::<Pod>();
+    answers.subschema_for::<Statement>();
+    answers.subschema_for::<Posting>();
+    answers.subschema_for::<problem::Body<'_>>();
+    let mut requests = settings.into_generator();
+    requests.subschema_for::<wanted::Written>();
+    let mut schemas = answers.take_definitions(true);
+    schemas.extend(requests.take_definitions(true));
+    // Its numbers are written digit by digit, so there is no type that it could be derived from.
     let number = json!({"type": ["number", "null"]});
-    let reference = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
-    json!({
-        "Balance": object(&json!({
-            "namespace": text, "budget": text, "whenExhausted": policy,
-            "amount": amount, "granted": amount, "carriedOver": amount,
-            "used": amount, "held": amount, "remaining": amount,
-            "exhausted": truth, "exhaustsAt": time, "periodStarts": time, "periodEnds": time, "at": time,
-        }), &["namespace"]),
-        "Balances": object(&json!({"budgets": list("Balance")}), &[]),
-        "Pod": object(&json!({
-            "namespace": text, "pod": text,
-            "budget": {"anyOf": [reference("Short"), {"type": "null"}]},
-            "overBudget": truth, "evictAt": time,
-        }), &[]),
-        "Short": object(&json!({
-            "name": text, "whenExhausted": policy, "remaining": amount, "remainingSeconds": whole,
-            "exhausted": truth, "exhaustsAt": time, "periodEnds": time,
-        }), &[]),
-        "Statement": object(&json!({
-            "namespace": text, "budget": text, "from": time, "to": time,
-            "lines": list("Line"), "totalSeconds": whole, "total": amount, "grants": list("Grant"),
-        }), &["namespace", "budget", "grants"]),
-        "Line": object(&json!({
-            "namespace": text, "pod": text, "podUid": text, "from": time, "to": time,
-            "seconds": whole, "rate": amount, "formula": text, "amount": amount, "cards": list("HeldCard"),
-        }), &[]),
-        "HeldCard": object(&json!({
-            "id": text, "model": text, "memoryMiB": whole, "ofMemoryMiB": whole, "corePercent": whole,
-        }), &[]),
-        "GrantRequest": object(&json!({
-            "id": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$"},
-            "amount": {"anyOf": [{"type": "integer", "minimum": 1}, text],
-                "description": "GPU-seconds, or a duration such as 20h, 1d12h or 90m"},
-            "reason": {"type": "string", "minLength": 1, "maxLength": 1024},
-        }), &[]),
-        "Grant": object(&json!({
-            "id": text, "budget": text, "amount": amount, "author": text, "reason": text,
-            "periodStarts": time, "grantedAt": time,
-        }), &[]),
-        "Posting": object(&json!({
-            "id": whole, "entry": whole,
-            "kind": {"type": "string", "enum": ["charge", "reversal", "issue", "rollover", "grant", "carry"]},
-            "writtenAt": time, "from": reference("Side"), "to": reference("Side"), "amount": amount,
-            "author": text, "reason": text, "held": reference("Held"),
-        }), &["author", "reason", "held"]),
-        "Side": object(&json!({"account": text, "name": text, "periodStarts": time}), &["periodStarts"]),
-        "Held": object(&json!({
-            "namespace": text, "pod": text, "podUid": text, "from": time, "to": time, "rate": amount,
-        }), &[]),
-        "Predecessor": object(&json!({
-            "budget_available": truth, "budget": number, "budget_remaining": number,
-        }), &[]),
-        "Problem": object(&json!({
-            "code": {"type": "integer"}, "reason": text, "message": text,
-        }), &[]),
-    })
+    let predecessor = json!({
+        "type": "object", "additionalProperties": false,
+        "required": ["budget_available", "budget", "budget_remaining"],
+        "properties": {"budget_available": {"type": "boolean"}, "budget": number, "budget_remaining": number},
+    });
+    schemas.insert("Predecessor".to_owned(), predecessor);
+    Value::Object(schemas)
 }

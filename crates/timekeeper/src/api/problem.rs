@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use gpushare_ledger::money::MoneyError;
 use gpushare_ledger::period::PeriodError;
 use gpushare_ledger::store::StoreError;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::NotRecorded;
@@ -21,10 +22,15 @@ pub(super) struct Problem {
     retry_after: Option<u64>,
 }
 
-#[derive(Serialize)]
-struct Body<'a> {
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Problem")]
+pub(super) struct Body<'a> {
+    /// The status of the answer.
     code: u16,
+    /// For programs.
     reason: &'a str,
+    /// For people.
     message: &'a str,
 }
 

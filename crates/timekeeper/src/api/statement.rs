@@ -16,7 +16,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use super::access::Caller;
-use super::answers::{self, Line, Statement, time};
+use super::answers::{self, Line, Statement, Time, time};
 use super::problem::Problem;
 use super::routes::{Names, Parameters};
 use super::{Api, balance, grants, rights};
@@ -116,7 +116,7 @@ impl Api {
         if let Some(kept) = self.0.ledger.retained().await?
             && span.start < kept
         {
-            let from = time(kept).unwrap_or_default();
+            let from = time(kept).unwrap_or_default().0;
             let message = format!(
                 "the single charges before {from} were given up by --retention: ask for a time from there on"
             );
@@ -131,7 +131,7 @@ impl Api {
             to: time(span.end),
             total_seconds: lines.iter().map(|line| line.seconds).sum(),
             lines: lines.into_iter().map(line).collect(),
-            total: total.exact(),
+            total: total.into(),
             grants: None,
         })
     }
@@ -145,9 +145,9 @@ fn line(line: store::Line) -> Line {
         from: time(line.span.start),
         to: time(line.span.end),
         seconds: line.seconds,
-        rate: line.rate.exact(),
+        rate: line.rate.into(),
         formula: line.formula,
-        amount: line.amount.exact(),
+        amount: line.amount.into(),
         cards: line.cards.into_iter().map(card).collect(),
     }
 }
@@ -215,7 +215,7 @@ fn csv_of(statement: &Statement) -> String {
         let cells = cells.map(cell);
         let _ = write!(text, "{}\r\n", cells.join(","));
     };
-    let time = |time: &Option<String>| time.clone().unwrap_or_default();
+    let time = |time: &Option<Time>| time.clone().unwrap_or_default().0;
     for line in &statement.lines {
         let cards: Vec<String> = line.cards.iter().map(ToString::to_string).collect();
         row([
@@ -226,9 +226,9 @@ fn csv_of(statement: &Statement) -> String {
             &time(&line.from),
             &time(&line.to),
             &line.seconds.to_string(),
-            &line.rate,
+            &line.rate.0,
             &line.formula,
-            &line.amount,
+            &line.amount.0,
             &cards.join("; "),
         ]);
     }
@@ -243,7 +243,7 @@ fn csv_of(statement: &Statement) -> String {
         &statement.total_seconds.to_string(),
         "",
         "",
-        &statement.total,
+        &statement.total.0,
         "",
     ]);
     text

@@ -3,6 +3,7 @@
 use gpushare_kube::gpu_budget::AmountText;
 use gpushare_ledger::money::Amount;
 use gpushare_ledger::policy;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -19,12 +20,21 @@ pub struct Wanted {
     pub reason: String,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Written {
+#[schemars(rename = "GrantRequest")]
+pub(super) struct Written {
+    #[schemars(regex(pattern = "^[A-Za-z0-9._-]{1,128}$"))]
     id: String,
+    /// GPU-seconds, or a duration such as 20h, 1d12h or 90m
+    #[schemars(schema_with = "amount")]
     amount: AmountText,
+    #[schemars(length(min = 1, max = LONGEST_REASON))]
     reason: String,
+}
+
+fn amount(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}]})
 }
 
 /// Which field is wrong, and why.

@@ -165,4 +165,6 @@ fn a_grant_as_described_differs_from_one_that_is_not() {
     );
     let wrong = json!({"id": 1, "amount": "5h", "author": "me"});
     assert_eq!(differences(&document, schema, &wrong).len(), 3);
+    let wrong = json!({"id": "a/b", "amount": 0, "reason": ""});
+    assert_eq!(differences(&document, schema, &wrong).len(), 3);
 }

@@ -1,5 +1,8 @@
 //! As much of JSON Schema as the description uses. An unknown keyword is a failure, so that nothing goes unchecked.
+//!
+//! The crate `jsonschema` is not used: it brings two dozen crates that nothing else here needs, for these few words.
 
+use regex::Regex;
 use serde_json::Value;
 
 /// Everything in which a value differs from a schema.
@@ -33,10 +36,12 @@ fn check(document: &Value, schema: &Value, value: &Value, at: &str, found: &mut 
                 let kinds = kinds.unwrap_or_else(|| vec![wanted.clone()]);
                 expect(kinds.iter().any(|kind| is(value, kind.as_str().unwrap())));
             }
+            "const" => expect(value == wanted),
             "enum" => expect(wanted.as_array().unwrap().contains(value)),
-            "anyOf" => {
-                let fits = |schema| differences(document, schema, value).is_empty();
-                expect(wanted.as_array().unwrap().iter().any(fits));
+            "anyOf" | "oneOf" => {
+                let fits = |schema: &&Value| differences(document, schema, value).is_empty();
+                let fitting = wanted.as_array().unwrap().iter().filter(fits).count();
+                expect(fitting == 1 || fitting > 1 && word == "anyOf");
             }
             "required" => {
                 let mut names = wanted.as_array().unwrap().iter();
@@ -62,22 +67,35 @@ fn check(document: &Value, schema: &Value, value: &Value, at: &str, found: &mut 
                     check(document, wanted, item, &format!("{at}[{number}]"), found);
                 }
             }
-            "pattern" => expect(value.as_str().is_none_or(|text| {
-                let amount = text.strip_prefix('-').unwrap_or(text);
-                let (whole, part) = amount.split_once('.').unwrap_or((amount, "0"));
-                let digits =
-                    |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-                digits(whole) && digits(part) && part.len() <= 6
-            })),
+            "pattern" => {
+                let pattern = Regex::new(wanted.as_str().unwrap()).unwrap();
+                expect(value.as_str().is_none_or(|text| pattern.is_match(text)));
+            }
             "format" if wanted == "date-time" => expect(
                 value
                     .as_str()
                     .is_none_or(|text| text.parse::<jiff::Timestamp>().is_ok()),
             ),
-            "format" | "description" | "minimum" | "minLength" | "maxLength" => {}
+            "minimum" => expect(
+                value
+                    .as_i64()
+                    .is_none_or(|it| it >= wanted.as_i64().unwrap()),
+            ),
+            "maximum" => expect(
+                value
+                    .as_i64()
+                    .is_none_or(|it| it <= wanted.as_i64().unwrap()),
+            ),
+            "minLength" => expect(length(value).is_none_or(|it| it >= wanted.as_u64().unwrap())),
+            "maxLength" => expect(length(value).is_none_or(|it| it <= wanted.as_u64().unwrap())),
+            "format" | "description" => {}
             other => found.push(format!("{at}: the word {other} is not understood here")),
         }
     }
+}
+
+fn length(value: &Value) -> Option<u64> {
+    Some(value.as_str()?.chars().count() as u64)
 }
 
 fn is(value: &Value, kind: &str) -> bool {
