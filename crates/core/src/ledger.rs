@@ -41,7 +41,7 @@ pub use claims::Claim;
 pub use view::{CardView, NodeView};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum BookingState {
     /// A bind is under way.
     Reserved,
     /// The bind's outcome is unknown. It may still take effect until a write to the pod voids it.
@@ -58,7 +58,7 @@ pub enum State {
 pub struct Booking {
     pub node: NodeName,
     pub placement: Placement,
-    pub state: State,
+    pub state: BookingState,
     charges: Charges,
 }
 
@@ -242,7 +242,7 @@ impl Ledger {
                 None => search.place(cards)?,
             }
         };
-        self.insert(pod, node, ask, placement.clone(), State::Reserved);
+        self.insert(pod, node, ask, placement.clone(), BookingState::Reserved);
         Ok(placement)
     }
 
@@ -258,17 +258,17 @@ impl Ledger {
 
     /// The API server accepted the bind. A booking that the watch ended in the meantime stays ended.
     pub fn settle(&mut self, pod: &PodUid) {
-        self.change_reserved(pod, State::Settled);
+        self.change_reserved(pod, BookingState::Settled);
     }
 
     /// The bind's outcome is unknown: the booking stays until the outcome is known.
     pub fn doubt(&mut self, pod: &PodUid) {
-        self.change_reserved(pod, State::InDoubt);
+        self.change_reserved(pod, BookingState::InDoubt);
     }
 
-    fn change_reserved(&mut self, pod: &PodUid, state: State) {
+    fn change_reserved(&mut self, pod: &PodUid, state: BookingState) {
         if let Some(booking) = self.bookings.get_mut(pod)
-            && booking.state == State::Reserved
+            && booking.state == BookingState::Reserved
         {
             booking.state = state;
         }
@@ -276,16 +276,16 @@ impl Ledger {
 
     /// The watch shows the pod bound.
     pub fn confirm(&mut self, bound: Bound) {
-        self.take_over(bound, State::Confirmed);
+        self.take_over(bound, BookingState::Confirmed);
     }
 
     /// A single read shows the pod bound. The watch may be behind: a list without the pod can still
     /// arrive.
     pub fn learn(&mut self, bound: Bound) {
-        self.take_over(bound, State::Settled);
+        self.take_over(bound, BookingState::Settled);
     }
 
-    fn take_over(&mut self, bound: Bound, state: State) {
+    fn take_over(&mut self, bound: Bound, state: BookingState) {
         let Bound {
             pod,
             node,
@@ -296,7 +296,7 @@ impl Ledger {
             && booking.node == node
             && booking.placement == placement
         {
-            if booking.state != State::Confirmed {
+            if booking.state != BookingState::Confirmed {
                 booking.state = state;
             }
             return;
@@ -343,10 +343,12 @@ impl Ledger {
     /// one by one.
     pub fn rebuild(&mut self, bound: Vec<Bound>) -> Vec<PodUid> {
         let listed: BTreeSet<PodUid> = bound.iter().map(|bound| bound.pod.clone()).collect();
-        let unlisted: Vec<(PodUid, State)> = self
+        let unlisted: Vec<(PodUid, BookingState)> = self
             .bookings
             .iter()
-            .filter(|(pod, booking)| booking.state != State::Outlived && !listed.contains(*pod))
+            .filter(|(pod, booking)| {
+                booking.state != BookingState::Outlived && !listed.contains(*pod)
+            })
             .map(|(pod, booking)| (pod.clone(), booking.state))
             .collect();
         for bound in bound {
@@ -354,7 +356,7 @@ impl Ledger {
         }
         let mut unsure = Vec::new();
         for (pod, state) in unlisted {
-            if state == State::Confirmed {
+            if state == BookingState::Confirmed {
                 self.release(&pod);
             } else {
                 unsure.push(pod);
@@ -373,7 +375,7 @@ impl Ledger {
         node_name: &NodeName,
         ask: &PodAsk,
         mut placement: Placement,
-        state: State,
+        state: BookingState,
     ) {
         if self
             .claims
@@ -407,7 +409,7 @@ impl Ledger {
     }
 }
 
-impl State {
+impl BookingState {
     /// How a booking in this state takes room.
     fn taken(self) -> fn(&mut CardRoom, &Hold) {
         match self {
@@ -445,9 +447,11 @@ impl Booking {
     fn refusal(&self) -> Why {
         let node = self.node.clone();
         match self.state {
-            State::InDoubt => Why::BindInDoubt { node },
-            State::Reserved => Why::BindInProgress { node },
-            State::Settled | State::Confirmed | State::Outlived => Why::AlreadyBound { node },
+            BookingState::InDoubt => Why::BindInDoubt { node },
+            BookingState::Reserved => Why::BindInProgress { node },
+            BookingState::Settled | BookingState::Confirmed | BookingState::Outlived => {
+                Why::AlreadyBound { node }
+            }
         }
     }
 }

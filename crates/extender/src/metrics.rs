@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use gpushare_core::gpu::{self, MEMORY};
-use gpushare_core::ledger::{NodeView, State as Booked};
+use gpushare_core::ledger::{BookingState, NodeView};
 use gpushare_daemon::labels;
 use gpushare_daemon::metrics::{Catalogue, Description, Published, Reading};
 use gpushare_daemon::serve::Traffic;
@@ -233,7 +233,7 @@ struct Sums {
 impl Sums {
     fn of(state: &State) -> Self {
         let ledger = state.ledger();
-        let count = |wanted: Booked| {
+        let count = |wanted: BookingState| {
             let matching = ledger
                 .bookings()
                 .filter(|(_, booking)| booking.state == wanted);
@@ -241,11 +241,11 @@ impl Sums {
         };
         let mut sums = Self {
             bookings: [
-                ("reserved", count(Booked::Reserved)),
-                ("in_doubt", count(Booked::InDoubt)),
-                ("settled", count(Booked::Settled)),
-                ("confirmed", count(Booked::Confirmed)),
-                ("outlived", count(Booked::Outlived)),
+                ("reserved", count(BookingState::Reserved)),
+                ("in_doubt", count(BookingState::InDoubt)),
+                ("settled", count(BookingState::Settled)),
+                ("confirmed", count(BookingState::Confirmed)),
+                ("outlived", count(BookingState::Outlived)),
             ],
             pods: state.pod_count() as u64,
             waiting: state.waiting_count() as u64,

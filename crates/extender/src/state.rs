@@ -22,7 +22,7 @@ use std::sync::Arc;
 use gpushare_core::card::Card;
 use gpushare_core::preempt::Rank;
 use gpushare_core::{Classes, HeldPod, Host, Ledger, NodeName, PodAsk, PodUid, Steps};
-use gpushare_kube::convert::{PodFacts, Standing};
+use gpushare_kube::convert::{PodFacts, PreemptionFacts};
 use gpushare_packing::Packing;
 use gpushare_packing::{Policy, Rankings};
 use parking_lot::Mutex;
@@ -62,7 +62,7 @@ pub(crate) struct KnownPod {
     pub created: i64,
     /// The scheduler does not look at it: it is being deleted, or something must happen first.
     pub set_aside: bool,
-    pub standing: Standing,
+    pub preemption: PreemptionFacts,
 }
 
 impl KnownPod {
@@ -83,7 +83,7 @@ impl KnownPod {
             rank: Rank::default(),
             created: 0,
             set_aside: true,
-            standing: Standing::default(),
+            preemption: PreemptionFacts::default(),
         }
     }
 
@@ -97,7 +97,7 @@ impl KnownPod {
             ask: self.ask.clone(),
             rank: self.rank,
             created: self.created,
-            preempts: self.standing.preempts,
+            preempts: self.preemption.preempts,
         }
     }
 }

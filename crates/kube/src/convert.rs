@@ -37,7 +37,7 @@ pub struct PodFacts {
     /// The scheduler does not look at it yet.
     pub gated: bool,
     pub rank: Rank,
-    pub standing: Standing,
+    pub preemption: PreemptionFacts,
     /// In seconds since 1970.
     pub created: i64,
     /// What the pod asks for, nothing, or everything that is wrong with it. Of a bound pod this follows from
@@ -51,7 +51,7 @@ pub struct PodFacts {
 
 /// What preemption goes by, beside the rank.
 #[derive(Clone, Debug, Default)]
-pub struct Standing {
+pub struct PreemptionFacts {
     /// It may make others go that have a lower rank.
     pub preempts: bool,
     /// Until when its containers may take to end, if its deletion has begun; in seconds since 1970.
@@ -107,7 +107,7 @@ impl PodFacts {
             created: meta.creation_timestamp.as_ref().map_or(0, seconds),
             ask,
             host: host(&pod.spec),
-            standing: Standing::of(pod),
+            preemption: PreemptionFacts::of(pod),
             record: annotation(names::ALLOCATION),
             claim: annotation(names::PREEMPTION),
         }
@@ -159,7 +159,7 @@ impl PodFacts {
     }
 }
 
-impl Standing {
+impl PreemptionFacts {
     fn of(pod: &slim::Pod) -> Self {
         let slim::Pod {
             metadata,

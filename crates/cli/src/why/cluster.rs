@@ -141,7 +141,7 @@ impl Cluster {
                 name: facts.name,
                 node,
                 rank: facts.rank,
-                started: facts.standing.started,
+                started: facts.preemption.started,
             };
             self.hold(facts.uid, holder);
         } else if let (Some(Ok((claim, placement))), Ok(Some(ask))) =

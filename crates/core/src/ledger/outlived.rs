@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Booking, Ledger, Node, State};
+use super::{Booking, BookingState, Ledger, Node};
 use crate::held::HeldPod;
 use crate::ids::{NodeName, PodUid};
 use crate::placement::Placement;
@@ -52,7 +52,7 @@ impl Ledger {
     /// The node agent's report about a pod that its containers have outlived.
     pub fn outlived(&self, pod: &str) -> Option<&HeldPod> {
         let booking = self.bookings.get(pod)?;
-        let outlived = booking.state == State::Outlived;
+        let outlived = booking.state == BookingState::Outlived;
         let node = self.nodes.get(&booking.node).filter(|_| outlived)?;
         node.held.get(pod)
     }
@@ -74,7 +74,7 @@ impl Ledger {
                 placement: Placement {
                     containers: Vec::new(),
                 },
-                state: State::Outlived,
+                state: BookingState::Outlived,
                 charges: held.charges,
             };
             self.enter(&held.pod, booking);
@@ -99,6 +99,6 @@ impl Ledger {
     fn is_outlived_on(&self, node: &NodeName, pod: &PodUid) -> bool {
         self.bookings
             .get(pod)
-            .is_some_and(|booking| booking.state == State::Outlived && booking.node == *node)
+            .is_some_and(|booking| booking.state == BookingState::Outlived && booking.node == *node)
     }
 }

@@ -1,7 +1,7 @@
 //! The ledger's behaviour, case by case.
 
 use crate::common::{ask, bound, card, container, fit, ledger, node, pod, share, used};
-use gpushare_core::ledger::State;
+use gpushare_core::ledger::BookingState;
 use gpushare_core::request::{PodAsk, Role};
 use gpushare_core::{Placement, Why};
 
@@ -155,7 +155,7 @@ fn a_relist_ends_what_is_gone_and_asks_about_what_it_could_not_know() {
     assert_eq!(used(&ledger, "n"), [4]);
     assert_eq!(
         ledger.booking("uid-1").map(|booking| booking.state),
-        Some(State::Confirmed)
+        Some(BookingState::Confirmed)
     );
 }
 

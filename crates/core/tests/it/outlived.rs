@@ -3,7 +3,7 @@
 use crate::common::{ask, card, fit, ledger, node, pod, used};
 use gpushare_core::gpu::MEMORY;
 use gpushare_core::held::HeldPod;
-use gpushare_core::ledger::{Bound, State};
+use gpushare_core::ledger::{BookingState, Bound};
 use gpushare_core::placement::Hold;
 use gpushare_core::{Amounts, CardId, Ledger, Placement, PodUid};
 
@@ -30,7 +30,7 @@ fn bound(pod: &PodUid, amount: u64) -> Bound {
     }
 }
 
-fn state(ledger: &Ledger, pod: &PodUid) -> Option<State> {
+fn state(ledger: &Ledger, pod: &PodUid) -> Option<BookingState> {
     ledger.booking(pod.as_str()).map(|booking| booking.state)
 }
 
@@ -57,10 +57,10 @@ fn a_pod_that_is_booked_is_not_counted_twice_and_its_containers_stay_booked_afte
     ledger.confirm(bound(&pod(0), 6));
     assert!(!ledger.set_held(&node("n"), vec![held(&pod(0), 6)]));
     assert_eq!(used(&ledger, "n"), [6]);
-    assert_eq!(state(&ledger, &pod(0)), Some(State::Confirmed));
+    assert_eq!(state(&ledger, &pod(0)), Some(BookingState::Confirmed));
     ledger.release(&pod(0));
     assert_eq!(used(&ledger, "n"), [6]);
-    assert_eq!(state(&ledger, &pod(0)), Some(State::Outlived));
+    assert_eq!(state(&ledger, &pod(0)), Some(BookingState::Outlived));
     ledger.release(&pod(0));
     assert_eq!(used(&ledger, "n"), [6], "the agent's word stands");
     ledger.set_held(&node("n"), vec![]);
@@ -73,7 +73,7 @@ fn a_pod_that_the_watch_shows_after_the_agents_word_is_booked_by_its_record() {
     ledger.set_held(&node("n"), vec![held(&pod(0), 8)]);
     ledger.confirm(bound(&pod(0), 6));
     assert_eq!(used(&ledger, "n"), [6]);
-    assert_eq!(state(&ledger, &pod(0)), Some(State::Confirmed));
+    assert_eq!(state(&ledger, &pod(0)), Some(BookingState::Confirmed));
     ledger.set_held(&node("n"), vec![]);
     assert_eq!(used(&ledger, "n"), [6]);
 }

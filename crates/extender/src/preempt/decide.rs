@@ -117,7 +117,7 @@ impl Extender {
     pub(super) fn preemptor(&self, pod: &PodRef) -> Option<Preemptor> {
         let state = self.0.state.read();
         let known = state.pod(pod.uid.as_str())?;
-        if !known.standing.preempts {
+        if !known.preemption.preempts {
             return None;
         }
         Some(Preemptor {

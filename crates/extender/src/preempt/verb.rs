@@ -74,7 +74,7 @@ impl Extender {
         }
         let facts = PodFacts::new(&args.pod, &self.0.dialects);
         match &facts.ask {
-            Ok(Some(_)) if facts.standing.preempts => {}
+            Ok(Some(_)) if facts.preemption.preempts => {}
             // It reached us without asking for a card: kube-scheduler's choice is as good as any.
             Ok(None) => return Ok(unchanged(args.nodes)),
             Ok(Some(_)) | Err(_) => return Ok(PreemptionResult::default()),
@@ -143,7 +143,7 @@ impl Known {
         let left = claim.victims.iter().filter(|victim| {
             let known = self.pod(victim.as_str());
             !offer.victims.contains(victim)
-                && known.is_some_and(|known| known.standing.ends_by.is_none())
+                && known.is_some_and(|known| known.preemption.ends_by.is_none())
         });
         let victims: Vec<PodUid> = offer.victims.iter().chain(left).cloned().collect();
         let result = if self.outranks_all(preemptor, &victims) {

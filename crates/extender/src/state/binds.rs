@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use gpushare_core::gpu::{AliyunUnit, env};
-use gpushare_core::ledger::State as Booked;
+use gpushare_core::ledger::BookingState;
 use gpushare_core::room::CardRoom;
 use gpushare_core::{CardId, NodeName, Placement, PodAsk, PodUid, Record, Search, Steps, Why};
 use gpushare_kube::bind::Outcome;
@@ -115,14 +115,14 @@ impl State {
 
     /// The bind cannot take effect any more.
     fn end_reserved(&mut self, pod: &PodUid) {
-        if self.booked(pod) == Some(Booked::Reserved) {
+        if self.booked(pod) == Some(BookingState::Reserved) {
             self.forget_booking(pod);
         }
     }
 
     /// The bind may take effect; whether that is to be found out.
     fn doubt(&mut self, pod: &PodUid) -> bool {
-        let reserved = self.booked(pod) == Some(Booked::Reserved);
+        let reserved = self.booked(pod) == Some(BookingState::Reserved);
         self.ledger.doubt(pod);
         reserved
     }
@@ -131,7 +131,7 @@ impl State {
     pub(super) fn clear_doubt(&mut self, pod: &PodUid, fence: u64) {
         let attempt = self.attempts.get(pod);
         let after_the_bind = attempt.is_some_and(|attempt| attempt.last_read < fence);
-        if after_the_bind && self.booked(pod) == Some(Booked::InDoubt) {
+        if after_the_bind && self.booked(pod) == Some(BookingState::InDoubt) {
             self.forget_booking(pod);
         }
     }
@@ -145,7 +145,7 @@ impl State {
         })
     }
 
-    pub(super) fn booked(&self, pod: &PodUid) -> Option<Booked> {
+    pub(super) fn booked(&self, pod: &PodUid) -> Option<BookingState> {
         self.ledger
             .booking(pod.as_str())
             .map(|booking| booking.state)

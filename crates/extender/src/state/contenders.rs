@@ -141,7 +141,7 @@ impl State {
 
     fn contends_unasked(&self, pod: &PodUid) -> bool {
         let known = self.pods.get(pod).filter(|known| known.wants_node());
-        known.is_some_and(|known| known.standing.preempts && !known.rank.is_over_budget())
+        known.is_some_and(|known| known.preemption.preempts && !known.rank.is_over_budget())
             && self.lowest().is_some_and(Rank::is_over_budget)
             && self.ledger.booking(pod.as_str()).is_none()
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gpushare_core::ledger::{Bound, State as Booked};
+use gpushare_core::ledger::{BookingState, Bound};
 use gpushare_core::{Host, Ledger, NodeName, PodAsk, PodUid};
 use gpushare_kube::convert::PodFacts;
 
@@ -176,8 +176,10 @@ impl State {
             }
             match self.booked(&uid) {
                 // The answer to its bind comes first.
-                Some(Booked::Reserved) => self.attempts.entry(uid).or_default().missing = true,
-                Some(Booked::Settled) => to_read.push(uid),
+                Some(BookingState::Reserved) => {
+                    self.attempts.entry(uid).or_default().missing = true
+                }
+                Some(BookingState::Settled) => to_read.push(uid),
                 _ => {}
             }
         }
@@ -196,7 +198,7 @@ impl State {
         let ledger = &self.ledger;
         self.attempts.retain(|uid, _| {
             let booking = ledger.booking(uid.as_str());
-            booking.is_some_and(|booking| booking.state != Booked::Confirmed)
+            booking.is_some_and(|booking| booking.state != BookingState::Confirmed)
         });
         self.outdate_all_reads();
         self.pods_listed = true;
@@ -212,7 +214,11 @@ impl State {
         let node = facts.node.as_ref()?;
         let ask = facts.ask.as_ref().ok()?.as_ref()?;
         let held = self.ledger.booking(facts.uid.as_str()).filter(|booking| {
-            booking.node == *node && matches!(booking.state, Booked::Settled | Booked::Confirmed)
+            booking.node == *node
+                && matches!(
+                    booking.state,
+                    BookingState::Settled | BookingState::Confirmed
+                )
         });
         let shown = facts.bound(self.ledger.classes());
         let Some(held) = held else {
@@ -266,7 +272,7 @@ impl State {
             node: facts.node,
             rank: facts.rank,
             created: facts.created,
-            standing: facts.standing,
+            preemption: facts.preemption,
             set_aside: facts.deleting || facts.gated,
         };
         Some((facts.uid, pod))

@@ -5,7 +5,7 @@ mod watches;
 use std::sync::Barrier;
 
 use gpushare_core::gpu::{self, AliyunUnit, MEMORY};
-use gpushare_core::ledger::State as Booked;
+use gpushare_core::ledger::BookingState;
 use gpushare_core::names;
 use gpushare_kube::bind::Outcome;
 use gpushare_kube::convert::PodFacts;

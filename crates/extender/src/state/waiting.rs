@@ -75,7 +75,7 @@ impl Refused {
                 ask,
                 rank: facts.rank,
                 created: facts.created,
-                preempts: facts.standing.preempts,
+                preempts: facts.preemption.preempts,
             },
             named: lines,
             moment,

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use gpushare_core::ledger::{Booking, NodeView, State as Booked};
+use gpushare_core::ledger::{Booking, BookingState, NodeView};
 use gpushare_core::preempt::{Chosen, Cost, Guard, Occupant, Rank, Site, choose};
 use gpushare_core::{Host, NodeName, Placement, PodAsk, PodUid, Steps};
 use gpushare_kube::budgets::Budgets;
@@ -220,11 +220,14 @@ impl State {
         let bookings = view.into_iter().flat_map(NodeView::bookings);
         let occupant = |(pod, booking): (&'s PodUid, &'s Booking)| {
             let known = self.pods.get(pod)?;
-            let movable = matches!(booking.state, Booked::Settled | Booked::Confirmed);
+            let movable = matches!(
+                booking.state,
+                BookingState::Settled | BookingState::Confirmed
+            );
             if !movable || known.is_stuck(now) {
                 return None;
             }
-            let going = known.standing.ends_by.is_some()
+            let going = known.preemption.ends_by.is_some()
                 || doomed.contains(pod)
                 || terms.going.contains(pod);
             Some(known.occupant(pod, booking, &terms.budgets, going))
@@ -252,7 +255,7 @@ impl KnownPod {
         Occupant {
             pod,
             rank: self.rank,
-            started: self.standing.started,
+            started: self.preemption.started,
             guard: self.guard(budgets),
             going,
             charges: booking.charges(),
@@ -261,8 +264,8 @@ impl KnownPod {
 
     /// Disruption budgets count pods that run.
     fn guard(&self, budgets: &Budgets) -> Guard {
-        if self.standing.running {
-            budgets.guard(&self.namespace, &self.standing.labels)
+        if self.preemption.running {
+            budgets.guard(&self.namespace, &self.preemption.labels)
         } else {
             Guard::Free
         }
@@ -271,13 +274,13 @@ impl KnownPod {
     /// Its end is overdue: neither waiting nor evicting helps.
     pub(super) fn is_stuck(&self, now: Now) -> bool {
         let overdue = |ends: i64| ends.saturating_add(STUCK_AFTER_SECONDS) < now.millis / 1000;
-        self.standing.ends_by.is_some_and(overdue)
+        self.preemption.ends_by.is_some_and(overdue)
     }
 
     /// When it will be stuck, in milliseconds since 1970.
     pub(super) fn stuck_at(&self) -> Option<i64> {
         let seconds = self
-            .standing
+            .preemption
             .ends_by?
             .saturating_add(STUCK_AFTER_SECONDS + 1);
         Some(seconds.saturating_mul(1000))

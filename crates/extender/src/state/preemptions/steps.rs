@@ -149,7 +149,7 @@ impl State {
             return self.without_anybody_going(pod, now);
         };
         let known = self.pods.get(pod);
-        if known.and_then(|known| known.standing.nominated.as_ref()) != Some(&node) {
+        if known.and_then(|known| known.preemption.nominated.as_ref()) != Some(&node) {
             return live.nominations.then(Step::Nominate { node }, at);
         }
         Next::At(now.when(gone_by))
@@ -205,7 +205,7 @@ impl State {
     /// does not outrank it.
     fn victims_left(&self, pod: &PodUid, live: &Preemption) -> Vec<PodRef> {
         let preemptor = self.pods.get(pod);
-        let Some(preemptor) = preemptor.filter(|known| known.standing.preempts) else {
+        let Some(preemptor) = preemptor.filter(|known| known.preemption.preempts) else {
             return Vec::new();
         };
         let left = |victim: &&PodUid| {
@@ -213,7 +213,7 @@ impl State {
             let here = booking.is_some_and(|booking| booking.node == *live.record.node());
             let known = self.pods.get(*victim);
             here && known.is_some_and(|known| {
-                known.standing.ends_by.is_none() && known.rank < preemptor.rank
+                known.preemption.ends_by.is_none() && known.rank < preemptor.rank
             })
         };
         let victims = live.record.victims.iter().filter(left);

@@ -9,9 +9,9 @@ fn a_bind_is_settled_by_its_answer_confirmed_by_the_watch_and_freed_at_the_end()
     let record = reserve(&mut state, "u1", 3).unwrap().record;
     assert_eq!(used(&state, CARD), 3, "reserved");
     assert_eq!(state.bound(&uid), Followup::Nothing);
-    assert_eq!(state.booked(&uid), Some(Booked::Settled));
+    assert_eq!(state.booked(&uid), Some(BookingState::Settled));
     state.apply_pod(running("u1", 3, &record));
-    assert_eq!(state.booked(&uid), Some(Booked::Confirmed));
+    assert_eq!(state.booked(&uid), Some(BookingState::Confirmed));
     assert_eq!(used(&state, CARD), 3, "confirmed once, not twice");
     state.apply_pod(pod("u1", 3, Some(NODE), Some(&record), "Succeeded"));
     assert_eq!(used(&state, CARD), 0);
@@ -73,7 +73,7 @@ fn a_doubtful_bind_that_took_effect_is_settled_by_a_fence() {
     state.unknown(&uid);
     let fence = state.begin_read(&uid);
     state.finish_fence(&uid, fence, Some(running("u1", 8, &record)));
-    assert_eq!(state.booked(&uid), Some(Booked::Settled));
+    assert_eq!(state.booked(&uid), Some(BookingState::Settled));
     assert_eq!(used(&state, CARD), 8);
 }
 
@@ -106,7 +106,7 @@ fn a_fence_that_began_before_the_bind_says_nothing_about_it() {
     state.unknown(&uid);
     state.finish_fence(&uid, early, Some(pending("u1", 8)));
     assert_eq!(used(&state, CARD), 8, "the request may still take effect");
-    assert_eq!(state.booked(&uid), Some(Booked::InDoubt));
+    assert_eq!(state.booked(&uid), Some(BookingState::InDoubt));
 }
 
 #[test]

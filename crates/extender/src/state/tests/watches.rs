@@ -16,7 +16,7 @@ fn what_the_watch_shows_first_outlives_the_answer_to_the_bind() {
     assert_eq!(state.unknown(&uid), Followup::Nothing);
     let overtaken = Outcome::Overtaken(String::new());
     state.conclude(&uid, &overtaken);
-    assert_eq!(state.booked(&uid), Some(Booked::Confirmed));
+    assert_eq!(state.booked(&uid), Some(BookingState::Confirmed));
 
     let uid = "u2".into();
     reserve(&mut state, "u2", 3).unwrap();
@@ -99,7 +99,7 @@ fn a_list_older_than_a_read_does_not_end_what_the_read_showed() {
     assert_eq!(used(&state, CARD), 8, "it runs");
     assert_eq!(to_read, [named("u1")], "it may have ended since");
     state.apply_pod(running("u1", 8, &record));
-    assert_eq!(state.booked(&uid), Some(Booked::Confirmed));
+    assert_eq!(state.booked(&uid), Some(BookingState::Confirmed));
 }
 
 #[test]

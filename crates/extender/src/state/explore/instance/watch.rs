@@ -1,6 +1,6 @@
 //! Watch, lists and reads of the model's extender: as `watch.rs`.
 
-use gpushare_core::ledger::State as Booked;
+use gpushare_core::ledger::BookingState;
 use gpushare_core::placement::Charges;
 use gpushare_core::validate::Violations;
 use gpushare_core::{HeldPod, PodUid};
@@ -60,7 +60,7 @@ impl Instance {
             Lag::UntilItBinds => {
                 let state = self.state();
                 let mut bookings = state.ledger().bookings();
-                bookings.all(|(_, booking)| booking.state != Booked::Reserved)
+                bookings.all(|(_, booking)| booking.state != BookingState::Reserved)
             }
         }
     }
@@ -72,7 +72,7 @@ impl Instance {
         let pods: Vec<watch::Seen> = pods.map(watch::Seen::of).collect();
         let to_read = self.change("takes in a list", |state| {
             if self.has(Fault::ListEndsUnconfirmed) {
-                let confirmed = |booking: Booked| booking == Booked::Confirmed;
+                let confirmed = |booking: BookingState| booking == BookingState::Confirmed;
                 let all: Vec<PodUid> = state
                     .ledger
                     .bookings()
