@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 "-p",
                 "gpushare-packing",
                 "-p",
-                "gpushare-extender",
+                "gpushare-books",
                 "-p",
                 "gpushare-timekeeper",
             ]);

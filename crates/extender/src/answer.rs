@@ -4,12 +4,12 @@
 
 use std::fmt::Display;
 
+use gpushare_books::reasons::{Reason, Reasons, Refusal};
 use gpushare_core::Why;
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 use serde_json::value::RawValue;
 
-use super::reasons::{Reason, Reasons, Refusal};
 use super::wire::Candidates;
 
 /// The most memory that is reserved for an answer before it is written.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use gpushare_books::Reservation;
 use gpushare_core::{PodAsk, Why, names};
 use gpushare_kube::bind::{Answer, Bind, Outcome};
 use gpushare_kube::call::CallError;
 use thiserror::Error;
 
 use super::Extender;
-use super::state::Reservation;
 use super::wire::BindingArgs;
 use gpushare_kube::PodRef;
 

@@ -2,18 +2,18 @@
 
 use std::cell::RefCell;
 
+use gpushare_books::Books;
+use gpushare_books::reasons::Refusal;
 use gpushare_core::{Steps, Why};
 use gpushare_kube::convert::PodFacts;
 
 use crate::config::Offer;
 
 use super::answer::Answer;
-use super::reasons::Refusal;
-use super::state::State;
 use super::wire::Candidates;
 
 pub(super) fn filter<'a>(
-    state: &State,
+    state: &Books,
     pod: &PodFacts,
     candidates: &'a Candidates<'a>,
     offer: Offer,
@@ -72,13 +72,13 @@ pub(super) fn filter<'a>(
 
 /// The node that packing prefers, if the ledger agrees that it fits.
 fn best<'s>(
-    state: &'s State,
+    state: &'s Books,
     pod: &PodFacts,
     candidates: &Candidates<'_>,
     steps: &Steps,
 ) -> Option<&'s str> {
     let ask = pod.ask.as_ref().ok()?.as_ref();
-    if let Some(claimed) = state.claimed_node(pod, candidates, steps) {
+    if let Some(claimed) = state.claimed_node(pod, candidates.membership(), steps) {
         return Some(claimed);
     }
     let packing = state.packing();

@@ -1,12 +1,11 @@
 //! Inspect: what is booked where, in the predecessor's format, in which "GPU" means units of memory.
 
+use gpushare_books::Books;
 use gpushare_core::PodUid;
 use gpushare_core::amounts::Amounts;
 use gpushare_core::gpu::{AliyunUnit, MEMORY};
 use gpushare_core::ledger::{CardView, NodeView};
 use serde::Serialize;
-
-use super::state::State;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Inspection {
@@ -44,7 +43,7 @@ struct Pod {
 }
 
 /// Every node that has cards.
-pub(super) fn all(state: &State, unit: AliyunUnit) -> Inspection {
+pub(super) fn all(state: &Books, unit: AliyunUnit) -> Inspection {
     let nodes = state.ledger().nodes();
     Inspection {
         nodes: nodes.filter_map(|view| node(state, view, unit)).collect(),
@@ -53,7 +52,7 @@ pub(super) fn all(state: &State, unit: AliyunUnit) -> Inspection {
 }
 
 /// One node; an error if no node of this name has cards.
-pub(super) fn one(state: &State, name: &str, unit: AliyunUnit) -> Result<Inspection, Inspection> {
+pub(super) fn one(state: &Books, name: &str, unit: AliyunUnit) -> Result<Inspection, Inspection> {
     let view = state.ledger().node(name);
     match view.and_then(|view| node(state, view, unit)) {
         Some(node) => Ok(Inspection {
@@ -67,7 +66,7 @@ pub(super) fn one(state: &State, name: &str, unit: AliyunUnit) -> Result<Inspect
     }
 }
 
-fn node(state: &State, view: NodeView<'_>, unit: AliyunUnit) -> Option<Node> {
+fn node(state: &Books, view: NodeView<'_>, unit: AliyunUnit) -> Option<Node> {
     let devs: Vec<Device> = view.cards().map(|card| device(state, card, unit)).collect();
     (!devs.is_empty()).then(|| Node {
         name: view.name.to_string(),
@@ -77,7 +76,7 @@ fn node(state: &State, view: NodeView<'_>, unit: AliyunUnit) -> Option<Node> {
     })
 }
 
-fn device(state: &State, view: CardView<'_>, unit: AliyunUnit) -> Device {
+fn device(state: &Books, view: CardView<'_>, unit: AliyunUnit) -> Device {
     let mut pods: Vec<Pod> = view
         .pods()
         .map(|(uid, amounts)| {
@@ -99,7 +98,7 @@ fn device(state: &State, view: CardView<'_>, unit: AliyunUnit) -> Device {
 }
 
 /// Namespace and name of a pod; if the pod is gone, as its node's agent reports them.
-fn names(state: &State, uid: &PodUid) -> (String, String) {
+fn names(state: &Books, uid: &PodUid) -> (String, String) {
     if let Some(known) = state.pod(uid.as_str()) {
         return (known.namespace.clone(), known.name.clone());
     }

@@ -22,11 +22,9 @@ mod metrics;
 mod notices;
 mod preempt;
 mod prioritize;
-mod reasons;
 mod routes;
 mod sharing;
 mod start;
-mod state;
 mod telling;
 mod waking;
 mod watch;
@@ -36,6 +34,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use gpushare_books::{Bells, Books, RefusedPod};
 use gpushare_core::dialect::Dialects;
 use gpushare_daemon::Tasks;
 use gpushare_daemon::serve::Connections;
@@ -53,7 +52,6 @@ use gpushare_daemon::body::{BodyRoom, Limit};
 use gpushare_kube::leader::Leadership;
 use metrics::Metrics;
 use sharing::Asks;
-use state::{Bells, Refused, State};
 use watch::{Nodes, Pods};
 
 pub use metrics::metrics;
@@ -68,7 +66,7 @@ pub struct Extender(Arc<Shared>);
 struct Shared {
     config: Config,
     dialects: Arc<Dialects>,
-    state: Arc<RwLock<State>>,
+    state: Arc<RwLock<Books>>,
     client: Client,
     tasks: Tasks,
     metrics: Metrics,
@@ -86,9 +84,9 @@ struct Shared {
     notices: Sender<Notice>,
     /// Taken by the task that posts them.
     waiting_notices: Mutex<Option<Receiver<Notice>>>,
-    refusals: Sender<Refused>,
+    refusals: Sender<RefusedPod>,
     /// Taken by the task that records them.
-    waiting_refusals: Mutex<Option<Receiver<Refused>>>,
+    waiting_refusals: Mutex<Option<Receiver<RefusedPod>>>,
     /// Rung by the state.
     bells: Bells,
 }
@@ -108,7 +106,7 @@ impl Extender {
         let (notices, waiting) = notices::queue();
         let (refusals, waiting_refusals) = waking::queue();
         let bells = Bells::default();
-        let state = State::new(dialects.classes.clone(), config.policy, bells.clone());
+        let state = Books::new(dialects.classes.clone(), config.policy, bells.clone());
         let state = Arc::new(RwLock::new(state));
         let leadership = match config.election {
             Some(_) => Leadership::following(),

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use gpushare_books::reasons::Refusal;
+use gpushare_books::{Bells, Books};
 use gpushare_core::gpu::{self, MEMORY};
 use gpushare_core::ledger::{BookingState, NodeView};
 use gpushare_daemon::labels;
@@ -19,13 +21,11 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use super::reasons::Refusal;
-use super::state::{Bells, State};
 use gpushare_kube::leader::Leadership;
 
 /// Every metric of this role, for the reference.
 pub fn metrics() -> Arc<[Description]> {
-    let state = State::new(gpu::classes(), Policy::default(), Bells::default());
+    let state = Books::new(gpu::classes(), Policy::default(), Bells::default());
     let metrics = Metrics::new(Arc::new(RwLock::new(state)), &Leadership::alone());
     metrics.published.described
 }
@@ -67,7 +67,7 @@ labels!(Resource {
 });
 
 impl Metrics {
-    pub(super) fn new(state: Arc<RwLock<State>>, leadership: &Leadership) -> Self {
+    pub(super) fn new(state: Arc<RwLock<Books>>, leadership: &Leadership) -> Self {
         let mut catalogue = Catalogue::new("gpushare_extender");
         // 0.1 ms to 6.5 s: filter answers from memory, bind waits for the API server.
         let histogram = || Histogram::new(exponential_buckets(0.0001, 2.0, 17));
@@ -83,7 +83,7 @@ impl Metrics {
                 CARD_MEMORY,
                 BOOKED_MEMORY,
             ],
-            Box::new(Books(state)),
+            Box::new(BookReadings(state)),
         );
         Self {
             requests: catalogue.add("requests", "Requests by verb and HTTP code"),
@@ -182,15 +182,15 @@ const CARD_MEMORY: Reading = Reading::plain("card_memory_mib", "Memory of all ca
 const BOOKED_MEMORY: Reading = Reading::plain("booked_memory_mib", "Memory booked on cards in MiB");
 
 /// What the ledger holds, read at each scrape.
-struct Books(Arc<RwLock<State>>);
+struct BookReadings(Arc<RwLock<Books>>);
 
-impl fmt::Debug for Books {
+impl fmt::Debug for BookReadings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Books")
+        f.write_str("BookReadings")
     }
 }
 
-impl Collector for Books {
+impl Collector for BookReadings {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let Sums {
             bookings,
@@ -231,7 +231,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(state: &State) -> Self {
+    fn of(state: &Books) -> Self {
         let ledger = state.ledger();
         let count = |wanted: BookingState| {
             let matching = ledger

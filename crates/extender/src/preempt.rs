@@ -7,7 +7,7 @@
 //! claim; a pod has at most one. kube-scheduler compares priorities only; if a pod outranks others only
 //! because they are over budget, we look for victims there too.
 //!
-//! The state ([`super::state`]) decides what is done; this module only talks to the API server, and only
+//! The books (`crates/books`) decide what is done; this module only talks to the API server, and only
 //! in the leader.
 
 mod carry;
@@ -18,8 +18,9 @@ mod wire;
 use std::convert::Infallible;
 use std::time::Instant;
 
+use gpushare_books::Now;
+
 use super::Extender;
-use super::state::Now;
 
 pub(super) use verb::preempt_verb;
 

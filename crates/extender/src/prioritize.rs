@@ -3,17 +3,17 @@
 //! kube-scheduler chooses at random among equal scores and adds its own; only a single best node with a
 //! weight above the sum of all others makes the choice ours.
 
+use gpushare_books::Books;
 use gpushare_core::Steps;
 use gpushare_kube::convert::PodFacts;
 
-use super::state::State;
 use super::wire::{Candidates, HostPriority};
 
 /// The highest score that kube-scheduler understands from an extender.
 const BEST: i64 = 10;
 
 pub(super) fn prioritize<'a>(
-    state: &State,
+    state: &Books,
     pod: &PodFacts,
     candidates: &'a Candidates<'a>,
 ) -> Vec<HostPriority<'a>> {
@@ -39,7 +39,7 @@ enum Best<'a> {
     Any,
 }
 
-fn best<'a>(state: &'a State, pod: &PodFacts, candidates: &'a Candidates<'a>) -> Best<'a> {
+fn best<'a>(state: &'a Books, pod: &PodFacts, candidates: &'a Candidates<'a>) -> Best<'a> {
     let packing = state.packing();
     let steps = Steps::for_request();
     let ask = match &pod.ask {
@@ -49,7 +49,7 @@ fn best<'a>(state: &'a State, pod: &PodFacts, candidates: &'a Candidates<'a>) ->
     if ask.is_none() && candidates.names().any(|name| !packing.has_cards(name)) {
         return Best::WithoutCards;
     }
-    if let Some(claimed) = state.claimed_node(pod, candidates, &steps) {
+    if let Some(claimed) = state.claimed_node(pod, candidates.membership(), &steps) {
         return Best::One(claimed);
     }
     if let Some(best) = state.best(ask, pod.host, candidates.membership()) {

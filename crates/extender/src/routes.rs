@@ -11,6 +11,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use gpushare_books::Books;
 use gpushare_core::PodAsk;
 use gpushare_daemon::admin::Admin;
 use gpushare_kube::convert::PodFacts;
@@ -20,7 +21,6 @@ use serde::Serialize;
 use super::Extender;
 use super::bind::BindError;
 use super::preempt::preempt_verb;
-use super::state::State as Known;
 use super::wire::{Args, BindingArgs, BodyError, ErrorResult};
 use super::{explain, filter, inspect, prioritize};
 
@@ -104,7 +104,7 @@ impl Extender {
 
     /// The state by which to judge the pod, after the policy has learned from the pod itself. A read lock suffices for
     /// all but the few pods that the scheduler shows before the watch does.
-    fn having_met(&self, pod: &PodFacts) -> RwLockReadGuard<'_, Known> {
+    fn having_met(&self, pod: &PodFacts) -> RwLockReadGuard<'_, Books> {
         let state = self.0.state.read();
         if !state.is_news(pod) {
             return state;

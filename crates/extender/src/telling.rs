@@ -9,6 +9,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gpushare_books::{NodeSet, WaitingPod};
 use gpushare_core::explain::Explanation;
 use gpushare_core::names::event;
 use gpushare_core::{PodAsk, PodUid};
@@ -16,7 +17,6 @@ use gpushare_kube::call::CallError;
 use gpushare_kube::notice::{self, Notice, Severity};
 
 use super::Extender;
-use super::state::{NodeSet, WaitingPod};
 
 /// The reason of the event on a pod that no node takes.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -9,12 +9,12 @@ use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt};
+use gpushare_books::{Moment, RefusedPod};
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::wake::{Woken, wake};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::Extender;
-use super::state::{Moment, Refused};
 use gpushare_kube::PodRef;
 
 /// Refusals wait here to be noted; past this many, whoever brings one notes it.
@@ -25,7 +25,7 @@ const BURST: Duration = Duration::from_millis(100);
 const IN_ONE_ROUND: usize = 64;
 const AT_ONCE: usize = 8;
 
-pub(super) fn queue() -> (Sender<Refused>, Receiver<Refused>) {
+pub(super) fn queue() -> (Sender<RefusedPod>, Receiver<RefusedPod>) {
     channel(UNNOTED)
 }
 
@@ -37,7 +37,7 @@ impl Extender {
         nodes: impl Iterator<Item = &'a str>,
         moment: Moment,
     ) {
-        let Some(refused) = Refused::new(pod, nodes, moment) else {
+        let Some(refused) = RefusedPod::new(pod, nodes, moment) else {
             return;
         };
         if let Err(full_or_closed) = self.0.refusals.try_send(refused) {
@@ -45,7 +45,7 @@ impl Extender {
         }
     }
 
-    fn note(&self, refused: Refused) {
+    fn note(&self, refused: RefusedPod) {
         // Finding the nodes takes longest, and others may read meanwhile.
         let candidates = self.0.state.read().numbered(&refused);
         let mut state = self.0.state.write();
@@ -54,7 +54,7 @@ impl Extender {
 
     pub(super) async fn note_refusals(
         self,
-        mut refusals: Receiver<Refused>,
+        mut refusals: Receiver<RefusedPod>,
     ) -> Result<(), Infallible> {
         let shutdown = self.0.tasks.shutdown().clone();
         while let Some(Some(refused)) = shutdown.run_until_cancelled(refusals.recv()).await {

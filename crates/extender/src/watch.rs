@@ -3,20 +3,18 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use gpushare_core::names::event;
-use gpushare_core::{Host, NodeName, PodUid};
+use gpushare_books::{Finding, Followup, NodeFacts, PodEvent};
+use gpushare_core::NodeName;
 use gpushare_kube::bind::read_pod;
 use gpushare_kube::call::CallError;
 use gpushare_kube::convert::{self, PodFacts};
 use gpushare_kube::fence::fence;
-use gpushare_kube::notice::{Notice, Severity};
 use gpushare_kube::slim;
 use gpushare_kube::watch::{Index, Which, follow, follow_relisting};
 use kube::Api;
 use kube::runtime::watcher;
 
 use super::Extender;
-use super::state::{Followup, NodeFacts, State, Verdict};
 use gpushare_kube::PodRef;
 
 /// Between two questions about a pod that were not answered.
@@ -29,79 +27,6 @@ enum Look {
     Fence,
 }
 
-/// A pod as a watch shows it. Most pods of a cluster are not ours; of those only the uid is kept, and
-/// only for a moment.
-#[derive(Debug)]
-pub(crate) enum Seen {
-    Ours(PodFacts),
-    /// Waits for a node with a request that makes no sense.
-    Invalid(Notice),
-    /// With what it takes of its node, if it runs on one.
-    Other(PodUid, Option<(NodeName, Host)>),
-}
-
-impl Seen {
-    pub(crate) fn of(facts: PodFacts) -> Self {
-        match &facts.ask {
-            Ok(Some(_)) if !facts.ended => Self::Ours(facts),
-            Err(violations) if !facts.ended && facts.node.is_none() => Self::Invalid(Notice {
-                message: violations.to_string(),
-                pod: facts.reference(),
-                reason: event::INVALID_REQUEST,
-                severity: Severity::Warning,
-            }),
-            _ => {
-                let node = facts.node.filter(|_| !facts.ended);
-                Self::Other(facts.uid, node.map(|node| (node, facts.host)))
-            }
-        }
-    }
-
-    /// Takes it over. Returns what its owner is to be told.
-    pub(crate) fn apply(self, state: &mut State) -> Option<Notice> {
-        match self {
-            Self::Ours(facts) => state.apply_pod(facts),
-            Self::Invalid(notice) => {
-                state.apply_invalid(&notice.pod.uid);
-                return Some(notice);
-            }
-            Self::Other(uid, takes) => state.apply_other(&uid, takes),
-        }
-        None
-    }
-
-    /// Takes over a complete list. Returns the pods to be read one by one, and what owners are to be told.
-    pub(crate) fn replace(pods: Vec<Self>, state: &mut State) -> (Vec<PodRef>, Vec<Notice>) {
-        let (mut ours, mut others, mut invalid) = (Vec::new(), Vec::new(), Vec::new());
-        for pod in pods {
-            match pod {
-                Self::Ours(facts) => ours.push(facts),
-                Self::Invalid(notice) => invalid.push(notice),
-                Self::Other(uid, takes) => {
-                    others.extend(takes.map(|(node, host)| (uid, node, host)));
-                }
-            }
-        }
-        tracing::info!(pods = ours.len(), "listed the pods that ask for cards");
-        let to_read = state.replace_pods(ours, others);
-        for notice in &invalid {
-            state.apply_invalid(&notice.pod.uid);
-        }
-        (to_read, invalid)
-    }
-
-    pub(crate) fn uid(&self) -> &PodUid {
-        match self {
-            Self::Ours(PodFacts { uid, .. })
-            | Self::Invalid(Notice {
-                pod: PodRef { uid, .. },
-                ..
-            })
-            | Self::Other(uid, _) => uid,
-        }
-    }
-}
-
 /// The watch of pods leads here.
 pub(crate) struct Pods<'a>(pub(crate) &'a Extender);
 
@@ -109,29 +34,29 @@ pub(crate) struct Pods<'a>(pub(crate) &'a Extender);
 pub(crate) struct Nodes<'a>(pub(crate) &'a Extender);
 
 impl Index<slim::Pod> for Pods<'_> {
-    type Value = Seen;
+    type Value = PodEvent;
 
-    fn reduce(&self, pod: &slim::Pod) -> Seen {
+    fn reduce(&self, pod: &slim::Pod) -> PodEvent {
         let mut facts = PodFacts::new(pod, &self.0.0.dialects);
         if let Ok(Some(ask)) = &mut facts.ask {
             *ask = self.0.0.asks.lock().shared(ask.clone());
         }
-        Seen::of(facts)
+        PodEvent::of(facts)
     }
 
-    fn apply(&self, pod: Seen) {
+    fn apply(&self, pod: PodEvent) {
         let notice = pod.apply(&mut self.0.0.state.write());
         if let Some(notice) = notice {
             self.0.notify(notice);
         }
     }
 
-    fn delete(&self, pod: Seen) {
+    fn delete(&self, pod: PodEvent) {
         self.0.0.state.write().end_pod(pod.uid());
     }
 
-    fn replace(&self, pods: Vec<Seen>) {
-        let (to_read, notices) = Seen::replace(pods, &mut self.0.0.state.write());
+    fn replace(&self, pods: Vec<PodEvent>) {
+        let (to_read, notices) = PodEvent::replace(pods, &mut self.0.0.state.write());
         for notice in notices {
             self.0.notify(notice);
         }
@@ -266,13 +191,13 @@ impl Extender {
             };
             drop(state);
             match verdict {
-                Verdict::Stale => {}
-                Verdict::Fenced(facts) => {
+                Finding::Stale => {}
+                Finding::Fenced(facts) => {
                     self.follow_up(pod.clone(), Followup::Read);
                     return Ok(Some(*facts));
                 }
-                Verdict::Gone => return Ok(None),
-                Verdict::Found(facts) => return Ok(Some(*facts)),
+                Finding::Gone => return Ok(None),
+                Finding::Found(facts) => return Ok(Some(*facts)),
             }
         }
     }

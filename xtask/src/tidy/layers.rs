@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 /// What is shipped, and which crates of this repository each one may use.
-const SHIPPED: [(&str, &[&str]); 17] = [
+const SHIPPED: [(&str, &[&str]); 18] = [
     ("apiserver", &[]),
+    ("books", &["core", "kube", "packing"]),
     ("cli", &["core", "kube", "packing", "sim"]),
     (
         "control",
@@ -20,7 +21,7 @@ const SHIPPED: [(&str, &[&str]); 17] = [
     ("core", &[]),
     ("daemon", &[]),
     ("dashboard", &["core", "daemon", "kube"]),
-    ("extender", &["core", "daemon", "kube", "packing"]),
+    ("extender", &["books", "core", "daemon", "kube", "packing"]),
     ("kube", &["core", "daemon"]),
     ("kubelet-api", &[]),
     ("ledger", &["core", "daemon", "kube"]),

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use gpushare_books::{Followup, Outcome, Reason, Step};
 use gpushare_core::names::event;
 use gpushare_core::{NodeName, PodUid};
 use gpushare_kube::claim::{Mark, Marked, mark};
@@ -11,7 +12,6 @@ use tokio::task::JoinHandle;
 
 use crate::Extender;
 use crate::bind::MOST_SENDS;
-use crate::state::{Followup, Outcome, Reason, Step};
 use gpushare_kube::PodRef;
 
 impl Extender {

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use gpushare_books::{
+    Books, Contention, NewPreemption, Preemptor, Proposal, StaleProposal, Step, Survey, Terms,
+};
 use gpushare_core::preempt::Evictor;
 use gpushare_core::{NodeName, PodUid, Steps};
 use gpushare_kube::budgets::Budgets;
@@ -10,7 +13,6 @@ use gpushare_kube::suits::Suitor;
 
 use super::{beside, now, undecided};
 use crate::Extender;
-use crate::state::{Begun, Contention, Looked, Outdated, Preemptor, Proposal, State, Step, Terms};
 use gpushare_kube::PodRef;
 
 /// At most so many nodes are looked at under one lock.
@@ -138,16 +140,16 @@ impl Extender {
         term: u64,
     ) -> Option<Step> {
         let PodRef { uid, .. } = &preemptor.pod;
-        let Begun { first, outranked } = {
+        let NewPreemption { first, outranked } = {
             let mut state = self.0.state.write();
             self.still_leads(term).ok()?;
             match state.begin_preemption(preemptor, proposal, evictor, now()) {
                 Ok(begun) => begun,
-                Err(Outdated::Pod) => {
+                Err(StaleProposal::Pod) => {
                     state.leave_contention(uid);
                     return None;
                 }
-                Err(Outdated::Node) => {
+                Err(StaleProposal::Node) => {
                     state.contend_later(uid, now().instant);
                     return None;
                 }
@@ -249,10 +251,10 @@ impl Extender {
         preemptor: &Preemptor,
         nodes: Vec<NodeName>,
         terms: Terms,
-    ) -> Result<Looked, String> {
+    ) -> Result<Survey, String> {
         let (extender, preemptor) = (self.clone(), preemptor.clone());
         let work = move || {
-            let (mut all, steps) = (Looked::default(), Steps::new(STEPS));
+            let (mut all, steps) = (Survey::default(), Steps::new(STEPS));
             while let Some(left) = nodes.get(all.nodes..).filter(|left| !left.is_empty()) {
                 let portion = left.get(..PORTION).unwrap_or(left);
                 let limit = all.best.as_ref().map(|best| &best.cost);
@@ -271,7 +273,7 @@ impl Extender {
     /// Searches in the state.
     async fn search<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&State) -> T + Send + 'static,
+        work: impl FnOnce(&Books) -> T + Send + 'static,
     ) -> Result<T, String> {
         let extender = self.clone();
         beside(move || work(&extender.0.state.read())).await

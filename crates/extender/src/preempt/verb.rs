@@ -15,6 +15,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use gpushare_books::{Books, Outcome, Preemptor, Proposal, Terms};
 use gpushare_core::preempt::{Cost, Evictor};
 use gpushare_core::{NodeName, PodUid, Steps};
 use gpushare_kube::budgets::Budgets;
@@ -24,7 +25,6 @@ use super::wire::{Offer, PreemptionArgs, PreemptionResult};
 use super::{beside, now, undecided};
 use crate::Extender;
 use crate::routes::{bad_request, error_response, internal_error, json};
-use crate::state::{Outcome, Preemptor, Proposal, State as Known, Terms};
 use gpushare_kube::PodRef;
 
 pub(crate) async fn preempt_verb(
@@ -89,14 +89,14 @@ impl Extender {
         let Some(preemptor) = self.preemptor(&pod) else {
             return Ok(PreemptionResult::default());
         };
-        if let Some(result) = self.0.state.read().under_way(&preemptor, &args.nodes) {
+        if let Some(result) = under_way(&self.0.state.read(), &preemptor, &args.nodes) {
             return result;
         }
         let budgets = self.read_budgets().await?;
         let (extender, asking, nodes) = (self.clone(), preemptor.clone(), args.nodes);
         let work = move || {
             let state = extender.0.state.read();
-            state.correct(&asking, &nodes, &budgets)
+            correct(&state, &asking, &nodes, &budgets)
         };
         let best = beside(work).await??;
         let Some(Correction { proposal, victims }) = best else {
@@ -121,134 +121,132 @@ fn unchanged(nodes: BTreeMap<String, Offer>) -> PreemptionResult {
     result
 }
 
-impl Known {
-    /// While room is claimed for the pod, it preempts nowhere else: only what the scheduler still needs
-    /// to evict on the claim's node is let through, once the claim is written.
-    fn under_way(
-        &self,
-        preemptor: &Preemptor,
-        nodes: &BTreeMap<String, Offer>,
-    ) -> Option<Result<PreemptionResult, String>> {
-        let claim = self.preemption(&preemptor.pod.uid)?;
-        if !self.has_written_claim(&preemptor.pod.uid) {
-            return Some(Err("the room is being claimed; try again".to_owned()));
-        }
-        let offer = nodes.get(claim.node().as_str());
-        let sensible = |offer: &&Offer| {
-            offer.violations == 0 && !self.knows_elsewhere(&offer.victims, claim.node())
-        };
-        let Some(offer) = offer.filter(sensible) else {
-            return Some(Ok(PreemptionResult::default()));
-        };
-        let left = claim.victims.iter().filter(|victim| {
-            let known = self.pod(victim.as_str());
-            !offer.victims.contains(victim)
-                && known.is_some_and(|known| known.preemption.ends_by.is_none())
-        });
-        let victims: Vec<PodUid> = offer.victims.iter().chain(left).cloned().collect();
-        let result = if self.outranks_all(preemptor, &victims) {
-            PreemptionResult::on(claim.node().as_str(), victims)
-        } else {
-            PreemptionResult::default()
-        };
-        Some(Ok(result))
+/// While room is claimed for the pod, it preempts nowhere else: only what the scheduler still needs
+/// to evict on the claim's node is let through, once the claim is written.
+fn under_way(
+    books: &Books,
+    preemptor: &Preemptor,
+    nodes: &BTreeMap<String, Offer>,
+) -> Option<Result<PreemptionResult, String>> {
+    let claim = books.preemption(&preemptor.pod.uid)?;
+    if !books.has_written_claim(&preemptor.pod.uid) {
+        return Some(Err("the room is being claimed; try again".to_owned()));
     }
+    let offer = nodes.get(claim.node().as_str());
+    let sensible = |offer: &&Offer| {
+        offer.violations == 0 && !knows_elsewhere(books, &offer.victims, claim.node())
+    };
+    let Some(offer) = offer.filter(sensible) else {
+        return Some(Ok(PreemptionResult::default()));
+    };
+    let left = claim.victims.iter().filter(|victim| {
+        let known = books.pod(victim.as_str());
+        !offer.victims.contains(victim)
+            && known.is_some_and(|known| known.preemption.ends_by.is_none())
+    });
+    let victims: Vec<PodUid> = offer.victims.iter().chain(left).cloned().collect();
+    let result = if outranks_all(books, preemptor, &victims) {
+        PreemptionResult::on(claim.node().as_str(), victims)
+    } else {
+        PreemptionResult::default()
+    };
+    Some(Ok(result))
+}
 
-    /// The cheapest of these nodes, with whom to evict there; an error if it is not known whether there is one.
-    fn correct(
-        &self,
-        preemptor: &Preemptor,
-        nodes: &BTreeMap<String, Offer>,
-        budgets: &Budgets,
-    ) -> Result<Option<Correction>, String> {
-        let mut best: Option<(Cost, Correction)> = None;
-        let (steps, cut) = (Steps::for_request(), Cell::new(false));
-        for (name, offer) in nodes {
-            let node = NodeName::new(name);
-            let propose = |terms: &Terms| {
-                let nodes = std::slice::from_ref(&node);
-                let looked = self.propose(preemptor, nodes, terms, None, &steps, now());
-                cut.set(cut.get() || looked.cut);
-                looked.best
-            };
-            let correction = self.correct_node(preemptor, &node, offer, budgets, propose);
-            let Some((cost, correction)) = correction else {
-                continue;
-            };
-            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-                best = Some((cost, correction));
-            }
-        }
-        if best.is_none() && cut.get() {
-            return Err(undecided(steps.given()));
-        }
-        Ok(best.map(|(_, correction)| correction))
-    }
-
-    fn correct_node(
-        &self,
-        preemptor: &Preemptor,
-        node: &NodeName,
-        offer: &Offer,
-        budgets: &Budgets,
-        propose: impl Fn(&Terms) -> Option<Proposal>,
-    ) -> Option<(Cost, Correction)> {
-        if self.knows_elsewhere(&offer.victims, node) {
-            return None;
-        }
-        let on_cards = |pod: &&PodUid| {
-            let booking = self.ledger().booking(pod.as_str());
-            booking.is_some_and(|booking| booking.node == *node)
+/// The cheapest of these nodes, with whom to evict there; an error if it is not known whether there is one.
+fn correct(
+    books: &Books,
+    preemptor: &Preemptor,
+    nodes: &BTreeMap<String, Offer>,
+    budgets: &Budgets,
+) -> Result<Option<Correction>, String> {
+    let mut best: Option<(Cost, Correction)> = None;
+    let (steps, cut) = (Steps::for_request(), Cell::new(false));
+    for (name, offer) in nodes {
+        let node = NodeName::new(name);
+        let propose = |terms: &Terms| {
+            let nodes = std::slice::from_ref(&node);
+            let looked = books.propose(preemptor, nodes, terms, None, &steps, now());
+            cut.set(cut.get() || looked.cut);
+            looked.best
         };
-        let (named, others): (Vec<&PodUid>, Vec<&PodUid>) =
-            offer.victims.iter().partition(on_cards);
-        // Whether others may go, kube-scheduler has counted for all it named.
-        if !others.is_empty() && offer.violations > 0 {
-            return None;
-        }
-        let propose = |going: HashSet<PodUid>| {
-            let budgets = budgets.clone();
-            propose(&Terms { budgets, going })
+        let correction = correct_node(books, preemptor, &node, offer, budgets, propose);
+        let Some((cost, correction)) = correction else {
+            continue;
         };
-        let free = propose(HashSet::new());
-        let free = free.filter(|free| {
-            let leaving = free.victims.iter().chain(others.iter().copied());
-            self.packing()
-                .has_host_room_without(node, leaving, preemptor.host)
-        });
-        let proposal = if let Some(free) = free {
-            free
-        } else {
-            // Those on cards are needed for CPU or memory too: they go, and others only beside them.
-            let mut beside = propose(named.iter().copied().cloned().collect())?;
-            beside.victims.extend(named.iter().copied().cloned());
-            beside
-        };
-        let on_cards = &proposal.victims;
-        if !self.may_all_go(on_cards, budgets) || !self.outranks_all(preemptor, on_cards) {
-            return None;
+        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+            best = Some((cost, correction));
         }
-        let cost = self.cost_of(node, on_cards);
-        let victims = on_cards.iter().chain(others.iter().copied()).cloned();
-        let mut victims: Vec<PodUid> = victims.collect();
-        let rank = |pod: &PodUid| self.pod(pod.as_str()).map(|known| known.rank);
-        victims.sort_by_key(|pod| std::cmp::Reverse(rank(pod)));
-        Some((cost, Correction { proposal, victims }))
     }
+    if best.is_none() && cut.get() {
+        return Err(undecided(steps.given()));
+    }
+    Ok(best.map(|(_, correction)| correction))
+}
 
-    /// Whether one of these is booked on another node: then their going would not help on this one.
-    fn knows_elsewhere(&self, victims: &[PodUid], node: &NodeName) -> bool {
-        victims.iter().any(|victim| {
-            let booking = self.ledger().booking(victim.as_str());
-            booking.is_some_and(|booking| booking.node != *node)
-        })
+fn correct_node(
+    books: &Books,
+    preemptor: &Preemptor,
+    node: &NodeName,
+    offer: &Offer,
+    budgets: &Budgets,
+    propose: impl Fn(&Terms) -> Option<Proposal>,
+) -> Option<(Cost, Correction)> {
+    if knows_elsewhere(books, &offer.victims, node) {
+        return None;
     }
+    let on_cards = |pod: &&PodUid| {
+        let booking = books.ledger().booking(pod.as_str());
+        booking.is_some_and(|booking| booking.node == *node)
+    };
+    let (named, others): (Vec<&PodUid>, Vec<&PodUid>) = offer.victims.iter().partition(on_cards);
+    // Whether others may go, kube-scheduler has counted for all it named.
+    if !others.is_empty() && offer.violations > 0 {
+        return None;
+    }
+    let propose = |going: HashSet<PodUid>| {
+        let budgets = budgets.clone();
+        propose(&Terms { budgets, going })
+    };
+    let free = propose(HashSet::new());
+    let free = free.filter(|free| {
+        let leaving = free.victims.iter().chain(others.iter().copied());
+        books
+            .packing()
+            .has_host_room_without(node, leaving, preemptor.host)
+    });
+    let proposal = if let Some(free) = free {
+        free
+    } else {
+        // Those on cards are needed for CPU or memory too: they go, and others only beside them.
+        let mut beside = propose(named.iter().copied().cloned().collect())?;
+        beside.victims.extend(named.iter().copied().cloned());
+        beside
+    };
+    let on_cards = &proposal.victims;
+    if !books.may_all_go(on_cards, budgets) || !outranks_all(books, preemptor, on_cards) {
+        return None;
+    }
+    let cost = books.cost_of(node, on_cards);
+    let victims = on_cards.iter().chain(others.iter().copied()).cloned();
+    let mut victims: Vec<PodUid> = victims.collect();
+    let rank = |pod: &PodUid| books.pod(pod.as_str()).map(|known| known.rank);
+    victims.sort_by_key(|pod| std::cmp::Reverse(rank(pod)));
+    Some((cost, Correction { proposal, victims }))
+}
 
-    /// Whether every one of these that we know has a lower rank.
-    fn outranks_all(&self, preemptor: &Preemptor, victims: &[PodUid]) -> bool {
-        victims.iter().all(|victim| {
-            let known = self.pod(victim.as_str());
-            known.is_none_or(|known| known.rank < preemptor.rank)
-        })
-    }
+/// Whether one of these is booked on another node: then their going would not help on this one.
+fn knows_elsewhere(books: &Books, victims: &[PodUid], node: &NodeName) -> bool {
+    victims.iter().any(|victim| {
+        let booking = books.ledger().booking(victim.as_str());
+        booking.is_some_and(|booking| booking.node != *node)
+    })
+}
+
+/// Whether every one of these that we know has a lower rank.
+fn outranks_all(books: &Books, preemptor: &Preemptor, victims: &[PodUid]) -> bool {
+    victims.iter().all(|victim| {
+        let known = books.pod(victim.as_str());
+        known.is_none_or(|known| known.rank < preemptor.rank)
+    })
 }

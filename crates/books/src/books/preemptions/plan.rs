@@ -1,0 +1,288 @@
+//! Proposals: on which node a pod's preemption costs least, from what is known now.
+//!
+//! Looking at thousands of nodes takes a while, so it is done in portions between which others get at
+//! the state; what was found is looked at again before it is taken up.
+
+use std::collections::HashSet;
+
+use gpushare_core::ledger::{Booking, BookingState, NodeView};
+use gpushare_core::preempt::{Chosen, Cost, Guard, Occupant, Rank, Site, choose};
+use gpushare_core::{Host, NodeName, Placement, PodAsk, PodUid, Steps};
+use gpushare_kube::budgets::Budgets;
+
+use super::Now;
+use crate::books::{Books, KnownPod};
+use gpushare_kube::PodRef;
+
+/// What may be tried on one node: half to choose, half to place a pod of several containers.
+const STEPS_ON_A_NODE: u32 = 4 * Steps::PER_NODE;
+/// Past so many, the nodes that are left are looked at another time, so that others get at the state.
+const STEPS_AT_ONCE: u32 = 2 * Steps::PER_NODE;
+/// Whoever has not ended this long after it should have will not soon.
+const STUCK_AFTER_SECONDS: i64 = 60;
+
+/// A pod for which others may have to go.
+#[derive(Clone, Debug)]
+pub struct Preemptor {
+    pub pod: PodRef,
+    pub ask: PodAsk,
+    pub host: Host,
+    pub rank: Rank,
+}
+
+/// What a decision has to respect.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    pub budgets: Budgets,
+    /// These go whatever is decided here.
+    pub going: HashSet<PodUid>,
+}
+
+/// Who has to go from which node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proposal {
+    pub node: NodeName,
+    /// Those first that a disruption budget may still keep: if it does, the others stay too.
+    pub victims: Vec<PodUid>,
+    pub cost: Cost,
+}
+
+/// What looking at nodes came to.
+#[derive(Debug, Default)]
+pub struct Survey {
+    pub best: Option<Proposal>,
+    /// On some node the steps were used up before it was known whether anybody can go.
+    pub cut: bool,
+    /// The nodes looked at, counted from the first.
+    pub nodes: usize,
+}
+
+impl Books {
+    /// The cheapest proposal that costs less than the limit, on as many of these nodes as can be looked at in one go:
+    /// at least one.
+    pub fn propose(
+        &self,
+        preemptor: &Preemptor,
+        nodes: &[NodeName],
+        terms: &Terms,
+        limit: Option<&Cost>,
+        steps: &Steps,
+        now: Now,
+    ) -> Survey {
+        let search = self.ledger.search(&preemptor.ask, steps);
+        let headroom = terms.budgets.headroom();
+        let doomed = self.doomed();
+        let (mut looked, at_first) = (Survey::default(), steps.left());
+        for node in nodes {
+            if at_first - steps.left() >= STEPS_AT_ONCE {
+                break;
+            }
+            let limit = looked.best.as_ref().map(|best| &best.cost).or(limit);
+            let site = self.site(preemptor, node, terms, &doomed, now);
+            let (rank, headroom) = (preemptor.rank, headroom.as_slice());
+            let chosen = steps.within(STEPS_ON_A_NODE, || {
+                choose(&site, &search, rank, headroom, limit, steps)
+            });
+            looked.nodes += 1;
+            let plan = match chosen {
+                Chosen::Plan(plan) => plan,
+                Chosen::Nobody => continue,
+                Chosen::Unknown => {
+                    looked.cut = true;
+                    continue;
+                }
+            };
+            let mut victims = plan.victims;
+            victims.sort_by_key(|pod| self.guard(pod, &terms.budgets) == Guard::Free);
+            looked.best = Some(Proposal {
+                node: node.clone(),
+                victims,
+                cost: plan.cost,
+            });
+        }
+        looked
+    }
+
+    /// Whether the pod fits on one of these nodes without anybody having to go.
+    pub fn fits_somewhere(&self, preemptor: &Preemptor, nodes: &[NodeName]) -> bool {
+        let steps = Steps::for_request();
+        let search = self.ledger.search(&preemptor.ask, &steps);
+        let uid = &preemptor.pod.uid;
+        let fits = |node: &NodeName| self.ledger.fit(node.as_str(), uid, &search).is_ok();
+        nodes.iter().any(fits)
+    }
+
+    /// Whether no disruption budget keeps these pods from going, all together.
+    pub fn may_all_go(&self, victims: &[PodUid], budgets: &Budgets) -> bool {
+        let mut headroom = budgets.headroom();
+        for victim in victims {
+            match self.guard(victim, budgets) {
+                Guard::Free => {}
+                Guard::Counted(budget) => match headroom.get_mut(budget) {
+                    Some(left) if *left > 0 => *left -= 1,
+                    _ => return false,
+                },
+                Guard::Protected => return false,
+            }
+        }
+        true
+    }
+
+    /// What these pods, which are on the node's cards, cost together.
+    pub fn cost_of(&self, node: &NodeName, pods: &[PodUid]) -> Cost {
+        let view = self.ledger.node(node.as_str());
+        let rooms = view.map(NodeView::rooms).unwrap_or_default();
+        let occupants = pods.iter().filter_map(|pod| {
+            let (booking, known) = (self.ledger.booking(pod.as_str())?, self.pods.get(pod)?);
+            Some(known.occupant(pod, booking, &Budgets::default(), true))
+        });
+        occupants.fold(Cost::NOTHING, |sum, occupant| {
+            sum.plus(&occupant.cost(rooms))
+        })
+    }
+
+    /// Where the pod would go if the proposal were carried out now, and whose claims have to end for it;
+    /// nothing when it would not help.
+    pub(super) fn still_makes_room(
+        &self,
+        preemptor: &Preemptor,
+        proposal: &Proposal,
+        now: Now,
+    ) -> Option<(Placement, Vec<PodRef>)> {
+        let terms = Terms {
+            going: proposal.victims.iter().cloned().collect(),
+            ..Terms::default()
+        };
+        for victim in &proposal.victims {
+            let known = self.pods.get(victim);
+            if known.is_some_and(|known| known.rank >= preemptor.rank) {
+                return None;
+            }
+        }
+        let steps = Steps::for_request();
+        let search = self.ledger.search(&preemptor.ask, &steps);
+        let mut site = self.site(preemptor, &proposal.node, &terms, &self.doomed(), now);
+        let place = |site: &Site<'_>| {
+            let chosen = choose(site, &search, Rank::LOWEST, &[], None, &Steps::new(0));
+            Some(chosen.plan()?.placement)
+        };
+        let alone = place(&site)?;
+        let node = proposal.node.as_str();
+        let own = |pod: &PodUid| *pod == preemptor.pod.uid;
+        site.rooms = self.ledger.rooms_without_claims(node, own);
+        if let Some(beside_others) = place(&site) {
+            return Some((beside_others, Vec::new()));
+        }
+        let outranked = self.outranked(preemptor, &proposal.node, &alone);
+        Some((alone, outranked))
+    }
+
+    /// The pods of lower rank that claim a part of these cards.
+    fn outranked(
+        &self,
+        preemptor: &Preemptor,
+        node: &NodeName,
+        placement: &Placement,
+    ) -> Vec<PodRef> {
+        let cards = placement.cards();
+        let claims = self.ledger.claims().filter(|(_, claim)| {
+            let mut claimed = claim.placement.cards().into_iter();
+            claim.node == *node && claimed.any(|card| cards.contains(&card))
+        });
+        claims
+            .filter(|(pod, _)| self.is_outranked(pod, preemptor))
+            .filter_map(|(pod, _)| self.reference(pod))
+            .collect()
+    }
+
+    fn is_outranked(&self, pod: &PodUid, preemptor: &Preemptor) -> bool {
+        let known = self.pods.get(pod);
+        known.is_some_and(|known| known.rank < preemptor.rank)
+    }
+
+    /// Victims of preemptions under way: they go, also if they do not know it yet.
+    fn doomed(&self) -> HashSet<&PodUid> {
+        let live = self.preemptions.live.values();
+        live.flat_map(|live| &live.record.victims).collect()
+    }
+
+    fn site<'s>(
+        &'s self,
+        preemptor: &Preemptor,
+        node: &NodeName,
+        terms: &Terms,
+        doomed: &HashSet<&PodUid>,
+        now: Now,
+    ) -> Site<'s> {
+        let outranks =
+            |pod: &PodUid| *pod == preemptor.pod.uid || self.is_outranked(pod, preemptor);
+        let view = self.ledger.node(node.as_str());
+        let bookings = view.into_iter().flat_map(NodeView::bookings);
+        let occupant = |(pod, booking): (&'s PodUid, &'s Booking)| {
+            let known = self.pods.get(pod)?;
+            let movable = matches!(
+                booking.state,
+                BookingState::Settled | BookingState::Confirmed
+            );
+            if !movable || known.is_stuck(now) {
+                return None;
+            }
+            let going = known.preemption.ends_by.is_some()
+                || doomed.contains(pod)
+                || terms.going.contains(pod);
+            Some(known.occupant(pod, booking, &terms.budgets, going))
+        };
+        Site {
+            rooms: self.ledger.rooms_without_claims(node.as_str(), outranks),
+            occupants: bookings.filter_map(occupant).collect(),
+        }
+    }
+
+    fn guard(&self, pod: &PodUid, budgets: &Budgets) -> Guard {
+        let known = self.pods.get(pod);
+        known.map_or(Guard::Free, |known| known.guard(budgets))
+    }
+}
+
+impl KnownPod {
+    fn occupant<'s>(
+        &self,
+        pod: &'s PodUid,
+        booking: &'s Booking,
+        budgets: &Budgets,
+        going: bool,
+    ) -> Occupant<'s> {
+        Occupant {
+            pod,
+            rank: self.rank,
+            started: self.preemption.started,
+            guard: self.guard(budgets),
+            going,
+            charges: booking.charges(),
+        }
+    }
+
+    /// Disruption budgets count pods that run.
+    fn guard(&self, budgets: &Budgets) -> Guard {
+        if self.preemption.running {
+            budgets.guard(&self.namespace, &self.preemption.labels)
+        } else {
+            Guard::Free
+        }
+    }
+
+    /// Its end is overdue: neither waiting nor evicting helps.
+    pub(super) fn is_stuck(&self, now: Now) -> bool {
+        let overdue = |ends: i64| ends.saturating_add(STUCK_AFTER_SECONDS) < now.millis / 1000;
+        self.preemption.ends_by.is_some_and(overdue)
+    }
+
+    /// When it will be stuck, in milliseconds since 1970.
+    pub(super) fn stuck_at(&self) -> Option<i64> {
+        let seconds = self
+            .preemption
+            .ends_by?
+            .saturating_add(STUCK_AFTER_SECONDS + 1);
+        Some(seconds.saturating_mul(1000))
+    }
+}

@@ -1,0 +1,311 @@
+//! What is to be done next about each preemption, read off what is known now.
+//!
+//! Nothing remembers a sequence: a step follows from the state alone, so that an interrupted preemption
+//! goes on at the right place, whoever goes on with it.
+
+use std::time::Instant;
+
+use gpushare_core::ledger::NodeView;
+use gpushare_core::preempt::Evictor;
+use gpushare_core::{NodeName, PodUid, Steps};
+
+use super::{Ended, Now, Preemption, Preemptions, Repeated};
+use crate::books::{Books, KnownPod};
+use gpushare_kube::PodRef;
+
+/// A preemption that has not come to an end after this long is given up, unless it waits for pods that
+/// are ending.
+const LASTS_MILLIS: i64 = 10 * 60 * 1000;
+/// How long the scheduler may take to begin with the evictions that it took on.
+const SCHEDULER_TAKES_MILLIS: i64 = 15 * 1000;
+
+/// Something to be done with the API server for a preemptor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Writes the claim on the pod.
+    Write { record: String, node: NodeName },
+    /// Evicts pods, in this order.
+    Evict {
+        victims: Vec<PodRef>,
+        node: NodeName,
+    },
+    /// Nominates the pod again, because the scheduler took it back.
+    Nominate { node: NodeName },
+    /// Makes the scheduler try the pod: its room is there.
+    Wake { node: NodeName },
+    /// Takes the claim off the pod.
+    Clear,
+    /// Ends the preemption.
+    GiveUp(Reason),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It took too long.
+    Late,
+    /// Somebody who has to go was told to, and does not end.
+    Stuck,
+    /// Nobody is left to wait for, and there is no room.
+    NoRoom,
+}
+
+/// What became of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Done,
+    /// To be tried again.
+    Failed,
+    /// The pod is gone.
+    Gone,
+}
+
+enum Next {
+    Do(Step),
+    At(Instant),
+    /// Until something happens.
+    Wait,
+}
+
+impl Books {
+    /// The steps to be done now, each marked as under way; and when to look again even if nothing
+    /// happens.
+    pub fn preemption_steps(&mut self, now: Now) -> (Vec<(PodRef, Step)>, Option<Instant>) {
+        let mut steps = Vec::new();
+        let mut again: Option<Instant> = None;
+        let mut sort = |pod: &PodUid, next: Next| match next {
+            Next::Do(step) => {
+                steps.extend(self.reference(pod).map(|pod| (pod, step)));
+            }
+            Next::At(moment) => again = Some(again.map_or(moment, |again| again.min(moment))),
+            Next::Wait => {}
+        };
+        for (pod, live) in &self.preemptions.live {
+            sort(pod, self.next(pod, live, now));
+        }
+        for (pod, ended) in &self.preemptions.ended {
+            sort(pod, ended.next(now.instant));
+        }
+        for (pod, step) in &steps {
+            let (live, ended) = (&mut self.preemptions.live, &mut self.preemptions.ended);
+            match step {
+                Step::Clear => ended.get_mut(&pod.uid).map(|ended| ended.busy = true),
+                _ => live.get_mut(&pod.uid).map(|live| live.busy = true),
+            };
+        }
+        (steps, again)
+    }
+
+    fn next(&self, pod: &PodUid, live: &Preemption, now: Now) -> Next {
+        if live.busy || self.ledger.booking(pod.as_str()).is_some() {
+            return Next::Wait;
+        }
+        let node = live.record.node();
+        let fits = self.fits_there(pod, node);
+        // The last of those who were told to go has gone by then, or is stuck.
+        let overdue = self.holders(pod).filter_map(|(_, known)| known.stuck_at());
+        let gone_by = overdue.max().filter(|by| *by > now.millis);
+        let late_at = live.record.since.saturating_add(LASTS_MILLIS);
+        let given_up_at = gone_by.filter(|_| !fits).unwrap_or(0).max(late_at);
+        if given_up_at <= now.millis {
+            return Next::Do(Step::GiveUp(Reason::Late));
+        }
+        self.towards_the_end(pod, live, fits, gone_by, now)
+            .at_latest(now.when(given_up_at))
+    }
+
+    /// What is next of a preemption that is not late.
+    fn towards_the_end(
+        &self,
+        pod: &PodUid,
+        live: &Preemption,
+        fits: bool,
+        gone_by: Option<i64>,
+        now: Now,
+    ) -> Next {
+        let at = now.instant;
+        if !live.written {
+            return live.writes.then(live.write(), at);
+        }
+        let node = live.record.node().clone();
+        let scheduler_evicts = live.record.evictor == Evictor::Scheduler;
+        let victims = self.victims_left(pod, live);
+        // What the scheduler evicts for may be more than cards.
+        if !victims.is_empty() && (scheduler_evicts || !fits) {
+            let patience = if scheduler_evicts {
+                SCHEDULER_TAKES_MILLIS
+            } else {
+                0
+            };
+            let from = live.record.since.saturating_add(patience);
+            if from > now.millis {
+                return Next::At(now.when(from));
+            }
+            return live.evictions.then(Step::Evict { victims, node }, at);
+        }
+        if fits {
+            return live.wakes.then(Step::Wake { node }, at);
+        }
+        let Some(gone_by) = gone_by else {
+            return self.without_anybody_going(pod, now);
+        };
+        let known = self.pods.get(pod);
+        if known.and_then(|known| known.preemption.nominated.as_ref()) != Some(&node) {
+            return live.nominations.then(Step::Nominate { node }, at);
+        }
+        Next::At(now.when(gone_by))
+    }
+
+    /// Nobody on the claimed cards is on the way out. Those whom another preemption will tell to go are
+    /// waited for.
+    fn without_anybody_going(&self, pod: &PodUid, now: Now) -> Next {
+        let mut stuck = false;
+        for (holder, known) in self.holders(pod) {
+            if self.is_victim_of_another(holder, pod) && !known.is_stuck(now) {
+                return Next::Wait;
+            }
+            stuck |= known.is_stuck(now);
+        }
+        let reason = if stuck { Reason::Stuck } else { Reason::NoRoom };
+        Next::Do(Step::GiveUp(reason))
+    }
+
+    fn is_victim_of_another(&self, victim: &PodUid, preemptor: &PodUid) -> bool {
+        let mut others = self.preemptions.live.iter();
+        others.any(|(pod, other)| pod != preemptor && other.record.victims.contains(victim))
+    }
+
+    pub(in crate::books) fn fits_there(&self, pod: &PodUid, node: &NodeName) -> bool {
+        self.fits_within(pod, node, &Steps::for_request())
+    }
+
+    /// The same for one of many nodes, which share the steps.
+    pub(in crate::books) fn fits_within(
+        &self,
+        pod: &PodUid,
+        node: &NodeName,
+        steps: &Steps,
+    ) -> bool {
+        let ask = self.pods.get(pod).map(|known| &known.ask);
+        ask.is_some_and(|ask| {
+            let search = self.ledger.search(ask, steps);
+            self.ledger.fit(node.as_str(), pod, &search).is_ok()
+        })
+    }
+
+    /// Whether the victim has to go for the pod now: between two evictions everything may change.
+    pub fn must_go(&self, victim: &PodUid, pod: &PodUid) -> bool {
+        let live = self.preemptions.live.get(pod);
+        live.is_some_and(|live| {
+            let mut left = self.victims_left(pod, live).into_iter();
+            left.any(|left| left.uid == *victim)
+        })
+    }
+
+    /// The victims that nobody has told to go yet. Whatever the claim says, nobody goes for a pod that
+    /// does not outrank it.
+    fn victims_left(&self, pod: &PodUid, live: &Preemption) -> Vec<PodRef> {
+        let preemptor = self.pods.get(pod);
+        let Some(preemptor) = preemptor.filter(|known| known.preemption.preempts) else {
+            return Vec::new();
+        };
+        let left = |victim: &&PodUid| {
+            let booking = self.ledger.booking(victim.as_str());
+            let here = booking.is_some_and(|booking| booking.node == *live.record.node());
+            let known = self.pods.get(*victim);
+            here && known.is_some_and(|known| {
+                known.preemption.ends_by.is_none() && known.rank < preemptor.rank
+            })
+        };
+        let victims = live.record.victims.iter().filter(left);
+        victims
+            .filter_map(|victim| self.reference(victim))
+            .collect()
+    }
+
+    /// Who holds a part of the claimed cards.
+    fn holders(&self, pod: &PodUid) -> impl Iterator<Item = (&PodUid, &KnownPod)> {
+        let claim = self.ledger.claimed(pod.as_str());
+        claim.into_iter().flat_map(move |claim| {
+            let view = self.ledger.node(claim.node.as_str());
+            let cards = claim.placement.cards();
+            let bookings = view.into_iter().flat_map(NodeView::bookings);
+            bookings
+                .filter(move |(_, booking)| {
+                    let mut held = booking.charges().keys();
+                    held.any(|card| cards.contains(&card))
+                })
+                .filter_map(|(pod, _)| Some((pod, self.pods.get(pod)?)))
+        })
+    }
+
+    /// Notes what became of a step.
+    pub fn finish_step(&mut self, pod: &PodUid, step: &Step, outcome: Outcome, now: Instant) {
+        let Preemptions { live, ended } = &mut self.preemptions;
+        match (live.get_mut(pod), ended.get_mut(pod)) {
+            (Some(live), _) if *step != Step::Clear => live.finish(step, outcome, now),
+            (_, Some(ended)) => ended.finish(step, outcome, now),
+            _ => {}
+        }
+        if outcome == Outcome::Gone {
+            self.end_preemption(pod);
+            self.preemptions.ended.remove(pod);
+        }
+        self.preempt_bell.notify_one();
+    }
+}
+
+impl Preemption {
+    pub(super) fn write(&self) -> Step {
+        Step::Write {
+            record: self.record.encode(),
+            node: self.record.node().clone(),
+        }
+    }
+
+    fn finish(&mut self, step: &Step, outcome: Outcome, now: Instant) {
+        self.busy = false;
+        match step {
+            Step::Write { .. } if outcome == Outcome::Done => self.written = true,
+            Step::Write { .. } => self.writes.note(now),
+            Step::Evict { .. } => self.evictions.note(now),
+            Step::Nominate { .. } => self.nominations.note(now),
+            Step::Wake { .. } => self.wakes.note(now),
+            Step::Clear | Step::GiveUp(_) => {}
+        }
+    }
+}
+
+impl Next {
+    /// Survey at again then, if nothing happens before.
+    fn at_latest(self, moment: Instant) -> Self {
+        match self {
+            Self::Do(step) => Self::Do(step),
+            Self::At(other) => Self::At(other.min(moment)),
+            Self::Wait => Self::At(moment),
+        }
+    }
+}
+
+impl Repeated {
+    fn then(&self, step: Step, now: Instant) -> Next {
+        self.pauses_until(now).map_or(Next::Do(step), Next::At)
+    }
+}
+
+impl Ended {
+    fn next(&self, now: Instant) -> Next {
+        if self.busy || self.cleared {
+            return Next::Wait;
+        }
+        self.clears.then(Step::Clear, now)
+    }
+
+    fn finish(&mut self, step: &Step, outcome: Outcome, now: Instant) {
+        self.busy = false;
+        match (step, outcome) {
+            (Step::Clear, Outcome::Done) => self.cleared = true,
+            (Step::Clear, _) => self.clears.note(now),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Verdicts: whether each node can take a request, kept for other pods with an equal request.
+//!
+//! A pod that fits nowhere rarely waits alone, and every try asks about all nodes. Between two tries few
+//! nodes change, and only those are judged again. The answer is the same that the ledger would give.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use gpushare_core::ledger::Bookmark;
+use gpushare_core::{NodeName, PodAsk, Why};
+
+use super::Books;
+use crate::reasons::Reasons;
+
+/// Requests for which verdicts are kept, about half a megabyte each in a cluster of 5,000 nodes.
+const KEPT: usize = 8;
+/// Requests of several containers, which take longest to judge, are kept separately, so that neither kind displaces
+/// the other. More of them are kept, about eight megabytes in all: such a request may be judged in several tries, and
+/// what one try has found out must last until the next.
+const KEPT_COMPLEX: usize = 16;
+/// How many more nodes or reasons than existing nodes a sheet may hold: beyond that it is dropped, with its nodes
+/// that are gone and its unused reasons.
+const SLACK: usize = 256;
+
+/// Verdicts for the requests asked about last.
+#[derive(Debug, Default)]
+pub(super) struct Verdicts {
+    /// The one used last is at the end.
+    kept: Vec<Sheet>,
+    kept_complex: Vec<Sheet>,
+}
+
+/// The verdicts on one request.
+#[derive(Debug)]
+struct Sheet {
+    ask: PodAsk,
+    read: Bookmark,
+    /// In the order in which they were first asked about, which seldom changes.
+    nodes: Vec<Line>,
+    places: HashMap<NodeName, usize, RandomState>,
+    reasons: Reasons,
+}
+
+#[derive(Debug)]
+struct Line {
+    node: NodeName,
+    verdict: Option<Verdict>,
+}
+
+/// The place of the reason; `None` if the pod fits.
+type Verdict = Option<usize>;
+
+impl Books {
+    /// For each of these nodes, why it cannot take a pod that asks for this. Only for pods for which the ledger
+    /// holds nothing.
+    pub fn verdicts<'n>(
+        &self,
+        ask: &PodAsk,
+        names: impl Iterator<Item = &'n str>,
+        judge: impl Fn(&str) -> Option<Why>,
+    ) -> (Vec<Option<usize>>, Reasons) {
+        // The lock is not held while judging, which may take a while: other requests have their own sheets.
+        let kept = self.verdicts.lock().take(ask);
+        let sheet = kept.and_then(|sheet| sheet.caught_up(self));
+        let mut sheet = sheet.unwrap_or_else(|| Sheet::new(self, ask));
+        let mut next = 0;
+        let each = names.map(|name| sheet.verdict(self, name, &mut next, &judge));
+        let judged = (each.collect(), sheet.reasons.written());
+        self.verdicts.lock().put(sheet);
+        judged
+    }
+}
+
+impl Verdicts {
+    /// Where the sheets of such requests are kept, and how many at most.
+    fn shelf(&mut self, ask: &PodAsk) -> (&mut Vec<Sheet>, usize) {
+        if ask.is_complex() {
+            (&mut self.kept_complex, KEPT_COMPLEX)
+        } else {
+            (&mut self.kept, KEPT)
+        }
+    }
+
+    fn take(&mut self, ask: &PodAsk) -> Option<Sheet> {
+        let (kept, _) = self.shelf(ask);
+        let place = kept.iter().position(|sheet| sheet.ask == *ask)?;
+        Some(kept.remove(place))
+    }
+
+    fn put(&mut self, sheet: Sheet) {
+        let (kept, most) = self.shelf(&sheet.ask);
+        // Another thread may have judged an equal pod meanwhile.
+        kept.retain(|other| other.ask != sheet.ask);
+        if kept.len() == most {
+            kept.remove(0);
+        }
+        kept.push(sheet);
+    }
+}
+
+impl Sheet {
+    fn new(state: &Books, ask: &PodAsk) -> Self {
+        Self {
+            ask: ask.clone(),
+            read: state.ledger.bookmark(),
+            nodes: Vec::new(),
+            places: HashMap::default(),
+            reasons: Reasons::default(),
+        }
+    }
+
+    /// The sheet without verdicts that may be outdated; nothing if it has to be built again.
+    fn caught_up(mut self, state: &Books) -> Option<Self> {
+        let most = state.nodes.len() + SLACK;
+        if self.nodes.len() > most || self.reasons.len() > most {
+            return None;
+        }
+        for node in state.ledger.changed_since(self.read)? {
+            let line = self.places.get(node).and_then(|at| self.nodes.get_mut(*at));
+            if let Some(line) = line {
+                line.verdict = None;
+            }
+        }
+        self.read = state.ledger.bookmark();
+        Some(self)
+    }
+
+    /// `next` is the place at which the name is expected: after the previous name.
+    fn verdict(
+        &mut self,
+        state: &Books,
+        name: &str,
+        next: &mut usize,
+        judge: &impl Fn(&str) -> Option<Why>,
+    ) -> Verdict {
+        let expected = self.nodes.get(*next);
+        let place = if expected.is_some_and(|line| line.node.as_str() == name) {
+            Some(*next)
+        } else {
+            self.places.get(name).copied()
+        };
+        if let Some(place) = place {
+            *next = place + 1;
+            let known = self.nodes.get(place).and_then(|line| line.verdict);
+            if let Some(verdict) = known {
+                return verdict;
+            }
+        }
+        let why = judge(name);
+        let finished = !why.as_ref().is_some_and(Why::is_unfinished);
+        let verdict = why.map(|why| self.reasons.place_of(why));
+        // An unfinished verdict is not kept: the next try continues here.
+        if !finished {
+            return verdict;
+        }
+        if let Some(line) = place.and_then(|place| self.nodes.get_mut(place)) {
+            line.verdict = Some(verdict);
+        } else if let Some(node) = state.nodes.get(name) {
+            // Only known nodes are kept: a request can contain invented names.
+            self.places.insert(node.clone(), self.nodes.len());
+            self.nodes.push(Line {
+                node: node.clone(),
+                verdict: Some(verdict),
+            });
+            *next = self.nodes.len();
+        }
+        verdict
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! A pod as a watch shows it, and how the books take it over.
+
+use gpushare_core::names::event;
+use gpushare_core::{Host, NodeName, PodUid};
+use gpushare_kube::PodRef;
+use gpushare_kube::convert::PodFacts;
+use gpushare_kube::notice::{Notice, Severity};
+
+use crate::Books;
+
+/// A pod as a watch shows it. Most pods of a cluster are not ours; of those only the uid is kept, and
+/// only for a moment.
+#[derive(Debug)]
+pub enum PodEvent {
+    Ours(PodFacts),
+    /// Waits for a node with a request that makes no sense.
+    Invalid(Notice),
+    /// With what it takes of its node, if it runs on one.
+    Other(PodUid, Option<(NodeName, Host)>),
+}
+
+impl PodEvent {
+    pub fn of(facts: PodFacts) -> Self {
+        match &facts.ask {
+            Ok(Some(_)) if !facts.ended => Self::Ours(facts),
+            Err(violations) if !facts.ended && facts.node.is_none() => Self::Invalid(Notice {
+                message: violations.to_string(),
+                pod: facts.reference(),
+                reason: event::INVALID_REQUEST,
+                severity: Severity::Warning,
+            }),
+            _ => {
+                let node = facts.node.filter(|_| !facts.ended);
+                Self::Other(facts.uid, node.map(|node| (node, facts.host)))
+            }
+        }
+    }
+
+    /// Takes it over. Returns what its owner is to be told.
+    pub fn apply(self, books: &mut Books) -> Option<Notice> {
+        match self {
+            Self::Ours(facts) => books.apply_pod(facts),
+            Self::Invalid(notice) => {
+                books.apply_invalid(&notice.pod.uid);
+                return Some(notice);
+            }
+            Self::Other(uid, takes) => books.apply_other(&uid, takes),
+        }
+        None
+    }
+
+    /// Takes over a complete list. Returns the pods to be read one by one, and what owners are to be told.
+    pub fn replace(pods: Vec<Self>, books: &mut Books) -> (Vec<PodRef>, Vec<Notice>) {
+        let (mut ours, mut others, mut invalid) = (Vec::new(), Vec::new(), Vec::new());
+        for pod in pods {
+            match pod {
+                Self::Ours(facts) => ours.push(facts),
+                Self::Invalid(notice) => invalid.push(notice),
+                Self::Other(uid, takes) => {
+                    others.extend(takes.map(|(node, host)| (uid, node, host)));
+                }
+            }
+        }
+        tracing::info!(pods = ours.len(), "listed the pods that ask for cards");
+        let to_read = books.replace_pods(ours, others);
+        for notice in &invalid {
+            books.apply_invalid(&notice.pod.uid);
+        }
+        (to_read, invalid)
+    }
+
+    pub fn uid(&self) -> &PodUid {
+        match self {
+            Self::Ours(PodFacts { uid, .. })
+            | Self::Invalid(Notice {
+                pod: PodRef { uid, .. },
+                ..
+            })
+            | Self::Other(uid, _) => uid,
+        }
+    }
+}
