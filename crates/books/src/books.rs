@@ -1,117 +1,38 @@
-//! What the extender knows: the ledger, and an index of the pods and nodes that matter.
+//! The books: the one owner of all parts. Each thing that can happen is one method, which says what it means to which
+//! part, and in which order.
 //!
-//! Plain synchronous methods, one per thing that can happen. No clock, no network, no lock: callers
-//! bring the time and hold the lock. The API server's word (watch and reads) always wins over what
-//! binds in progress believe, with one exception: a record that was believed once is not exchanged for
-//! another one on the same node, because the containers already hold the first card.
+//! The API server's word (watch and reads) always wins over what binds in progress believe, with one exception: a
+//! record that was believed once is not exchanged for another one on the same node, because the containers already
+//! hold the first card.
 
-mod binds;
-mod contenders;
-mod growth;
-mod lessons;
-mod node_set;
-mod pods;
-mod preemptions;
-mod reads;
-mod verdicts;
-mod waiting;
+mod preempting;
+mod waking;
+mod watching;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use gpushare_core::card::Card;
-use gpushare_core::preempt::Rank;
-use gpushare_core::{Classes, HeldPod, Host, Ledger, NodeName, PodAsk, PodUid, Steps};
-use gpushare_kube::convert::{PodFacts, PreemptionFacts};
-use gpushare_packing::Packing;
-use gpushare_packing::{Policy, Rankings};
-use parking_lot::Mutex;
+use gpushare_core::gpu::AliyunUnit;
+use gpushare_core::{Classes, Ledger, NodeName, PodAsk, PodUid, Steps, Why};
+use gpushare_kube::PodRef;
+use gpushare_kube::bind::Outcome;
+use gpushare_kube::convert::PodFacts;
+use gpushare_packing::{Packing, Policy};
 use tokio::sync::Notify;
 
-use contenders::Contenders;
-use gpushare_kube::PodRef;
-use growth::Growth;
-use lessons::Lessons;
-use preemptions::Preemptions;
-use verdicts::Verdicts;
-use waiting::Waiting;
+use crate::binds::{Attempts, Followup, Reservation};
+use crate::contenders::Contenders;
+use crate::lessons::Lessons;
+use crate::nodes::growth::Moment;
+use crate::nodes::{NodeFacts, Nodes};
+use crate::pods::{KnownPod, Pods};
+use crate::preemptions::{Preemptions, Situation};
+use crate::reads::Reads;
+use crate::reasons::Reasons;
+use crate::verdicts::{Verdict, Verdicts};
+use crate::waiting::Waiting;
 
-pub use binds::{Followup, Reservation};
-pub use contenders::Contention;
-pub use growth::Moment;
-pub use node_set::NodeSet;
-pub use preemptions::plan::{Preemptor, Proposal, Survey, Terms};
-pub use preemptions::steps::{Outcome, Reason, Step};
-pub use preemptions::{NewPreemption, Now, StaleProposal};
-pub use reads::Finding;
-pub use waiting::{RefusedPod, WaitingPod};
-
-/// A pod that asks for our devices and has not ended.
-#[derive(Clone, Debug)]
-pub struct KnownPod {
-    pub namespace: String,
-    pub name: String,
-    /// Changes with every change of the pod.
-    pub version: String,
-    pub ask: PodAsk,
-    pub host: Host,
-    pub node: Option<NodeName>,
-    pub rank: Rank,
-    /// In seconds since 1970.
-    pub created: i64,
-    /// The scheduler does not look at it: it is being deleted, or something must happen first.
-    pub set_aside: bool,
-    pub preemption: PreemptionFacts,
-}
-
-impl KnownPod {
-    /// Whether the scheduler looks for a node for it.
-    fn wants_node(&self) -> bool {
-        self.node.is_none() && !self.set_aside
-    }
-
-    /// A pod that is to be bound although the watch does not show it, or not any more.
-    fn gone(pod: &PodRef, ask: &PodAsk) -> Self {
-        Self {
-            namespace: pod.namespace.clone(),
-            name: pod.name.clone(),
-            version: String::new(),
-            ask: ask.clone(),
-            host: Host::default(),
-            node: None,
-            rank: Rank::default(),
-            created: 0,
-            set_aside: true,
-            preemption: PreemptionFacts::default(),
-        }
-    }
-
-    fn waiting(&self, uid: &PodUid) -> WaitingPod {
-        WaitingPod {
-            pod: PodRef {
-                uid: uid.clone(),
-                namespace: self.namespace.clone(),
-                name: self.name.clone(),
-            },
-            ask: self.ask.clone(),
-            rank: self.rank,
-            created: self.created,
-            preempts: self.preemption.preempts,
-        }
-    }
-}
-
-/// A node as the watch shows it; cards that cannot be read are none.
-#[derive(Clone, Debug)]
-pub struct NodeFacts {
-    pub name: NodeName,
-    pub cards: Vec<Card>,
-    /// What containers without pods still hold there, by the word of the node's agent.
-    pub held: Vec<HeldPod>,
-    pub allocatable: Host,
-}
-
-/// What the state rings when there is something to do.
+/// What the books ring when there is something to do.
 #[derive(Clone, Debug, Default)]
 pub struct Bells {
     /// A waiting pod may fit.
@@ -122,113 +43,67 @@ pub struct Bells {
 
 #[derive(Debug)]
 pub struct Books {
-    ledger: Ledger,
-    packing: Packing,
-    /// Kept up with packing when it is asked, while others only read.
-    rankings: Mutex<Rankings>,
-    /// Likewise with the ledger.
-    verdicts: Mutex<Verdicts>,
-    pods: HashMap<PodUid, KnownPod>,
-    nodes: BTreeSet<NodeName>,
-    attempts: HashMap<PodUid, binds::Attempt>,
-    reads: HashMap<PodUid, reads::Open>,
-    last_read: u64,
-    growth: Growth,
+    pods: Pods,
+    nodes: Nodes,
+    attempts: Attempts,
+    reads: Reads,
     lessons: Lessons,
+    verdicts: Verdicts,
     waiting: Waiting,
     contenders: Contenders,
     preemptions: Preemptions,
-    preempt_bell: Arc<Notify>,
     nodes_listed: bool,
     pods_listed: bool,
 }
 
 impl Books {
     pub fn new(classes: Classes, policy: Policy, bells: Bells) -> Self {
-        let class = classes.iter().next().map(|class| class.name.clone());
         Self {
-            packing: Packing::new(policy, class),
-            rankings: Mutex::default(),
-            verdicts: Mutex::default(),
-            ledger: Ledger::new(classes),
-            pods: HashMap::new(),
-            nodes: BTreeSet::new(),
-            attempts: HashMap::new(),
-            reads: HashMap::new(),
-            last_read: 0,
-            growth: Growth::new(bells.wake),
+            pods: Pods::default(),
+            nodes: Nodes::new(classes, policy, bells.wake),
+            attempts: Attempts::default(),
+            reads: Reads::default(),
             lessons: Lessons::default(),
+            verdicts: Verdicts::default(),
             waiting: Waiting::default(),
-            contenders: Contenders::default(),
-            preemptions: Preemptions::default(),
-            preempt_bell: bells.preempt,
+            contenders: Contenders::new(bells.preempt.clone()),
+            preemptions: Preemptions::new(bells.preempt),
             nodes_listed: false,
             pods_listed: false,
         }
     }
 
     pub fn ledger(&self) -> &Ledger {
-        &self.ledger
+        self.nodes.ledger()
     }
 
     pub fn packing(&self) -> &Packing {
-        &self.packing
+        self.nodes.packing()
     }
 
-    /// The candidate that packing prefers; nothing when it has no opinion.
-    pub fn best(
-        &self,
-        ask: Option<&PodAsk>,
-        host: Host,
-        is_candidate: impl FnMut(&str) -> bool,
-    ) -> Option<&str> {
-        let mut rankings = self.rankings.lock();
-        self.packing
-            .best_ranked(&mut rankings, ask, host, is_candidate)
+    pub fn nodes(&self) -> &Nodes {
+        &self.nodes
     }
 
-    pub fn pod(&self, uid: &str) -> Option<&KnownPod> {
-        self.pods.get(uid)
+    pub fn pods(&self) -> &Pods {
+        &self.pods
     }
 
-    /// For people, who know pods by name; pods are kept by uid.
-    pub fn pod_named(&self, namespace: &str, name: &str) -> Option<(&PodUid, &KnownPod)> {
-        let named = |pod: &KnownPod| pod.namespace == namespace && pod.name == name;
-        self.pods.iter().find(|(_, pod)| named(pod))
+    pub fn waiting(&self) -> &Waiting {
+        &self.waiting
     }
 
-    /// The pods that the scheduler looks for a node for.
-    pub fn pods_without_node(&self) -> Vec<PodRef> {
-        let waiting = self.pods.iter().filter(|(_, pod)| pod.wants_node());
-        waiting.filter_map(|(uid, _)| self.reference(uid)).collect()
+    pub fn preemptions(&self) -> &Preemptions {
+        &self.preemptions
     }
 
-    /// Pods that ask for devices and have not ended.
-    pub fn pod_count(&self) -> usize {
-        self.pods.len()
+    pub fn situation(&self) -> Situation<'_> {
+        Situation::new(&self.pods, &self.nodes, &self.preemptions)
     }
 
-    /// The node on which room was claimed for the pod, if it is among these and has that room now.
-    pub fn claimed_node(
-        &self,
-        pod: &PodFacts,
-        is_candidate: impl FnOnce(&str) -> bool,
-        steps: &Steps,
-    ) -> Option<&str> {
-        let claim = self.ledger.claimed(pod.uid.as_str())?;
-        let node = claim.node.as_str();
-        let ask = pod.ask.as_ref().ok()?.as_ref()?;
-        let search = self.ledger.search(ask, steps);
-        let fits = self.ledger.fit(node, &pod.uid, &search).is_ok();
-        (fits && is_candidate(node)).then_some(node)
-    }
-
-    pub fn node_count(&self) -> usize {
-        self.nodes.len()
-    }
-
-    pub fn has_node(&self, name: &str) -> bool {
-        self.nodes.contains(name)
+    /// When what is known now was known, for [`RefusedPod`](crate::RefusedPod).
+    pub fn moment(&self) -> Moment {
+        self.nodes.growth().now()
     }
 
     /// What is missing before answers can be given.
@@ -240,46 +115,50 @@ impl Books {
         }
     }
 
-    pub fn apply_node(&mut self, node: NodeFacts) {
-        self.growth.add(&node.name);
-        let changed = !self.has_just(&node);
-        self.ledger.set_node(&node.name, node.cards);
-        let ended = self.ledger.set_held(&node.name, node.held);
-        if changed {
-            self.growth.cards(node.name.as_str());
-        }
-        if ended {
-            self.growth.room(node.name.as_str());
-        }
-        self.packing.set_allocatable(&node.name, node.allocatable);
-        self.packing.redraw(&self.ledger, &node.name);
-        self.ring_for_preemptions();
-        self.nodes.insert(node.name);
+    /// The node on which room was claimed for the pod, if it is a candidate and has that room now.
+    pub fn claimed_node(
+        &self,
+        pod: &PodFacts,
+        is_candidate: impl FnOnce(&str) -> bool,
+        steps: &Steps,
+    ) -> Option<&str> {
+        let claim = self.ledger().claimed(pod.uid.as_str())?;
+        let node = claim.node.as_str();
+        let ask = pod.ask.as_ref().ok()?.as_ref()?;
+        let search = self.ledger().search(ask, steps);
+        let fits = self.ledger().fit(node, &pod.uid, &search).is_ok();
+        (fits && is_candidate(node)).then_some(node)
     }
 
-    /// Whether these are the node's cards already, in whatever order.
-    fn has_just(&self, node: &NodeFacts) -> bool {
-        let view = self.ledger.node(node.name.as_str());
-        let rooms = view.map_or(&[][..], |view| view.rooms());
-        let known = |card: &Card| rooms.iter().any(|room| room.card == *card);
-        rooms.len() == node.cards.len() && node.cards.iter().all(known)
+    /// For each of these nodes, why it cannot take a pod that asks for this. Only for pods for which the ledger
+    /// holds nothing.
+    pub fn verdicts<'n>(
+        &self,
+        ask: &PodAsk,
+        names: impl Iterator<Item = &'n str>,
+        judge: impl Fn(&str) -> Option<Why>,
+    ) -> (Vec<Verdict>, Reasons) {
+        self.verdicts.on(&self.nodes, ask, names, judge)
+    }
+
+    pub fn apply_node(&mut self, node: NodeFacts) {
+        self.nodes.apply(node);
+        self.preemptions.ring();
     }
 
     pub fn delete_node(&mut self, name: &str) {
-        self.ledger.remove_node(name);
-        self.packing.remove_node(name);
-        self.nodes.remove(name);
-        if let Some(number) = self.growth.remove(name) {
+        if let Some(number) = self.nodes.remove(name) {
             self.waiting.forget_node(number);
         }
-        self.ring_for_preemptions();
+        self.preemptions.ring();
     }
 
     pub fn replace_nodes(&mut self, mut listed: Vec<NodeFacts>) {
         // In the order of names packing takes over each node at its end.
         listed.sort_by(|a, b| a.name.cmp(&b.name));
-        let names: BTreeSet<NodeName> = listed.iter().map(|node| node.name.clone()).collect();
-        let gone: Vec<NodeName> = self.nodes.difference(&names).cloned().collect();
+        let names: BTreeSet<&NodeName> = listed.iter().map(|node| &node.name).collect();
+        let gone = self.nodes.iter().filter(|name| !names.contains(name));
+        let gone: Vec<NodeName> = gone.cloned().collect();
         for gone in gone {
             self.delete_node(gone.as_str());
         }
@@ -288,9 +167,60 @@ impl Books {
         }
         self.nodes_listed = true;
     }
+
+    /// Whether the policy could learn from this pod.
+    pub fn is_news(&self, pod: &PodFacts) -> bool {
+        let asks = matches!(pod.ask, Ok(Some(_)));
+        asks && self.ready().is_ok() && self.lessons.lacks(&self.pods, &pod.uid)
+    }
+
+    /// Learns from a pod as the scheduler shows it. Only its request is used; the pod is not added to the index.
+    pub fn meet(&mut self, pod: &PodFacts) {
+        if let Ok(Some(ask)) = &pod.ask
+            && self.is_news(pod)
+        {
+            self.nodes.observe(ask, pod.host);
+            self.lessons.remember(&pod.uid);
+        }
+    }
+
+    /// Decides the pod's cards on the node and books them.
+    ///
+    /// The version of the pod that the bind is to name must be known already: a fence that begins after this ends
+    /// the doubt about the bind.
+    pub fn reserve(
+        &mut self,
+        pod: &PodRef,
+        ask: &PodAsk,
+        node: &NodeName,
+        unit: AliyunUnit,
+        now_nanos: i128,
+    ) -> Result<Reservation, Why> {
+        let uid = &pod.uid;
+        let known = self.pods.get(uid.as_str());
+        let (missing, host) = (
+            known.is_none(),
+            known.map(|known| known.host).unwrap_or_default(),
+        );
+        let placement = self.nodes.reserve(uid, ask, host, node)?;
+        self.stop_waiting_elsewhere(uid, node);
+        self.attempts.begin(uid, self.reads.last(), missing);
+        // As long as it is booked, it must be possible to read it.
+        if missing {
+            self.pods.keep(KnownPod::unseen(pod, ask));
+        }
+        let ledger = self.nodes.ledger();
+        let told = (unit, now_nanos);
+        Ok(Reservation::new(uid, ask, node, placement, ledger, told))
+    }
+
+    /// What a bind's outcome means for its booking.
+    pub fn conclude(&mut self, pod: &PodUid, outcome: &Outcome) -> Followup {
+        self.attempts.conclude(&mut self.nodes, pod, outcome)
+    }
 }
 
 #[cfg(test)]
 mod explore;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

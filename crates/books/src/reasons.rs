@@ -60,7 +60,7 @@ impl Reasons {
         place
     }
 
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.all.len()
     }
 
@@ -68,7 +68,7 @@ impl Reasons {
         self.all.get(place).map(|reason| &**reason)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Reason> {
+    pub fn all(&self) -> impl Iterator<Item = &Reason> {
         self.all.iter().map(|reason| &**reason)
     }
 

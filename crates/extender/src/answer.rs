@@ -47,7 +47,7 @@ impl<'a> Answer<'a> {
         verdicts: Vec<Option<usize>>,
         reasons: Reasons,
     ) -> Self {
-        let mut nodes = vec![0; reasons.len()];
+        let mut nodes = vec![0; reasons.count()];
         for place in verdicts.iter().flatten() {
             if let Some(nodes) = nodes.get_mut(*place) {
                 *nodes += 1;
@@ -134,7 +134,7 @@ impl<'a> Answer<'a> {
 
     /// The reasons that were given, each with the number of its nodes.
     fn given(&self) -> impl Iterator<Item = (&Reason, u64)> {
-        let counted = self.reasons.iter().zip(self.nodes.iter().copied());
+        let counted = self.reasons.all().zip(self.nodes.iter().copied());
         counted.filter(|(_, nodes)| *nodes > 0)
     }
 

@@ -95,7 +95,14 @@ impl Extender {
         term: u64,
         sent: usize,
     ) -> Result<(), BindError> {
-        if !self.0.state.read().has_node(args.node.as_str()) {
+        if self
+            .0
+            .books
+            .read()
+            .nodes()
+            .get(args.node.as_str())
+            .is_none()
+        {
             return Err(BindError::NoNode(args.node.to_string()));
         }
         let wanted = self.wanted(pod, sent > 1).await?;
@@ -115,12 +122,12 @@ impl Extender {
 
     /// What the pod asks for: as the watch showed it, or read now if the watch is behind.
     async fn wanted(&self, pod: &PodRef, behind: bool) -> Result<Wanted, BindError> {
-        let known = self.0.state.read().pod(pod.uid.as_str()).cloned();
+        let known = self.0.books.read().pods().get(pod.uid.as_str()).cloned();
         // Without its version a bind could not be fenced.
         if let Some(known) = known.filter(|known| !behind && !known.version.is_empty()) {
             return Ok(Wanted {
-                ask: Some(known.ask),
-                version: known.version,
+                ask: Some(known.ask.clone()),
+                version: known.version.clone(),
             });
         }
         let facts = self.read(pod).await?.ok_or(BindError::Gone)?;
@@ -144,7 +151,7 @@ impl Extender {
         let now = jiff::Timestamp::now().as_nanosecond();
         let unit = shared.config.aliyun_unit;
         let reserved = shared
-            .state
+            .books
             .write()
             .reserve(pod, ask, &request.node, unit, now);
         let Reservation {
@@ -158,7 +165,7 @@ impl Extender {
             .insert(names::ALLOCATION.to_owned(), record);
         let outcome = self.post(pod, &request, term).await;
 
-        let followup = shared.state.write().conclude(&pod.uid, &outcome);
+        let followup = shared.books.write().conclude(&pod.uid, &outcome);
         let result = BindError::unless_bound(outcome);
         let cards: Vec<&str> = placement.cards().iter().map(|card| card.as_str()).collect();
         let (cards, node) = (cards.join(","), &request.node);

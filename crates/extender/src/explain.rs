@@ -38,7 +38,7 @@ struct Proposed {
 /// The status of a pod.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Standing {
+enum PodStatus {
     /// The scheduler asked about it, and no node was offered.
     Waiting,
     /// It has no node, and the scheduler has not asked about it, or was last offered one.
@@ -55,7 +55,7 @@ enum Standing {
 struct Answer {
     namespace: String,
     name: String,
-    standing: Standing,
+    standing: PodStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<NodeName>,
     /// How many nodes we know that the scheduler did not name: its own checks ruled them out, and its
@@ -98,9 +98,9 @@ pub(super) async fn of_known(
     }
     let shared = &extender.0;
     let known = {
-        let state = shared.state.read();
-        let known = state.pod_named(&namespace, &name);
-        known.map(|(uid, pod)| (uid.clone(), pod.ask.clone(), pod.node.clone()))
+        let books = shared.books.read();
+        let known = books.pods().named(&namespace, &name);
+        known.map(|known| (known.pod.uid.clone(), known.ask.clone(), known.node.clone()))
     };
     let (uid, ask, node) = match known {
         Some((uid, ask, node)) => (uid, Ok(Some(ask)), node),
@@ -124,14 +124,14 @@ pub(super) async fn of_known(
         what,
     };
     let answer = match (&ask, &node) {
-        (Err(violations), _) => standing(Standing::Invalid, What::message(violations.to_string())),
+        (Err(violations), _) => standing(PodStatus::Invalid, What::message(violations.to_string())),
         (Ok(None), _) => {
             let message = "the pod asks for no cards that gpushare knows";
-            standing(Standing::NotOurs, What::message(message))
+            standing(PodStatus::NotOurs, What::message(message))
         }
         (Ok(Some(_)), Some(node)) => {
             let message = format!("the pod is bound to {node}");
-            standing(Standing::Bound, What::message(message))
+            standing(PodStatus::Bound, What::message(message))
         }
         (Ok(Some(ask)), None) => {
             let ask = ask.clone();
@@ -170,7 +170,7 @@ pub(super) async fn of_proposed(
 
 impl Extender {
     fn not_ready(&self) -> Option<Response> {
-        let missing = self.0.state.read().ready().err()?;
+        let missing = self.0.books.read().ready().err()?;
         let message = format!("gpushare: {missing}");
         Some(error_response(StatusCode::SERVICE_UNAVAILABLE, message))
     }
@@ -179,10 +179,10 @@ impl Extender {
     pub(super) fn explain(&self, pod: &PodUid, ask: &PodAsk, nodes: &[NodeName]) -> Explanation {
         let (mut tally, steps) = (Tally::default(), Steps::for_request());
         for some in nodes.chunks(IN_ONE_GO) {
-            let state = self.0.state.read();
-            let search = state.ledger().search(ask, &steps);
+            let books = self.0.books.read();
+            let search = books.ledger().search(ask, &steps);
             for node in some {
-                tally.add(node, state.ledger().fit(node.as_str(), pod, &search));
+                tally.add(node, books.ledger().fit(node.as_str(), pod, &search));
             }
         }
         tally.finish()
@@ -191,8 +191,8 @@ impl Extender {
     fn report(&self, pod: &PodUid, ask: &PodAsk, nodes: &[NodeName]) -> Report {
         let explanation = self.explain(pod, ask, nodes);
         explanation.report(ask, &self.0.dialects, |node| {
-            let state = self.0.state.read();
-            let ledger = state.ledger();
+            let books = self.0.books.read();
+            let ledger = books.ledger();
             let steps = Steps::new(0);
             let search = ledger.search(ask, &steps);
             let rooms = ledger
@@ -204,15 +204,15 @@ impl Extender {
     }
 
     /// The pod's status, how many nodes the scheduler ruled out, and why the others do not take it.
-    fn of_pending(&self, pod: &PodUid, ask: &PodAsk) -> (Standing, Option<usize>, Report) {
+    fn of_pending(&self, pod: &PodUid, ask: &PodAsk) -> (PodStatus, Option<usize>, Report) {
         let (standing, others, nodes) = {
-            let state = self.0.state.read();
-            let candidates = state.candidates(pod);
-            let nodes = state.nodes_in(candidates.as_deref());
-            let all = state.nodes_in(None).len();
+            let books = self.0.books.read();
+            let candidates = books.waiting().candidates(pod);
+            let nodes = books.nodes().within(candidates.as_deref());
+            let all = books.nodes().within(None).len();
             match candidates {
-                Some(_) => (Standing::Waiting, Some(all - nodes.len()), nodes),
-                None => (Standing::Pending, None, nodes),
+                Some(_) => (PodStatus::Waiting, Some(all - nodes.len()), nodes),
+                None => (PodStatus::Pending, None, nodes),
             }
         };
         (standing, others, self.report(pod, ask, &nodes))
@@ -231,18 +231,18 @@ impl Extender {
         let facts = PodFacts::proposed(&pod, &self.0.dialects);
         let nodes = match nodes {
             Some(names) => names.iter().map(NodeName::new).collect(),
-            None => self.0.state.read().nodes_in(None),
+            None => self.0.books.read().nodes().within(None),
         };
         let (standing, what) = match &facts.ask {
-            Err(violations) => (Standing::Invalid, What::message(violations.to_string())),
+            Err(violations) => (PodStatus::Invalid, What::message(violations.to_string())),
             Ok(None) => {
                 let message = "the pod asks for no cards that gpushare knows";
-                (Standing::NotOurs, What::message(message))
+                (PodStatus::NotOurs, What::message(message))
             }
             // Its uid, if it has one, is not used: what the pod already holds would count.
             Ok(Some(ask)) => {
                 let report = self.report(&PodUid::new(""), ask, &nodes);
-                (Standing::Proposed, What::Report(report))
+                (PodStatus::Proposed, What::Report(report))
             }
         };
         Ok(Answer {

@@ -13,18 +13,18 @@ use super::answer::Answer;
 use super::wire::Candidates;
 
 pub(super) fn filter<'a>(
-    state: &Books,
+    books: &Books,
     pod: &PodFacts,
     candidates: &'a Candidates<'a>,
     offer: Offer,
 ) -> Answer<'a> {
-    if let Err(missing) = state.ready() {
+    if let Err(missing) = books.ready() {
         return not_ready(candidates, missing);
     }
     // One limit for the whole request, however many nodes it names.
     let steps = Steps::for_request();
     if offer == Offer::Best
-        && let Some(best) = best(state, pod, candidates, &steps)
+        && let Some(best) = best(books, pod, candidates, &steps)
     {
         return Answer::offering_only(candidates, best);
     }
@@ -35,8 +35,8 @@ pub(super) fn filter<'a>(
             return Answer::refusing_all(candidates, violations, Refusal::InvalidRequest);
         }
     };
-    let search = state.ledger().search(ask, &steps);
-    let fit = state.ledger().fitting(&pod.uid, &search);
+    let search = books.ledger().search(ask, &steps);
+    let fit = books.ledger().fitting(&pod.uid, &search);
     let unfinished: RefCell<Option<Why>> = RefCell::default();
     let why = |name: &str| {
         let why = fit(name).err();
@@ -45,9 +45,9 @@ pub(super) fn filter<'a>(
         }
         why
     };
-    let holds_nothing = state.ledger().holds_nothing_for(pod.uid.as_str());
+    let holds_nothing = books.ledger().holds_nothing_for(pod.uid.as_str());
     let answer = if holds_nothing {
-        let (verdicts, reasons) = state.verdicts(ask, candidates.names(), why);
+        let (verdicts, reasons) = books.verdicts(ask, candidates.names(), why);
         Answer::judged(candidates, verdicts, reasons)
     } else {
         Answer::of(candidates, why)
@@ -62,7 +62,7 @@ pub(super) fn filter<'a>(
     }
     // The nodes are not the reason if a pod is bound or being bound. After an error the scheduler tries it
     // again soon; after a refusal by every node the pod would wait for some event in the cluster.
-    let held = state.ledger().booking(pod.uid.as_str()).is_some();
+    let held = books.ledger().booking(pod.uid.as_str()).is_some();
     if held && candidates.len() > 0 && answer.refused() == candidates.len() {
         answer.into_error()
     } else {
@@ -72,24 +72,24 @@ pub(super) fn filter<'a>(
 
 /// The node that packing prefers, if the ledger agrees that it fits.
 fn best<'s>(
-    state: &'s Books,
+    books: &'s Books,
     pod: &PodFacts,
     candidates: &Candidates<'_>,
     steps: &Steps,
 ) -> Option<&'s str> {
     let ask = pod.ask.as_ref().ok()?.as_ref();
-    if let Some(claimed) = state.claimed_node(pod, candidates.membership(), steps) {
+    if let Some(claimed) = books.claimed_node(pod, candidates.membership(), steps) {
         return Some(claimed);
     }
-    let packing = state.packing();
+    let packing = books.packing();
     // A pod that needs no card is left to the scheduler's own scores, unless every candidate has cards.
     if ask.is_none() && candidates.names().any(|name| !packing.has_cards(name)) {
         return None;
     }
-    let preferred = state.best(ask, pod.host, candidates.membership())?;
+    let preferred = books.nodes().best(ask, pod.host, candidates.membership())?;
     if let Some(ask) = ask {
-        let search = state.ledger().search(ask, steps);
-        state.ledger().fit(preferred, &pod.uid, &search).ok()?;
+        let search = books.ledger().search(ask, steps);
+        books.ledger().fit(preferred, &pod.uid, &search).ok()?;
     }
     Some(preferred)
 }

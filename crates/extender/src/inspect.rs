@@ -43,18 +43,18 @@ struct Pod {
 }
 
 /// Every node that has cards.
-pub(super) fn all(state: &Books, unit: AliyunUnit) -> Inspection {
-    let nodes = state.ledger().nodes();
+pub(super) fn all(books: &Books, unit: AliyunUnit) -> Inspection {
+    let nodes = books.ledger().nodes();
     Inspection {
-        nodes: nodes.filter_map(|view| node(state, view, unit)).collect(),
+        nodes: nodes.filter_map(|view| node(books, view, unit)).collect(),
         error: String::new(),
     }
 }
 
 /// One node; an error if no node of this name has cards.
-pub(super) fn one(state: &Books, name: &str, unit: AliyunUnit) -> Result<Inspection, Inspection> {
-    let view = state.ledger().node(name);
-    match view.and_then(|view| node(state, view, unit)) {
+pub(super) fn one(books: &Books, name: &str, unit: AliyunUnit) -> Result<Inspection, Inspection> {
+    let view = books.ledger().node(name);
+    match view.and_then(|view| node(books, view, unit)) {
         Some(node) => Ok(Inspection {
             nodes: vec![node],
             error: String::new(),
@@ -66,8 +66,8 @@ pub(super) fn one(state: &Books, name: &str, unit: AliyunUnit) -> Result<Inspect
     }
 }
 
-fn node(state: &Books, view: NodeView<'_>, unit: AliyunUnit) -> Option<Node> {
-    let devs: Vec<Device> = view.cards().map(|card| device(state, card, unit)).collect();
+fn node(books: &Books, view: NodeView<'_>, unit: AliyunUnit) -> Option<Node> {
+    let devs: Vec<Device> = view.cards().map(|card| device(books, card, unit)).collect();
     (!devs.is_empty()).then(|| Node {
         name: view.name.to_string(),
         total: devs.iter().map(|dev| dev.total).sum(),
@@ -76,11 +76,11 @@ fn node(state: &Books, view: NodeView<'_>, unit: AliyunUnit) -> Option<Node> {
     })
 }
 
-fn device(state: &Books, view: CardView<'_>, unit: AliyunUnit) -> Device {
+fn device(books: &Books, view: CardView<'_>, unit: AliyunUnit) -> Device {
     let mut pods: Vec<Pod> = view
         .pods()
         .map(|(uid, amounts)| {
-            let (namespace, name) = names(state, uid);
+            let (namespace, name) = names(books, uid);
             Pod {
                 name,
                 namespace,
@@ -98,11 +98,11 @@ fn device(state: &Books, view: CardView<'_>, unit: AliyunUnit) -> Device {
 }
 
 /// Namespace and name of a pod; if the pod is gone, as its node's agent reports them.
-fn names(state: &Books, uid: &PodUid) -> (String, String) {
-    if let Some(known) = state.pod(uid.as_str()) {
-        return (known.namespace.clone(), known.name.clone());
+fn names(books: &Books, uid: &PodUid) -> (String, String) {
+    if let Some(known) = books.pods().get(uid.as_str()) {
+        return (known.pod.namespace.clone(), known.pod.name.clone());
     }
-    let outlived = state.ledger().outlived(uid.as_str());
+    let outlived = books.ledger().outlived(uid.as_str());
     let name = outlived.and_then(|held| held.name.split_once('/'));
     let (namespace, name) = name.unwrap_or(("", uid.as_str()));
     (namespace.to_owned(), name.to_owned())

@@ -97,7 +97,14 @@ impl Extender {
 
     /// Fences all pods that wait for a node.
     async fn fence_all(&self) {
-        let pods = self.0.state.read().pods_without_node();
+        let pods: Vec<PodRef> = {
+            let books = self.0.books.read();
+            books
+                .pods()
+                .pending()
+                .map(|known| known.pod.clone())
+                .collect()
+        };
         let count = pods.len();
         let left = &AtomicUsize::new(count);
         self.0.unfenced.store(count, Ordering::Relaxed);
@@ -144,7 +151,7 @@ impl Extender {
         });
         self.0.bells.preempt.notify_one();
         // Whoever led before may have refused pods that would fit now.
-        self.0.state.write().await_all_pending(Instant::now());
+        self.0.books.write().await_all_pending(Instant::now());
     }
 
     /// Takes part in the election, if there is one, as a service of the process.
@@ -156,10 +163,10 @@ impl Extender {
         let candidacy = Candidacy::new(election, shared.client.clone(), shared.leadership.clone());
         let (quiet, connections) = (self.clone().quiet(), shared.connections.clone());
         let shutdown = tasks.shutdown().clone();
-        let state = shared.state.clone();
+        let books = shared.books.clone();
         let lost = move || {
             connections.hang_up();
-            state.write().stop_preempting();
+            books.write().stop_preempting();
         };
         tasks.service("the leader election", candidacy.run(shutdown, quiet, lost));
     }

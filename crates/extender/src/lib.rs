@@ -1,8 +1,8 @@
-//! The scheduler extender: one module per verb, around one state.
+//! The scheduler extender: one module per verb, around the books (`crates/books`).
 //!
 //! ```text
 //!            filter, prioritize, inspect ── read ──┐
-//! watches ── every change ────────────── write ──► State (ledger + index, in memory)
+//! watches ── every change ────────────── write ──► Books (ledger + index, in memory)
 //!            bind ── reserve, then settle ─ write ─┘
 //!              └── one POST to the API server, never under the lock
 //! ```
@@ -66,7 +66,7 @@ pub struct Extender(Arc<Shared>);
 struct Shared {
     config: Config,
     dialects: Arc<Dialects>,
-    state: Arc<RwLock<Books>>,
+    books: Arc<RwLock<Books>>,
     client: Client,
     tasks: Tasks,
     metrics: Metrics,
@@ -87,7 +87,7 @@ struct Shared {
     refusals: Sender<RefusedPod>,
     /// Taken by the task that records them.
     waiting_refusals: Mutex<Option<Receiver<RefusedPod>>>,
-    /// Rung by the state.
+    /// Rung by the books.
     bells: Bells,
 }
 
@@ -106,17 +106,17 @@ impl Extender {
         let (notices, waiting) = notices::queue();
         let (refusals, waiting_refusals) = waking::queue();
         let bells = Bells::default();
-        let state = Books::new(dialects.classes.clone(), config.policy, bells.clone());
-        let state = Arc::new(RwLock::new(state));
+        let books = Books::new(dialects.classes.clone(), config.policy, bells.clone());
+        let books = Arc::new(RwLock::new(books));
         let leadership = match config.election {
             Some(_) => Leadership::following(),
             None => Leadership::alone(),
         };
-        let metrics = Metrics::new(state.clone(), &leadership);
+        let metrics = Metrics::new(books.clone(), &leadership);
         let largest_body = config.max_body.map_or_else(
             || {
-                let state = state.clone();
-                Limit::ByNodes(Box::new(move || state.read().node_count()))
+                let books = books.clone();
+                Limit::ByNodes(Box::new(move || books.read().nodes().count()))
             },
             Limit::Fixed,
         );
@@ -127,7 +127,7 @@ impl Extender {
             asks: Mutex::default(),
             config,
             dialects,
-            state,
+            books,
             client,
             tasks,
             leadership,
@@ -160,6 +160,6 @@ impl Extender {
             return Err("shutting down".to_owned());
         }
         self.leads()?;
-        self.0.state.read().ready().map_err(str::to_owned)
+        self.0.books.read().ready().map_err(str::to_owned)
     }
 }

@@ -25,8 +25,8 @@ use gpushare_kube::leader::Leadership;
 
 /// Every metric of this role, for the reference.
 pub fn metrics() -> Arc<[Description]> {
-    let state = Books::new(gpu::classes(), Policy::default(), Bells::default());
-    let metrics = Metrics::new(Arc::new(RwLock::new(state)), &Leadership::alone());
+    let books = Books::new(gpu::classes(), Policy::default(), Bells::default());
+    let metrics = Metrics::new(Arc::new(RwLock::new(books)), &Leadership::alone());
     metrics.published.described
 }
 
@@ -67,7 +67,7 @@ labels!(Resource {
 });
 
 impl Metrics {
-    pub(super) fn new(state: Arc<RwLock<Books>>, leadership: &Leadership) -> Self {
+    pub(super) fn new(books: Arc<RwLock<Books>>, leadership: &Leadership) -> Self {
         let mut catalogue = Catalogue::new("gpushare_extender");
         // 0.1 ms to 6.5 s: filter answers from memory, bind waits for the API server.
         let histogram = || Histogram::new(exponential_buckets(0.0001, 2.0, 17));
@@ -83,7 +83,7 @@ impl Metrics {
                 CARD_MEMORY,
                 BOOKED_MEMORY,
             ],
-            Box::new(BookReadings(state)),
+            Box::new(BookReadings(books)),
         );
         Self {
             requests: catalogue.add("requests", "Requests by verb and HTTP code"),
@@ -231,8 +231,8 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(state: &Books) -> Self {
-        let ledger = state.ledger();
+    fn of(books: &Books) -> Self {
+        let ledger = books.ledger();
         let count = |wanted: BookingState| {
             let matching = ledger
                 .bookings()
@@ -247,9 +247,9 @@ impl Sums {
                 ("confirmed", count(BookingState::Confirmed)),
                 ("outlived", count(BookingState::Outlived)),
             ],
-            pods: state.pod_count() as u64,
-            waiting: state.waiting_count() as u64,
-            claims: state.preemption_count() as u64,
+            pods: books.pods().count() as u64,
+            waiting: books.waiting().count() as u64,
+            claims: books.preemptions().count() as u64,
             cards: 0,
             size: 0,
             booked: 0,

@@ -18,7 +18,7 @@ mod wire;
 use std::convert::Infallible;
 use std::time::Instant;
 
-use gpushare_books::Now;
+use gpushare_books::preemptions::Now;
 
 use super::Extender;
 
@@ -80,23 +80,23 @@ impl Extender {
     async fn preempt_round(&self, term: u64) -> Option<Instant> {
         let preempts = self.0.config.preempt;
         let (steps, mut next) = {
-            let mut state = self.0.state.write();
+            let mut books = self.0.books.write();
             // Ends claims left by an extender that had preemption enabled.
             if !preempts {
-                state.end_all_preemptions();
+                books.end_all_preemptions();
             }
-            state.preemption_steps(now())
+            books.preemption_steps(now())
         };
         for (pod, step) in steps {
             self.carry_out(pod, step, term);
         }
         for _ in 0..DECISIONS_IN_A_ROW {
             let (contention, later) = {
-                let state = self.0.state.read();
-                if !preempts || !state.may_preempt_more() {
+                let books = self.0.books.read();
+                if !preempts || !books.preemptions().may_begin_more() {
                     return next;
                 }
-                state.next_contender(now())
+                books.next_contender(now())
             };
             next = earlier(next, later);
             let Some(contention) = contention else {

@@ -13,14 +13,14 @@ use super::wire::{Candidates, HostPriority};
 const BEST: i64 = 10;
 
 pub(super) fn prioritize<'a>(
-    state: &Books,
+    books: &Books,
     pod: &PodFacts,
     candidates: &'a Candidates<'a>,
 ) -> Vec<HostPriority<'a>> {
-    let best = best(state, pod, candidates);
+    let best = best(books, pod, candidates);
     let score = |host: &str| match &best {
         Best::One(best) => i64::from(*best == host) * BEST,
-        Best::WithoutCards => i64::from(!state.packing().has_cards(host)) * BEST,
+        Best::WithoutCards => i64::from(!books.packing().has_cards(host)) * BEST,
         Best::Any => 0,
     };
     let scored = candidates.names().map(|host| HostPriority {
@@ -39,8 +39,8 @@ enum Best<'a> {
     Any,
 }
 
-fn best<'a>(state: &'a Books, pod: &PodFacts, candidates: &'a Candidates<'a>) -> Best<'a> {
-    let packing = state.packing();
+fn best<'a>(books: &'a Books, pod: &PodFacts, candidates: &'a Candidates<'a>) -> Best<'a> {
+    let packing = books.packing();
     let steps = Steps::for_request();
     let ask = match &pod.ask {
         Ok(ask) => ask.as_ref(),
@@ -49,18 +49,18 @@ fn best<'a>(state: &'a Books, pod: &PodFacts, candidates: &'a Candidates<'a>) ->
     if ask.is_none() && candidates.names().any(|name| !packing.has_cards(name)) {
         return Best::WithoutCards;
     }
-    if let Some(claimed) = state.claimed_node(pod, candidates.membership(), &steps) {
+    if let Some(claimed) = books.claimed_node(pod, candidates.membership(), &steps) {
         return Best::One(claimed);
     }
-    if let Some(best) = state.best(ask, pod.host, candidates.membership()) {
+    if let Some(best) = books.nodes().best(ask, pod.host, candidates.membership()) {
         return Best::One(best);
     }
     // Packing may see no room although the ledger does: its view of CPU and memory may be stale.
     let Some(ask) = ask else {
         return Best::Any;
     };
-    let search = state.ledger().search(ask, &steps);
-    let left = |name: &'a str| Some((state.ledger().left(name, &pod.uid, &search)?, name));
+    let search = books.ledger().search(ask, &steps);
+    let left = |name: &'a str| Some((books.ledger().left(name, &pod.uid, &search)?, name));
     let tightest = candidates.names().filter_map(left).min();
     tightest.map_or(Best::Any, |(_, name)| Best::One(name))
 }

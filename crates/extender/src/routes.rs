@@ -80,9 +80,9 @@ impl Extender {
             return Ok(Worked::NotHere);
         }
         let (answer, moment) = {
-            let (state, offer) = (self.having_met(&pod), self.0.config.offer);
-            let answer = filter::filter(&state, &pod, &args.candidates, offer);
-            (answer, state.moment())
+            let (books, offer) = (self.having_met(&pod), self.0.config.offer);
+            let answer = filter::filter(&books, &pod, &args.candidates, offer);
+            (answer, books.moment())
         };
         self.0.metrics.refused(answer.refusals());
         let (name, asked) = (
@@ -102,17 +102,17 @@ impl Extender {
         Ok(Worked::Answered(response))
     }
 
-    /// The state by which to judge the pod, after the policy has learned from the pod itself. A read lock suffices for
+    /// The books by which to judge the pod, after the policy has learned from the pod itself. A read lock suffices for
     /// all but the few pods that the scheduler shows before the watch does.
     fn having_met(&self, pod: &PodFacts) -> RwLockReadGuard<'_, Books> {
-        let state = self.0.state.read();
-        if !state.is_news(pod) {
-            return state;
+        let books = self.0.books.read();
+        if !books.is_news(pod) {
+            return books;
         }
-        drop(state);
-        let mut state = self.0.state.write();
-        state.meet(pod);
-        RwLockWriteGuard::downgrade(state)
+        drop(books);
+        let mut books = self.0.books.write();
+        books.meet(pod);
+        RwLockWriteGuard::downgrade(books)
     }
 
     fn answer_prioritize(&self, body: &[u8], on: On) -> Result<Worked, BodyError> {
@@ -122,14 +122,14 @@ impl Extender {
             return Ok(Worked::NotHere);
         }
         let leads = self.may_answer();
-        let state = self.0.state.read();
-        if let Err(missing) = leads.and_then(|_| state.ready().map_err(str::to_owned)) {
+        let books = self.0.books.read();
+        if let Err(missing) = leads.and_then(|_| books.ready().map_err(str::to_owned)) {
             let message = format!("gpushare: {missing}");
             let response = error_response(StatusCode::SERVICE_UNAVAILABLE, message);
             return Ok(Worked::Answered(response));
         }
-        let scores = prioritize::prioritize(&state, &pod, &args.candidates);
-        drop(state);
+        let scores = prioritize::prioritize(&books, &pod, &args.candidates);
+        drop(books);
         Ok(Worked::Answered(json(StatusCode::OK, &scores)))
     }
 
@@ -230,13 +230,13 @@ async fn answer_bind(extender: Extender, headers: HeaderMap, body: Body) -> Resp
 }
 
 async fn inspect_all(State(extender): State<Extender>) -> Response {
-    let inspection = inspect::all(&extender.0.state.read(), extender.0.config.aliyun_unit);
+    let inspection = inspect::all(&extender.0.books.read(), extender.0.config.aliyun_unit);
     json(StatusCode::OK, &inspection)
 }
 
 async fn inspect_one(State(extender): State<Extender>, Path(node): Path<String>) -> Response {
     let unit = extender.0.config.aliyun_unit;
-    match inspect::one(&extender.0.state.read(), &node, unit) {
+    match inspect::one(&extender.0.books.read(), &node, unit) {
         Ok(inspection) => json(StatusCode::OK, &inspection),
         Err(unknown) => json(StatusCode::NOT_FOUND, &unknown),
     }

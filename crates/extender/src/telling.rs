@@ -9,7 +9,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpushare_books::{NodeSet, WaitingPod};
+use gpushare_books::{KnownPod, NodeSet};
 use gpushare_core::explain::Explanation;
 use gpushare_core::names::event;
 use gpushare_core::{PodAsk, PodUid};
@@ -57,11 +57,11 @@ impl Said {
 
 /// Pods of one kind wait together: one explanation does for all of them.
 #[derive(Default)]
-struct Explained(Vec<(Arc<WaitingPod>, Arc<NodeSet>, Arc<Explanation>)>);
+struct Explained(Vec<(Arc<KnownPod>, Arc<NodeSet>, Arc<Explanation>)>);
 
 impl Explained {
     fn find(&self, ask: &PodAsk, candidates: &NodeSet) -> Option<Arc<Explanation>> {
-        let same = |(pod, nodes, _): &&(Arc<WaitingPod>, Arc<NodeSet>, _)| {
+        let same = |(pod, nodes, _): &&(Arc<KnownPod>, Arc<NodeSet>, _)| {
             pod.ask == *ask && **nodes == *candidates
         };
         self.0.iter().find(same).map(|(_, _, known)| known.clone())
@@ -120,12 +120,12 @@ impl Extender {
     /// Off the async threads: it looks at every node.
     async fn explain_aside(
         &self,
-        pod: &Arc<WaitingPod>,
+        pod: &Arc<KnownPod>,
         candidates: &Arc<NodeSet>,
     ) -> Option<Arc<Explanation>> {
         let (extender, pod, candidates) = (self.clone(), pod.clone(), candidates.clone());
         let work = move || {
-            let nodes = extender.0.state.read().nodes_in(Some(&candidates));
+            let nodes = extender.0.books.read().nodes().within(Some(&candidates));
             Arc::new(extender.explain(&pod.pod.uid, &pod.ask, &nodes))
         };
         let worked = tokio::task::spawn_blocking(work).await;
@@ -139,14 +139,14 @@ impl Extender {
         &self,
         said: &mut HashMap<PodUid, Said>,
         now: Instant,
-    ) -> Vec<(Arc<WaitingPod>, Arc<NodeSet>)> {
+    ) -> Vec<(Arc<KnownPod>, Arc<NodeSet>)> {
         let Some(then) = now.checked_sub(PATIENCE) else {
             return Vec::new();
         };
-        let state = self.0.state.read();
-        said.retain(|pod, _| state.is_waiting(pod));
-        let refused = state.refused_since(then);
-        drop(state);
+        let books = self.0.books.read();
+        said.retain(|pod, _| books.waiting().contains(pod));
+        let refused = books.waiting().refused_since(then);
+        drop(books);
         let mut due: BTreeMap<(Option<Instant>, usize), _> = BTreeMap::new();
         for (place, pod) in refused.into_iter().enumerate() {
             let before = said.get(&pod.0.pod.uid);
@@ -160,7 +160,7 @@ impl Extender {
     /// Returns whether an event was written.
     async fn tell(
         &self,
-        pod: &WaitingPod,
+        pod: &KnownPod,
         message: &str,
         said: &mut HashMap<PodUid, Said>,
         now: Instant,
@@ -174,7 +174,7 @@ impl Extender {
                 return Ok(false);
             }
         }
-        if !self.0.state.read().is_waiting(uid) {
+        if !self.0.books.read().waiting().contains(uid) {
             return Ok(false);
         }
         let notice = Notice {

@@ -1,7 +1,7 @@
 //! Waking pods for which room has appeared: kube-scheduler is not told that a card is free again, so a
 //! pod that only we refused would sit until something else happens in the cluster.
 //!
-//! Refusals come from filter, which must not wait for anything. Growth comes from the state, which rings
+//! Refusals come from filter, which must not wait for anything. Growth comes from the books, which ring
 //! a bell; what happens within a moment is answered with one look at everybody who waits. A round wakes
 //! at most so many pods, best first, and whoever is woken in vain pauses longer each time.
 
@@ -47,9 +47,9 @@ impl Extender {
 
     fn note(&self, refused: RefusedPod) {
         // Finding the nodes takes longest, and others may read meanwhile.
-        let candidates = self.0.state.read().numbered(&refused);
-        let mut state = self.0.state.write();
-        state.refused(refused, candidates, Instant::now());
+        let candidates = self.0.books.read().numbered(&refused);
+        let mut books = self.0.books.write();
+        books.refused(refused, candidates, Instant::now());
     }
 
     pub(super) async fn note_refusals(
@@ -101,8 +101,8 @@ impl Extender {
     async fn wake_round(&self) -> Option<Instant> {
         let outlook = {
             let now = Instant::now();
-            self.0.state.write().end_prospects(now);
-            self.0.state.read().outlook(now)
+            self.0.books.write().end_prospects(now);
+            self.0.books.read().outlook(now)
         };
         // With many pods and nodes it takes a while.
         let planned = tokio::task::spawn_blocking(move || outlook.plan(IN_ONE_ROUND)).await;
@@ -118,7 +118,7 @@ impl Extender {
         } else {
             plan.next
         };
-        let woken = self.0.state.write().note_plan(plan, Instant::now());
+        let woken = self.0.books.write().note_plan(plan, Instant::now());
         stream::iter(woken)
             .for_each_concurrent(AT_ONCE, |pod| self.wake(pod))
             .await;
@@ -130,7 +130,7 @@ impl Extender {
         let Self(shared) = self;
         // A round takes a while. Another leader looks at everybody who waits; this replica may also lead again.
         if !self.may_wake() {
-            shared.state.write().wake_failed(&pod.uid);
+            shared.books.write().wake_failed(&pod.uid);
             return;
         }
         let uid = &pod.uid;
@@ -142,12 +142,12 @@ impl Extender {
             }
             Ok(Woken::Gone) => {
                 shared.metrics.woken("gone");
-                shared.state.write().stop_waiting(uid);
+                shared.books.write().stop_waiting(uid);
             }
             Err(error) => {
                 shared.metrics.woken("failed");
                 tracing::warn!(%error, "a pod that would fit was not woken; it will be tried again");
-                shared.state.write().wake_failed(uid);
+                shared.books.write().wake_failed(uid);
             }
         }
     }

@@ -45,18 +45,18 @@ impl Index<slim::Pod> for Pods<'_> {
     }
 
     fn apply(&self, pod: PodEvent) {
-        let notice = pod.apply(&mut self.0.0.state.write());
+        let notice = pod.apply(&mut self.0.0.books.write());
         if let Some(notice) = notice {
             self.0.notify(notice);
         }
     }
 
     fn delete(&self, pod: PodEvent) {
-        self.0.0.state.write().end_pod(pod.uid());
+        self.0.0.books.write().end_pod(pod.uid());
     }
 
     fn replace(&self, pods: Vec<PodEvent>) {
-        let (to_read, notices) = PodEvent::replace(pods, &mut self.0.0.state.write());
+        let (to_read, notices) = PodEvent::replace(pods, &mut self.0.0.books.write());
         for notice in notices {
             self.0.notify(notice);
         }
@@ -98,17 +98,17 @@ impl Index<slim::Node> for Nodes<'_> {
     }
 
     fn apply(&self, node: NodeFacts) {
-        self.0.0.state.write().apply_node(node);
+        self.0.0.books.write().apply_node(node);
     }
 
     fn delete(&self, node: NodeFacts) {
-        self.0.0.state.write().delete_node(node.name.as_str());
+        self.0.0.books.write().delete_node(node.name.as_str());
     }
 
     fn replace(&self, nodes: Vec<NodeFacts>) {
         let with_cards = nodes.iter().filter(|node| !node.cards.is_empty()).count();
         tracing::info!(nodes = nodes.len(), with_cards, "listed the nodes");
-        self.0.0.state.write().replace_nodes(nodes);
+        self.0.0.books.write().replace_nodes(nodes);
     }
 
     fn interrupted(&self, error: &watcher::Error) {
@@ -178,18 +178,18 @@ impl Extender {
     async fn find_out(&self, pod: &PodRef, by: Look) -> Result<Option<PodFacts>, CallError> {
         let Self(shared) = self;
         loop {
-            let read = shared.state.write().begin_read(&pod.uid);
+            let read = shared.books.write().begin_read(&pod.uid);
             let answer = self.ask(pod, by).await;
-            let mut state = shared.state.write();
+            let mut books = shared.books.write();
             let verdict = match (answer, by) {
-                (Ok(facts), Look::Read) => state.finish_read(&pod.uid, read, facts),
-                (Ok(facts), Look::Fence) => state.finish_fence(&pod.uid, read, facts),
+                (Ok(facts), Look::Read) => books.finish_read(&pod.uid, read, facts),
+                (Ok(facts), Look::Fence) => books.finish_fence(&pod.uid, read, facts),
                 (Err(error), _) => {
-                    state.abandon_read(&pod.uid, read);
+                    books.abandon_read(&pod.uid, read);
                     return Err(error);
                 }
             };
-            drop(state);
+            drop(books);
             match verdict {
                 Finding::Stale => {}
                 Finding::Fenced(facts) => {

@@ -2,7 +2,7 @@
 //! after their sender has given up or was told of a conflict, watches that lag, lists, pods that end, tenants that
 //! edit them, nodes that come and go, restarts and changes of the leader.
 //!
-//! The [state](super::Books) is the real one. What surrounds it in the product (tasks, the client, the
+//! The [books](super::Books) are the real ones. What surrounds it in the product (tasks, the client, the
 //! API server, the scheduler, users) is modelled here in plain threads, and shuttle chooses whose step is
 //! next. After every step the books are compared with the truth:
 //!

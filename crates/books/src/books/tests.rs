@@ -4,32 +4,30 @@ mod watches;
 
 use std::sync::Barrier;
 
-use gpushare_core::gpu::{self, AliyunUnit, MEMORY};
+use gpushare_core::card::Card;
+use gpushare_core::gpu::{self, MEMORY};
 use gpushare_core::ledger::BookingState;
-use gpushare_core::names;
-use gpushare_kube::bind::Outcome;
-use gpushare_kube::convert::PodFacts;
+use gpushare_core::{HeldPod, Host, Placement, names};
 use gpushare_kube::slim;
-use gpushare_packing::Policy;
 use parking_lot::RwLock;
 use serde_json::{Value, json};
 
 use super::*;
-use gpushare_kube::PodRef;
+use crate::Finding;
 
 const CARD: &str = "GPU-a";
-pub(super) const NODE: &str = "n1";
+pub(crate) const NODE: &str = "n1";
 const GIB: u64 = 1024;
 
-/// A state that knows one node with cards of the given GiB, and no pods.
-pub(super) fn state(cards: &[(&str, u64)]) -> Books {
-    let mut state = Books::new(gpu::classes(), Policy::default(), Bells::default());
-    state.replace_nodes(vec![node(NODE, cards)]);
-    state.replace_pods(Vec::new(), Vec::new());
-    state
+/// Books that know one node with cards of the given GiB, and no pods.
+pub(crate) fn books(cards: &[(&str, u64)]) -> Books {
+    let mut books = Books::new(gpu::classes(), Policy::default(), Bells::default());
+    books.replace_nodes(vec![node(NODE, cards)]);
+    books.replace_pods(Vec::new(), Vec::new());
+    books
 }
 
-pub(super) fn node(name: &str, cards: &[(&str, u64)]) -> NodeFacts {
+pub(crate) fn node(name: &str, cards: &[(&str, u64)]) -> NodeFacts {
     let cards = cards.iter().zip(0..).map(|((id, gib), index)| Card {
         id: (*id).into(),
         class: gpu::CLASS.into(),
@@ -74,33 +72,33 @@ fn facts(uid: &str, gib: u64, node: Option<&str>, annotations: &Value, phase: &s
     PodFacts::new(&pod, &gpu::dialects(AliyunUnit::GiB))
 }
 
-pub(super) fn pending(uid: &str, gib: u64) -> PodFacts {
+pub(crate) fn pending(uid: &str, gib: u64) -> PodFacts {
     pod(uid, gib, None, None, "Pending")
 }
 
-pub(super) fn running(uid: &str, gib: u64, record: &str) -> PodFacts {
+pub(crate) fn running(uid: &str, gib: u64, record: &str) -> PodFacts {
     pod(uid, gib, Some(NODE), Some(record), "Running")
 }
 
 /// The pod appears in the watch, and a bind of it begins.
-pub(super) fn reserve(state: &mut Books, uid: &str, gib: u64) -> Result<Reservation, String> {
-    reserve_on(state, uid, gib, NODE)
+pub(crate) fn reserve(books: &mut Books, uid: &str, gib: u64) -> Result<Reservation, String> {
+    reserve_on(books, uid, gib, NODE)
 }
 
-pub(super) fn reserve_on(
-    state: &mut Books,
+pub(crate) fn reserve_on(
+    books: &mut Books,
     uid: &str,
     gib: u64,
     node: &str,
 ) -> Result<Reservation, String> {
     let facts = pending(uid, gib);
     let ask = facts.ask.clone().unwrap().unwrap();
-    state.apply_pod(facts);
-    let reserved = state.reserve(&named(uid), &ask, &node.into(), AliyunUnit::GiB, 1);
+    books.apply_pod(facts);
+    let reserved = books.reserve(&named(uid), &ask, &node.into(), AliyunUnit::GiB, 1);
     reserved.map_err(|why| why.to_string())
 }
 
-pub(super) fn named(uid: &str) -> PodRef {
+pub(crate) fn named(uid: &str) -> PodRef {
     PodRef {
         uid: uid.into(),
         namespace: "team".to_owned(),
@@ -109,7 +107,7 @@ pub(super) fn named(uid: &str) -> PodRef {
 }
 
 impl Books {
-    pub(super) fn bound(&mut self, pod: &PodUid) -> Followup {
+    pub(crate) fn bound(&mut self, pod: &PodUid) -> Followup {
         self.conclude(pod, &Outcome::Bound)
     }
 
@@ -120,9 +118,35 @@ impl Books {
     fn unknown(&mut self, pod: &PodUid) -> Followup {
         self.conclude(pod, &Outcome::Unknown(String::new()))
     }
+
+    pub(super) fn forget_booking(&mut self, pod: &PodUid) {
+        self.attempts.forget(&mut self.nodes, pod);
+    }
+
+    /// Claims room for the pod, or gives it back.
+    pub(crate) fn toggle_claim(
+        &mut self,
+        pod: &PodUid,
+        node: &NodeName,
+        ask: &PodAsk,
+        placement: Placement,
+    ) {
+        match self
+            .ledger()
+            .claimed(pod.as_str())
+            .map(|claim| claim.node.clone())
+        {
+            Some(node) => self.nodes.unclaim(pod, &node),
+            None => self.nodes.claim(pod, node, ask, placement),
+        }
+    }
+
+    pub(crate) fn kept_verdicts(&self) -> &Verdicts {
+        &self.verdicts
+    }
 }
 
-fn used(state: &Books, card: &str) -> u64 {
-    let view = state.ledger().node(NODE).unwrap().card(card).unwrap();
+fn used(books: &Books, card: &str) -> u64 {
+    let view = books.ledger().node(NODE).unwrap().card(card).unwrap();
     view.used.get(MEMORY) / GIB
 }

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use gpushare_books::{Followup, Outcome, Reason, Step};
+use gpushare_books::Followup;
+use gpushare_books::preemptions::{Outcome, Reason, Step};
 use gpushare_core::names::event;
 use gpushare_core::{NodeName, PodUid};
 use gpushare_kube::claim::{Mark, Marked, mark};
@@ -25,8 +26,8 @@ impl Extender {
         let extender = self.clone();
         let work = async move {
             let outcome = extender.attempt(&pod, &step, term).await;
-            let mut state = extender.0.state.write();
-            state.finish_step(&pod.uid, &step, outcome, Instant::now());
+            let mut books = extender.0.books.write();
+            books.finish_step(&pod.uid, &step, outcome, Instant::now());
             outcome
         };
         // What is not finished goes on from the claim on the pod, wherever the next leader is.
@@ -93,7 +94,12 @@ impl Extender {
         let version = version.filter(|_| what.names_version());
         self.still_leads(term)?;
         if let Mark::Claim { record, .. } = what
-            && !self.0.state.read().is_claim_of(&pod.uid, record)
+            && !self
+                .0
+                .books
+                .read()
+                .preemptions()
+                .is_claim_of(&pod.uid, record)
         {
             return Err("the claim is over".to_owned());
         }
@@ -104,8 +110,8 @@ impl Extender {
     /// The version of the pod that a request is to name, so that it is void once the pod has changed. The last of several
     /// requests names none: nobody escapes by changing a pod all the time.
     fn version_of(&self, pod: &PodRef, sent: usize) -> Option<String> {
-        let state = self.0.state.read();
-        let known = state.pod(pod.uid.as_str());
+        let books = self.0.books.read();
+        let known = books.pods().get(pod.uid.as_str());
         let version = known.map(|known| known.version.clone());
         version.filter(|version| sent < MOST_SENDS && !version.is_empty())
     }
@@ -137,9 +143,9 @@ impl Extender {
                     );
                     self.0.metrics.evicted("protected");
                     self.0.metrics.preempted("protected");
-                    let mut state = self.0.state.write();
-                    state.end_preemption(&pod.uid);
-                    state.contend_later(&pod.uid, Instant::now());
+                    let mut books = self.0.books.write();
+                    books.end_preemption(&pod.uid);
+                    books.contend_later(&pod.uid, Instant::now());
                     return Outcome::Done;
                 }
                 Ok(Some(Evicted::Changed)) => {
@@ -167,7 +173,7 @@ impl Extender {
         for sent in 1..=MOST_SENDS {
             let version = self.version_of(victim, sent);
             self.still_leads(term)?;
-            if !self.0.state.read().must_go(&victim.uid, pod) {
+            if !self.0.books.read().situation().must_go(&victim.uid, pod) {
                 return Ok(None);
             }
             let evicted = evict(&self.0.client, victim, version.as_deref()).await;
@@ -195,9 +201,9 @@ impl Extender {
             Reason::NoRoom => "the pods that had to go have gone, and there is no room yet",
         };
         {
-            let mut state = self.0.state.write();
-            state.end_preemption(&pod.uid);
-            state.contend_later(&pod.uid, Instant::now());
+            let mut books = self.0.books.write();
+            books.end_preemption(&pod.uid);
+            books.contend_later(&pod.uid, Instant::now());
         }
         tracing::warn!(%pod, uid = %pod.uid, message, "a preemption is given up");
         self.0.metrics.preempted("given_up");
@@ -211,15 +217,15 @@ impl Extender {
 
     fn say_preempting(&self, pod: &PodRef, node: &NodeName) {
         let (cards, victims) = {
-            let state = self.0.state.read();
-            let claim = state.ledger().claimed(pod.uid.as_str());
+            let books = self.0.books.read();
+            let claim = books.ledger().claimed(pod.uid.as_str());
             let cards = claim.map(|claim| claim.placement.cards());
             let cards: Vec<String> = cards
                 .into_iter()
                 .flatten()
                 .map(ToString::to_string)
                 .collect();
-            let record = state.preemption(&pod.uid);
+            let record = books.preemptions().claim(&pod.uid);
             (
                 cards.join(", "),
                 record.map_or(0, |record| record.victims.len()),

@@ -1,10 +1,10 @@
 //! Deciding: for one refused pod, who has to go from where, if anybody may.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use gpushare_books::{
-    Books, Contention, NewPreemption, Preemptor, Proposal, StaleProposal, Step, Survey, Terms,
-};
+use gpushare_books::preemptions::{NewPreemption, Proposal, StaleProposal, Step, Survey, Terms};
+use gpushare_books::{Books, Contention, KnownPod};
 use gpushare_core::preempt::Evictor;
 use gpushare_core::{NodeName, PodUid, Steps};
 use gpushare_kube::budgets::Budgets;
@@ -47,7 +47,7 @@ impl Extender {
             return;
         }
         let Some(preemptor) = self.preemptor(&pod) else {
-            self.0.state.write().leave_contention(&pod.uid);
+            self.0.books.write().leave_contention(&pod.uid);
             return;
         };
         let unasked = contention.nodes.is_empty();
@@ -67,7 +67,7 @@ impl Extender {
                 return;
             }
             Ok(Found::Room) => {
-                self.0.state.write().leave_contention(&pod.uid);
+                self.0.books.write().leave_contention(&pod.uid);
                 "no_need"
             }
             // Nobody will ask about it, so nobody would make it contend again.
@@ -76,7 +76,7 @@ impl Extender {
                 "no_victims"
             }
             Ok(Found::Nobody) => {
-                self.0.state.write().rest(&pod.uid, now().instant);
+                self.0.books.write().rest(&pod.uid, now().instant);
                 "no_victims"
             }
             Ok(Found::Protected) => {
@@ -103,12 +103,12 @@ impl Extender {
 
     pub(super) fn contend_later(&self, pod: &PodRef) {
         let now = now().instant;
-        self.0.state.write().contend_later(&pod.uid, now);
+        self.0.books.write().contend_later(&pod.uid, now);
     }
 
     /// Reads a pod that the watch has not shown.
     pub(super) async fn make_known(&self, pod: &PodRef) -> Result<(), CallError> {
-        let known = self.0.state.read().pod(pod.uid.as_str()).is_some();
+        let known = self.0.books.read().pods().get(pod.uid.as_str()).is_some();
         if !known {
             self.read(pod).await?;
         }
@@ -116,41 +116,33 @@ impl Extender {
     }
 
     /// The pod as the watch shows it, if others may have to go for it.
-    pub(super) fn preemptor(&self, pod: &PodRef) -> Option<Preemptor> {
-        let state = self.0.state.read();
-        let known = state.pod(pod.uid.as_str())?;
-        if !known.preemption.preempts {
-            return None;
-        }
-        Some(Preemptor {
-            pod: state.reference(&pod.uid)?,
-            ask: known.ask.clone(),
-            host: known.host,
-            rank: known.rank,
-        })
+    pub(super) fn preemptor(&self, pod: &PodRef) -> Option<Arc<KnownPod>> {
+        let books = self.0.books.read();
+        let known = books.pods().get(pod.uid.as_str());
+        known.filter(|known| known.preemption.preempts).cloned()
     }
 
     /// Claims the room; the rest follows from the step that is returned, which is to be carried out.
     /// Nothing when things have changed meanwhile.
     pub(super) fn take_up(
         &self,
-        preemptor: &Preemptor,
+        preemptor: &Arc<KnownPod>,
         proposal: &Proposal,
         evictor: Evictor,
         term: u64,
     ) -> Option<Step> {
         let PodRef { uid, .. } = &preemptor.pod;
         let NewPreemption { first, outranked } = {
-            let mut state = self.0.state.write();
+            let mut books = self.0.books.write();
             self.still_leads(term).ok()?;
-            match state.begin_preemption(preemptor, proposal, evictor, now()) {
+            match books.begin_preemption(preemptor, proposal, evictor, now()) {
                 Ok(begun) => begun,
                 Err(StaleProposal::Pod) => {
-                    state.leave_contention(uid);
+                    books.leave_contention(uid);
                     return None;
                 }
                 Err(StaleProposal::Node) => {
-                    state.contend_later(uid, now().instant);
+                    books.contend_later(uid, now().instant);
                     return None;
                 }
             }
@@ -165,7 +157,7 @@ impl Extender {
         Some(first)
     }
 
-    async fn find(&self, preemptor: &Preemptor, nodes: Vec<NodeName>) -> Result<Found, String> {
+    async fn find(&self, preemptor: &Arc<KnownPod>, nodes: Vec<NodeName>) -> Result<Found, String> {
         let looked = self
             .look(preemptor, nodes.clone(), Terms::default())
             .await?;
@@ -176,7 +168,8 @@ impl Extender {
         };
         if unguarded.victims.is_empty() {
             let preemptor = preemptor.clone();
-            let fits = self.search(move |state| state.fits_somewhere(&preemptor, &nodes));
+            let fits =
+                self.search(move |books| books.situation().fits_somewhere(&preemptor, &nodes));
             return Ok(if fits.await? {
                 Found::Room
             } else {
@@ -185,7 +178,13 @@ impl Extender {
         }
         // Budgets only forbid: what is best without them is best with them if they allow it.
         let budgets = self.read_budgets().await?;
-        if self.0.state.read().may_all_go(&unguarded.victims, &budgets) {
+        if self
+            .0
+            .books
+            .read()
+            .situation()
+            .may_all_go(&unguarded.victims, &budgets)
+        {
             return Ok(Found::Proposal(unguarded));
         }
         let terms = Terms {
@@ -203,10 +202,10 @@ impl Extender {
     /// On nodes that the scheduler did not name, because their totals do not suffice: it looks for victims by
     /// priority, and does not know who is over budget. What else may keep the pod from a node is not ours to judge,
     /// so nobody goes where we cannot be sure.
-    async fn find_to_win_back(&self, preemptor: &Preemptor) -> Result<Found, String> {
+    async fn find_to_win_back(&self, preemptor: &Arc<KnownPod>) -> Result<Found, String> {
         let winner = preemptor.pod.uid.clone();
         let mut nodes = self
-            .search(move |state| state.nodes_to_win_back(&winner))
+            .search(move |books| books.nodes_to_win_back(&winner))
             .await?;
         let mut suitor = None;
         for _ in 0..MOST_READ {
@@ -223,8 +222,8 @@ impl Extender {
             };
             let node = &proposal.node;
             let has_room = {
-                let (state, leaving) = (self.0.state.read(), proposal.victims.iter());
-                let packing = state.packing();
+                let (books, leaving) = (self.0.books.read(), proposal.victims.iter());
+                let packing = books.packing();
                 packing.has_host_room_without(node, leaving, preemptor.host)
             };
             let suits = suitor.suits(&self.0.client, node).await;
@@ -248,7 +247,7 @@ impl Extender {
     /// The cheapest proposal on these nodes.
     async fn look(
         &self,
-        preemptor: &Preemptor,
+        preemptor: &Arc<KnownPod>,
         nodes: Vec<NodeName>,
         terms: Terms,
     ) -> Result<Survey, String> {
@@ -258,9 +257,12 @@ impl Extender {
             while let Some(left) = nodes.get(all.nodes..).filter(|left| !left.is_empty()) {
                 let portion = left.get(..PORTION).unwrap_or(left);
                 let limit = all.best.as_ref().map(|best| &best.cost);
-                let state = extender.0.state.read();
-                let looked = state.propose(&preemptor, portion, &terms, limit, &steps, now());
-                drop(state);
+                let books = extender.0.books.read();
+                let looked =
+                    books
+                        .situation()
+                        .propose(&preemptor, portion, &terms, limit, &steps, now());
+                drop(books);
                 all.cut |= looked.cut;
                 all.nodes += looked.nodes;
                 all.best = looked.best.or(all.best);
@@ -270,12 +272,12 @@ impl Extender {
         beside(work).await
     }
 
-    /// Searches in the state.
+    /// Searches in the books.
     async fn search<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Books) -> T + Send + 'static,
     ) -> Result<T, String> {
         let extender = self.clone();
-        beside(move || work(&extender.0.state.read())).await
+        beside(move || work(&extender.0.books.read())).await
     }
 }

@@ -15,7 +15,8 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use gpushare_books::{Books, Outcome, Preemptor, Proposal, Terms};
+use gpushare_books::preemptions::{Outcome, Proposal, Terms};
+use gpushare_books::{Books, KnownPod};
 use gpushare_core::preempt::{Cost, Evictor};
 use gpushare_core::{NodeName, PodUid, Steps};
 use gpushare_kube::budgets::Budgets;
@@ -89,14 +90,14 @@ impl Extender {
         let Some(preemptor) = self.preemptor(&pod) else {
             return Ok(PreemptionResult::default());
         };
-        if let Some(result) = under_way(&self.0.state.read(), &preemptor, &args.nodes) {
+        if let Some(result) = under_way(&self.0.books.read(), &preemptor, &args.nodes) {
             return result;
         }
         let budgets = self.read_budgets().await?;
         let (extender, asking, nodes) = (self.clone(), preemptor.clone(), args.nodes);
         let work = move || {
-            let state = extender.0.state.read();
-            correct(&state, &asking, &nodes, &budgets)
+            let books = extender.0.books.read();
+            correct(&books, &asking, &nodes, &budgets)
         };
         let best = beside(work).await??;
         let Some(Correction { proposal, victims }) = best else {
@@ -125,11 +126,11 @@ fn unchanged(nodes: BTreeMap<String, Offer>) -> PreemptionResult {
 /// to evict on the claim's node is let through, once the claim is written.
 fn under_way(
     books: &Books,
-    preemptor: &Preemptor,
+    preemptor: &KnownPod,
     nodes: &BTreeMap<String, Offer>,
 ) -> Option<Result<PreemptionResult, String>> {
-    let claim = books.preemption(&preemptor.pod.uid)?;
-    if !books.has_written_claim(&preemptor.pod.uid) {
+    let claim = books.preemptions().claim(&preemptor.pod.uid)?;
+    if !books.preemptions().has_written_claim(&preemptor.pod.uid) {
         return Some(Err("the room is being claimed; try again".to_owned()));
     }
     let offer = nodes.get(claim.node().as_str());
@@ -140,7 +141,7 @@ fn under_way(
         return Some(Ok(PreemptionResult::default()));
     };
     let left = claim.victims.iter().filter(|victim| {
-        let known = books.pod(victim.as_str());
+        let known = books.pods().get(victim.as_str());
         !offer.victims.contains(victim)
             && known.is_some_and(|known| known.preemption.ends_by.is_none())
     });
@@ -156,7 +157,7 @@ fn under_way(
 /// The cheapest of these nodes, with whom to evict there; an error if it is not known whether there is one.
 fn correct(
     books: &Books,
-    preemptor: &Preemptor,
+    preemptor: &KnownPod,
     nodes: &BTreeMap<String, Offer>,
     budgets: &Budgets,
 ) -> Result<Option<Correction>, String> {
@@ -166,7 +167,9 @@ fn correct(
         let node = NodeName::new(name);
         let propose = |terms: &Terms| {
             let nodes = std::slice::from_ref(&node);
-            let looked = books.propose(preemptor, nodes, terms, None, &steps, now());
+            let looked = books
+                .situation()
+                .propose(preemptor, nodes, terms, None, &steps, now());
             cut.set(cut.get() || looked.cut);
             looked.best
         };
@@ -186,7 +189,7 @@ fn correct(
 
 fn correct_node(
     books: &Books,
-    preemptor: &Preemptor,
+    preemptor: &KnownPod,
     node: &NodeName,
     offer: &Offer,
     budgets: &Budgets,
@@ -224,13 +227,14 @@ fn correct_node(
         beside
     };
     let on_cards = &proposal.victims;
-    if !books.may_all_go(on_cards, budgets) || !outranks_all(books, preemptor, on_cards) {
+    if !books.situation().may_all_go(on_cards, budgets) || !outranks_all(books, preemptor, on_cards)
+    {
         return None;
     }
-    let cost = books.cost_of(node, on_cards);
+    let cost = books.situation().cost_of(node, on_cards);
     let victims = on_cards.iter().chain(others.iter().copied()).cloned();
     let mut victims: Vec<PodUid> = victims.collect();
-    let rank = |pod: &PodUid| books.pod(pod.as_str()).map(|known| known.rank);
+    let rank = |pod: &PodUid| books.pods().get(pod.as_str()).map(|known| known.rank);
     victims.sort_by_key(|pod| std::cmp::Reverse(rank(pod)));
     Some((cost, Correction { proposal, victims }))
 }
@@ -244,9 +248,9 @@ fn knows_elsewhere(books: &Books, victims: &[PodUid], node: &NodeName) -> bool {
 }
 
 /// Whether every one of these that we know has a lower rank.
-fn outranks_all(books: &Books, preemptor: &Preemptor, victims: &[PodUid]) -> bool {
+fn outranks_all(books: &Books, preemptor: &KnownPod, victims: &[PodUid]) -> bool {
     victims.iter().all(|victim| {
-        let known = books.pod(victim.as_str());
+        let known = books.pods().get(victim.as_str());
         known.is_none_or(|known| known.rank < preemptor.rank)
     })
 }

@@ -7,9 +7,9 @@ use shuttle::rand::Rng;
 use shuttle::sync::Arc;
 use shuttle::thread::{self, JoinHandle};
 
-use super::super::{Bells, Books, NodeFacts};
 use super::api::{Api, CARD_GIB, Story};
 use super::instance::{Fault, Instance, chance, delay};
+use crate::{Bells, Books, NodeFacts};
 use gpushare_kube::PodRef;
 
 const NODES: [&str; 2] = ["n1", "n2"];
@@ -109,7 +109,7 @@ impl Plan {
 /// One life of the cluster, from the first pod to the last, and what happened in it.
 pub(super) fn live(plan: Plan) -> Story {
     let api = Arc::new(Api::new());
-    let extenders = [0, 1].map(|number| Instance::new(number, api.clone(), state(plan), plan));
+    let extenders = [0, 1].map(|number| Instance::new(number, api.clone(), books(plan), plan));
     let [first, second] = extenders.clone();
     api.begin_term(0, FIRST_TERM);
     let mut watches = vec![follow(&first)];
@@ -291,11 +291,11 @@ fn change_nodes(extender: &Arc<Instance>) {
     }
 }
 
-fn state(plan: Plan) -> Books {
-    let mut state = Books::new(gpu::classes(), Policy::default(), Bells::default());
+fn books(plan: Plan) -> Books {
+    let mut books = Books::new(gpu::classes(), Policy::default(), Bells::default());
     let nodes = NODES.iter().take(plan.nodes);
-    state.replace_nodes(nodes.map(|name| node(name, true, Vec::new())).collect());
-    state
+    books.replace_nodes(nodes.map(|name| node(name, true, Vec::new())).collect());
+    books
 }
 
 fn node(name: &str, healthy: bool, held: Vec<HeldPod>) -> NodeFacts {

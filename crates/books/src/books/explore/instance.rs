@@ -1,4 +1,4 @@
-//! One extender of the model: what the product does around the state, in threads instead of tasks, with a
+//! One extender of the model: what the product does around the books, in threads instead of tasks, with a
 //! mistake if one is planted.
 
 mod bind;
@@ -10,9 +10,9 @@ use shuttle::rand::Rng;
 use shuttle::sync::{Arc, Mutex, MutexGuard, Weak};
 use shuttle::thread::{self, JoinHandle};
 
-use super::super::Books;
 use super::api::{Api, lock};
 use super::cluster::Plan;
+use crate::Books;
 
 /// A mistake that an extender could make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(super) enum Fault {
 pub(super) struct Instance {
     number: usize,
     api: Arc<Api>,
-    state: Mutex<Books>,
+    books: Mutex<Books>,
     plan: Plan,
     /// Work in the background, to be waited for in the end.
     background: Mutex<Vec<JoinHandle<()>>>,
@@ -77,12 +77,12 @@ pub(super) fn delay(most: u32) {
 }
 
 impl Instance {
-    pub(super) fn new(number: usize, api: Arc<Api>, state: Books, plan: Plan) -> Arc<Self> {
+    pub(super) fn new(number: usize, api: Arc<Api>, books: Books, plan: Plan) -> Arc<Self> {
         let everyone = api.extenders.clone();
         let instance = Arc::new(Self {
             number,
             api,
-            state: Mutex::new(state),
+            books: Mutex::new(books),
             plan,
             background: Mutex::default(),
         });
@@ -94,17 +94,17 @@ impl Instance {
         self.plan.fault == Some(fault)
     }
 
-    fn state(&self) -> MutexGuard<'_, Books> {
-        lock(&self.state)
+    fn books(&self) -> MutexGuard<'_, Books> {
+        lock(&self.books)
     }
 
-    /// Changes the state, and compares it with the truth.
+    /// Changes the books, and compares them with the truth.
     fn change<T>(&self, what: impl Display, change: impl FnOnce(&mut Books) -> T) -> T {
         let changed = {
-            let mut state = self.state();
+            let mut books = self.books();
             let (number, story) = (self.number, &self.api.story);
             story.tell(format!("extender {number} {what}"));
-            change(&mut state)
+            change(&mut books)
         };
         self.check();
         changed
@@ -116,16 +116,16 @@ impl Instance {
         if !truth.may_bind(self.number) {
             return;
         }
-        let state = self.state();
+        let books = self.books();
         for (pod, node, _) in truth.holders() {
-            let booking = state.ledger().booking(pod.as_str());
+            let booking = books.ledger().booking(pod.as_str());
             if booking.is_none_or(|booking| booking.node.as_str() != node) {
                 let what = format!("{pod} runs on {node}, but is booked as {booking:?}");
                 self.api.story.broken(&what);
             }
         }
         for (pod, node, _) in truth.told(self.number) {
-            if state.ledger().booking(pod.as_str()).is_none() {
+            if books.ledger().booking(pod.as_str()).is_none() {
                 let what = format!("containers of {pod} run on {node}, but are not booked");
                 self.api.story.broken(&what);
             }
@@ -149,13 +149,13 @@ impl Instance {
     /// Checks that nothing is left of the pods once all are gone and all events were seen.
     pub(super) fn check_empty(&self) {
         let story = &self.api.story;
-        let state = self.state();
-        let booked: Vec<_> = state.ledger().bookings().collect();
+        let books = self.books();
+        let booked: Vec<_> = books.ledger().bookings().collect();
         if !booked.is_empty() {
             story.broken(&format!("{booked:?} stay booked for ever"));
         }
-        let left = (&state.pods, &state.attempts, &state.reads);
-        let empty = left.0.is_empty() && left.1.is_empty() && left.2.is_empty();
+        let left = (&books.pods, &books.attempts, &books.reads);
+        let empty = left.0.count() == 0 && left.1.is_empty() && left.2.is_empty();
         if !empty {
             story.broken(&format!("{left:?} are never forgotten"));
         }

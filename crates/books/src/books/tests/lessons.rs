@@ -7,33 +7,33 @@ const PODS: u64 = 400;
 
 /// The nodes chosen for a sequence of pods; `show` runs before each decision, and `after` after it.
 fn nodes_chosen(show: fn(&mut Books, &PodFacts), after: fn(&mut Books, &PodFacts)) -> Vec<String> {
-    let mut state = state(&[]);
+    let mut books = books(&[]);
     let card = |node: u64, index: u64| format!("GPU-{node}-{index}");
     for number in 0..NODES {
         let cards: Vec<String> = (0..4).map(|index| card(number, index)).collect();
         let cards: Vec<(&str, u64)> = cards.iter().map(|id| (id.as_str(), 16)).collect();
-        state.apply_node(node(&format!("node-{number}"), &cards));
+        books.apply_node(node(&format!("node-{number}"), &cards));
     }
     let mut chosen = Vec::new();
     for number in 0..PODS {
         let facts = pending(&format!("u{number}"), gib_of(number));
-        show(&mut state, &facts);
+        show(&mut books, &facts);
         let ask = facts.ask.clone().unwrap().unwrap();
-        let best = state.best(Some(&ask), facts.host, |_| true);
+        let best = books.nodes().best(Some(&ask), facts.host, |_| true);
         let best = best.map(str::to_owned);
-        after(&mut state, &facts);
+        after(&mut books, &facts);
         match &best {
             Some(node) => {
                 let pod = named(facts.uid.as_str());
                 let (node, unit) = (node.as_str().into(), AliyunUnit::GiB);
-                state.reserve(&pod, &ask, &node, unit, 1).unwrap();
-                state.bound(&facts.uid);
+                books.reserve(&pod, &ask, &node, unit, 1).unwrap();
+                books.bound(&facts.uid);
             }
-            None => state.end_pod(&facts.uid),
+            None => books.end_pod(&facts.uid),
         }
         // Makes room for others, so that the policy has to keep choosing.
         if number % 3 == 2 {
-            state.end_pod(&format!("u{}", number / 2).as_str().into());
+            books.end_pod(&format!("u{}", number / 2).as_str().into());
         }
         chosen.extend(best);
     }
@@ -51,30 +51,30 @@ fn gib_of(pod: u64) -> u64 {
 
 fn nothing(_: &mut Books, _: &PodFacts) {}
 
-fn watch(state: &mut Books, pod: &PodFacts) {
-    state.apply_pod(pod.clone());
+fn watch(books: &mut Books, pod: &PodFacts) {
+    books.apply_pod(pod.clone());
 }
 
-fn request(state: &mut Books, pod: &PodFacts) {
-    assert!(state.is_news(pod));
-    state.meet(pod);
-    assert!(!state.is_news(pod));
+fn request(books: &mut Books, pod: &PodFacts) {
+    assert!(books.is_news(pod));
+    books.meet(pod);
+    assert!(!books.is_news(pod));
 }
 
-fn requests(state: &mut Books, pod: &PodFacts) {
+fn requests(books: &mut Books, pod: &PodFacts) {
     for _ in 0..3 {
-        state.meet(pod);
+        books.meet(pod);
     }
 }
 
 /// A list older than all binds, which therefore remain booked.
-fn list(state: &mut Books, pod: &PodFacts) {
-    state.replace_pods(vec![pod.clone()], Vec::new());
+fn list(books: &mut Books, pod: &PodFacts) {
+    books.replace_pods(vec![pod.clone()], Vec::new());
 }
 
-fn watch_and_requests(state: &mut Books, pod: &PodFacts) {
-    watch(state, pod);
-    requests(state, pod);
+fn watch_and_requests(books: &mut Books, pod: &PodFacts) {
+    watch(books, pod);
+    requests(books, pod);
 }
 
 #[test]
@@ -90,24 +90,24 @@ fn a_pod_that_the_scheduler_shows_first_is_judged_as_if_the_watch_had() {
 
 #[test]
 fn who_has_ended_teaches_nothing_when_a_late_request_shows_it() {
-    let mut state = state(&[(CARD, 8)]);
+    let mut books = books(&[(CARD, 8)]);
     let facts = pending("u1", 3);
-    watch(&mut state, &facts);
-    state.end_pod(&facts.uid);
-    assert!(!state.is_news(&facts));
-    watch(&mut state, &pending("u2", 3));
-    state.replace_pods(Vec::new(), Vec::new());
-    assert!(!state.is_news(&pending("u2", 3)));
+    watch(&mut books, &facts);
+    books.end_pod(&facts.uid);
+    assert!(!books.is_news(&facts));
+    watch(&mut books, &pending("u2", 3));
+    books.replace_pods(Vec::new(), Vec::new());
+    assert!(!books.is_news(&pending("u2", 3)));
 }
 
 #[test]
 fn pods_that_never_appear_are_forgotten_the_oldest_first() {
-    let mut state = state(&[(CARD, 8)]);
+    let mut books = books(&[(CARD, 8)]);
     let facts = |number: usize| pending(&format!("u{number}"), 3);
     for number in 0..3_000 {
-        request(&mut state, &facts(number));
+        request(&mut books, &facts(number));
     }
-    let forgotten = (0..3_000).filter(|number| state.is_news(&facts(*number)));
+    let forgotten = (0..3_000).filter(|number| books.is_news(&facts(*number)));
     assert_eq!(
         forgotten.collect::<Vec<_>>(),
         (0..1_976).collect::<Vec<_>>()
@@ -116,12 +116,12 @@ fn pods_that_never_appear_are_forgotten_the_oldest_first() {
 
 #[test]
 fn nothing_is_learned_from_invalid_requests_nor_before_all_is_listed() {
-    let mut state = Books::new(gpu::classes(), Policy::default(), Bells::default());
-    assert!(!state.is_news(&pending("u1", 3)));
-    state.replace_nodes(vec![node(NODE, &[(CARD, 8)])]);
-    state.replace_pods(Vec::new(), Vec::new());
-    assert!(state.is_news(&pending("u1", 3)));
+    let mut books = Books::new(gpu::classes(), Policy::default(), Bells::default());
+    assert!(!books.is_news(&pending("u1", 3)));
+    books.replace_nodes(vec![node(NODE, &[(CARD, 8)])]);
+    books.replace_pods(Vec::new(), Vec::new());
+    assert!(books.is_news(&pending("u1", 3)));
     let invalid = pending("u2", 0);
     assert!(invalid.ask.is_err());
-    assert!(!state.is_news(&invalid));
+    assert!(!books.is_news(&invalid));
 }

@@ -8,22 +8,25 @@ use crate::PodEvent;
 
 #[test]
 fn what_the_watch_shows_first_outlives_the_answer_to_the_bind() {
-    let mut state = state(&[(CARD, 8)]);
+    let mut books = books(&[(CARD, 8)]);
     let uid = "u1".into();
-    let record = reserve(&mut state, "u1", 3).unwrap().record;
-    state.apply_pod(running("u1", 3, &record));
-    assert_eq!(state.not_bound(&uid), Followup::Nothing);
-    assert_eq!(state.unknown(&uid), Followup::Nothing);
+    let record = reserve(&mut books, "u1", 3).unwrap().record;
+    books.apply_pod(running("u1", 3, &record));
+    assert_eq!(books.not_bound(&uid), Followup::Nothing);
+    assert_eq!(books.unknown(&uid), Followup::Nothing);
     let overtaken = Outcome::Overtaken(String::new());
-    state.conclude(&uid, &overtaken);
-    assert_eq!(state.booked(&uid), Some(BookingState::Confirmed));
+    books.conclude(&uid, &overtaken);
+    assert_eq!(
+        books.nodes.booking_state(&uid),
+        Some(BookingState::Confirmed)
+    );
 
     let uid = "u2".into();
-    reserve(&mut state, "u2", 3).unwrap();
-    state.end_pod(&uid);
-    assert_eq!(state.bound(&uid), Followup::Nothing);
+    reserve(&mut books, "u2", 3).unwrap();
+    books.end_pod(&uid);
+    assert_eq!(books.bound(&uid), Followup::Nothing);
     assert_eq!(
-        used(&state, CARD),
+        used(&books, CARD),
         3,
         "a pod deleted during its bind holds nothing"
     );
@@ -31,75 +34,78 @@ fn what_the_watch_shows_first_outlives_the_answer_to_the_bind() {
 
 #[test]
 fn an_answer_older_than_the_pods_end_does_not_book_it_again() {
-    let mut state = state(&[(CARD, 8)]);
+    let mut books = books(&[(CARD, 8)]);
     let uid = "u1".into();
-    let record = reserve(&mut state, "u1", 3).unwrap().record;
-    let read = state.begin_read(&uid);
-    state.end_pod(&uid);
-    let verdict = state.finish_read(&uid, read, Some(running("u1", 3, &record)));
+    let record = reserve(&mut books, "u1", 3).unwrap().record;
+    let read = books.begin_read(&uid);
+    books.end_pod(&uid);
+    let verdict = books.finish_read(&uid, read, Some(running("u1", 3, &record)));
     assert!(matches!(verdict, Finding::Stale), "{verdict:?}");
-    assert_eq!(used(&state, CARD), 0);
+    assert_eq!(used(&books, CARD), 0);
 
-    let read = state.begin_read(&uid);
-    state.replace_pods(Vec::new(), Vec::new());
-    let verdict = state.finish_read(&uid, read, Some(running("u1", 3, &record)));
+    let read = books.begin_read(&uid);
+    books.replace_pods(Vec::new(), Vec::new());
+    let verdict = books.finish_read(&uid, read, Some(running("u1", 3, &record)));
     assert!(matches!(verdict, Finding::Stale), "{verdict:?}");
 
-    let read = state.begin_read(&uid);
-    let verdict = state.finish_read(&uid, read, None);
+    let read = books.begin_read(&uid);
+    let verdict = books.finish_read(&uid, read, None);
     assert!(matches!(verdict, Finding::Gone), "{verdict:?}");
-    assert!(state.reads.is_empty());
+    assert!(books.reads.is_empty());
 }
 
 #[test]
 fn a_pod_recreated_under_its_name_is_another_pod() {
-    let mut state = state(&[(CARD, 8)]);
-    reserve(&mut state, "u1", 3).unwrap();
-    let read = state.begin_read(&"u1".into());
-    state.finish_read(&"u1".into(), read, Some(pending("u2", 3)));
-    assert_eq!(used(&state, CARD), 0);
+    let mut books = books(&[(CARD, 8)]);
+    reserve(&mut books, "u1", 3).unwrap();
+    let read = books.begin_read(&"u1".into());
+    books.finish_read(&"u1".into(), read, Some(pending("u2", 3)));
+    assert_eq!(used(&books, CARD), 0);
 }
 
 #[test]
 fn a_list_ends_what_is_gone_and_asks_about_what_it_cannot_know() {
-    let mut state = state(&[(CARD, 16)]);
-    let gone = reserve(&mut state, "gone", 1).unwrap().record;
-    state.apply_pod(running("gone", 1, &gone));
-    let stays = reserve(&mut state, "stays", 2).unwrap().record;
-    state.apply_pod(running("stays", 2, &stays));
-    reserve(&mut state, "settled", 3).unwrap();
-    state.bound(&"settled".into());
-    reserve(&mut state, "under-way", 4).unwrap();
+    let mut books = books(&[(CARD, 16)]);
+    let gone = reserve(&mut books, "gone", 1).unwrap().record;
+    books.apply_pod(running("gone", 1, &gone));
+    let stays = reserve(&mut books, "stays", 2).unwrap().record;
+    books.apply_pod(running("stays", 2, &stays));
+    reserve(&mut books, "settled", 3).unwrap();
+    books.bound(&"settled".into());
+    reserve(&mut books, "under-way", 4).unwrap();
 
-    let to_read = state.replace_pods(vec![running("stays", 2, &stays)], Vec::new());
+    let to_read = books.replace_pods(vec![running("stays", 2, &stays)], Vec::new());
     let to_read: Vec<_> = to_read.iter().map(|pod| pod.uid.as_str()).collect();
     assert_eq!(to_read, ["settled"]);
-    assert_eq!(used(&state, CARD), 2 + 3 + 4);
-    assert_eq!(state.bound(&"under-way".into()), Followup::Read);
+    assert_eq!(used(&books, CARD), 2 + 3 + 4);
+    assert_eq!(books.bound(&"under-way".into()), Followup::Read);
     for uid in ["settled", "under-way"] {
         let uid = uid.into();
-        let read = state.begin_read(&uid);
-        state.finish_read(&uid, read, None);
+        let read = books.begin_read(&uid);
+        books.finish_read(&uid, read, None);
     }
-    assert_eq!(used(&state, CARD), 2);
-    assert!(state.attempts.is_empty());
+    assert_eq!(used(&books, CARD), 2);
+    assert!(books.attempts.is_empty());
 }
 
 #[test]
 fn a_list_older_than_a_read_does_not_end_what_the_read_showed() {
-    let mut state = state(&[(CARD, 8)]);
+    let mut books = books(&[(CARD, 8)]);
     let uid = "u1".into();
-    let record = reserve(&mut state, "u1", 8).unwrap().record;
-    state.unknown(&uid);
+    let record = reserve(&mut books, "u1", 8).unwrap().record;
+    books.unknown(&uid);
     let older = vec![pending("u1", 8)];
-    let read = state.begin_read(&uid);
-    state.finish_read(&uid, read, Some(running("u1", 8, &record)));
+    let read = books.begin_read(&uid);
+    books.finish_read(&uid, read, Some(running("u1", 8, &record)));
 
-    let to_read = state.replace_pods(older, Vec::new());
-    assert_eq!(used(&state, CARD), 8, "it runs");
+    let to_read = books.replace_pods(older, Vec::new());
+    assert_eq!(used(&books, CARD), 8, "it runs");
     assert_eq!(to_read, [named("u1")], "it may have ended since");
-    state.apply_pod(running("u1", 8, &record));
-    assert_eq!(state.booked(&uid), Some(BookingState::Confirmed));
+    books.apply_pod(running("u1", 8, &record));
+    assert_eq!(
+        books.nodes.booking_state(&uid),
+        Some(BookingState::Confirmed)
+    );
 }
 
 #[test]
@@ -109,157 +115,157 @@ fn a_pod_missing_from_a_list_is_read_after_its_bind_whatever_came_of_that() {
         Outcome::Refused(String::new()),
         Outcome::Overtaken(String::new()),
     ] {
-        let mut state = state(&[(CARD, 8)]);
+        let mut books = books(&[(CARD, 8)]);
         let uid = "u1".into();
-        reserve(&mut state, "u1", 8).unwrap();
-        state.replace_pods(Vec::new(), Vec::new());
-        let followup = state.conclude(&uid, &outcome);
+        reserve(&mut books, "u1", 8).unwrap();
+        books.replace_pods(Vec::new(), Vec::new());
+        let followup = books.conclude(&uid, &outcome);
         assert_eq!(followup, Followup::Read, "{outcome:?}");
-        let read = state.begin_read(&uid);
-        state.finish_read(&uid, read, None);
-        assert!(state.ledger().is_empty() && state.pods.is_empty());
+        let read = books.begin_read(&uid);
+        books.finish_read(&uid, read, None);
+        assert!(books.ledger().is_empty() && books.pods.count() == 0);
     }
 }
 
 #[test]
 fn a_doubt_is_cleared_also_if_the_pod_was_gone_when_its_bind_began() {
-    let mut state = state(&[(CARD, 8)]);
+    let mut books = books(&[(CARD, 8)]);
     let uid = "u1".into();
     let ask = pending("u1", 8).ask.unwrap().unwrap();
-    let reserved = state.reserve(&named("u1"), &ask, &NODE.into(), AliyunUnit::GiB, 1);
+    let reserved = books.reserve(&named("u1"), &ask, &NODE.into(), AliyunUnit::GiB, 1);
     assert!(reserved.is_ok());
-    state.unknown(&uid);
+    books.unknown(&uid);
     assert_eq!(
-        state.replace_pods(Vec::new(), Vec::new()),
+        books.replace_pods(Vec::new(), Vec::new()),
         [],
         "its fence follows"
     );
-    let fence = state.begin_read(&uid);
-    state.finish_fence(&uid, fence, None);
-    assert!(state.ledger().is_empty() && state.pods.is_empty());
+    let fence = books.begin_read(&uid);
+    books.finish_fence(&uid, fence, None);
+    assert!(books.ledger().is_empty() && books.pods.count() == 0);
 }
 
 #[test]
 fn a_pod_that_was_gone_when_its_bind_began_is_read_after_it_and_after_a_list() {
-    let mut state = state(&[(CARD, 8)]);
+    let mut books = books(&[(CARD, 8)]);
     let ask = pending("u1", 8).ask.unwrap().unwrap();
-    let reserved = state.reserve(&named("u1"), &ask, &NODE.into(), AliyunUnit::GiB, 1);
+    let reserved = books.reserve(&named("u1"), &ask, &NODE.into(), AliyunUnit::GiB, 1);
     assert!(reserved.is_ok());
-    assert_eq!(state.bound(&"u1".into()), Followup::Read);
-    let to_read = state.replace_pods(Vec::new(), Vec::new());
+    assert_eq!(books.bound(&"u1".into()), Followup::Read);
+    let to_read = books.replace_pods(Vec::new(), Vec::new());
     assert_eq!(to_read, [named("u1")]);
 }
 
 #[test]
 fn reads_of_one_pod_at_once_do_not_keep_each_other_from_an_answer() {
-    let mut state = state(&[(CARD, 8)]);
+    let mut books = books(&[(CARD, 8)]);
     let uid = "u1".into();
-    let old = state.begin_read(&uid);
-    state.replace_pods(vec![pending("u1", 8)], Vec::new());
-    let newer = state.begin_read(&uid);
-    let verdict = state.finish_read(&uid, old, Some(pending("u1", 8)));
+    let old = books.begin_read(&uid);
+    books.replace_pods(vec![pending("u1", 8)], Vec::new());
+    let newer = books.begin_read(&uid);
+    let verdict = books.finish_read(&uid, old, Some(pending("u1", 8)));
     assert!(matches!(verdict, Finding::Stale), "{verdict:?}");
-    let again = state.begin_read(&uid);
+    let again = books.begin_read(&uid);
     for read in [newer, again] {
-        let verdict = state.finish_read(&uid, read, Some(pending("u1", 8)));
+        let verdict = books.finish_read(&uid, read, Some(pending("u1", 8)));
         assert!(matches!(verdict, Finding::Found(_)), "{verdict:?}");
     }
-    assert!(state.reads.is_empty());
+    assert!(books.reads.is_empty());
 }
 
 #[test]
 fn a_record_changed_after_the_bind_moves_nothing() {
-    let mut state = state(&[("GPU-big", 16), (CARD, 8)]);
-    let record = reserve(&mut state, "u1", 3).unwrap().record;
-    state.bound(&"u1".into());
+    let mut books = books(&[("GPU-big", 16), (CARD, 8)]);
+    let record = reserve(&mut books, "u1", 3).unwrap().record;
+    books.bound(&"u1".into());
     let forged = record.replace(CARD, "GPU-big");
     for changed in [
         running("u1", 3, &forged),
         pod("u1", 3, Some(NODE), None, "Running"),
     ] {
-        state.apply_pod(changed.clone());
-        assert_eq!((used(&state, CARD), used(&state, "GPU-big")), (3, 0));
-        state.replace_pods(vec![changed], Vec::new());
-        assert_eq!((used(&state, CARD), used(&state, "GPU-big")), (3, 0));
+        books.apply_pod(changed.clone());
+        assert_eq!((used(&books, CARD), used(&books, "GPU-big")), (3, 0));
+        books.replace_pods(vec![changed], Vec::new());
+        assert_eq!((used(&books, CARD), used(&books, "GPU-big")), (3, 0));
     }
 }
 
 #[test]
 fn a_pod_that_becomes_invalid_keeps_what_its_bind_has_booked_until_the_outcome_is_known() {
     for listed in [false, true] {
-        let mut state = state(&[(CARD, 8)]);
+        let mut books = books(&[(CARD, 8)]);
         let uid = PodUid::new("u1");
-        reserve(&mut state, "u1", 8).unwrap();
+        reserve(&mut books, "u1", 8).unwrap();
         let invalid = PodEvent::of(senseless("u1", 8));
         if listed {
-            PodEvent::replace(vec![invalid], &mut state);
+            PodEvent::replace(vec![invalid], &mut books);
         } else {
-            assert!(invalid.apply(&mut state).is_some(), "its owner is told");
+            assert!(invalid.apply(&mut books).is_some(), "its owner is told");
         }
-        assert_eq!(used(&state, CARD), 8);
-        let known = state.pod("u1").unwrap();
+        assert_eq!(used(&books, CARD), 8);
+        let known = books.pods().get("u1").unwrap();
         assert!(!known.wants_node(), "nothing is decided for it");
-        assert!(reserve(&mut state, "u2", 8).is_err());
-        state.not_bound(&uid);
-        assert_eq!(used(&state, CARD), 0);
+        assert!(reserve(&mut books, "u2", 8).is_err());
+        books.not_bound(&uid);
+        assert_eq!(used(&books, CARD), 0);
 
         // Without a bind under way the invalid pod is forgotten, until its request makes sense again.
-        PodEvent::of(senseless("u1", 8)).apply(&mut state);
-        assert!(state.pod("u1").is_none());
-        reserve(&mut state, "u1", 8).unwrap();
+        PodEvent::of(senseless("u1", 8)).apply(&mut books);
+        assert!(books.pods().get("u1").is_none());
+        reserve(&mut books, "u1", 8).unwrap();
     }
 }
 
 #[test]
 fn what_a_pod_chose_while_it_waited_is_remembered_of_a_bound_one() {
-    let mut state = state(&[(CARD, 8)]);
+    let mut books = books(&[(CARD, 8)]);
     let chosen = annotated("u1", 8, None, &json!({names::POLICY: "spread"}));
     let ask = chosen.ask.clone().unwrap().unwrap();
-    state.apply_pod(chosen);
-    let reserved = state.reserve(&named("u1"), &ask, &NODE.into(), AliyunUnit::GiB, 1);
+    books.apply_pod(chosen);
+    let reserved = books.reserve(&named("u1"), &ask, &NODE.into(), AliyunUnit::GiB, 1);
     let record = reserved.unwrap().record;
     let edited = json!({names::ALLOCATION: record, names::POLICY: "x"});
     let bound = annotated("u1", 8, Some(NODE), &edited);
-    state.apply_pod(bound.clone());
-    assert_eq!(state.pod("u1").unwrap().ask, ask);
-    state.replace_pods(vec![bound], Vec::new());
-    assert_eq!(state.pod("u1").unwrap().ask, ask);
-    assert_eq!(used(&state, CARD), 8);
+    books.apply_pod(bound.clone());
+    assert_eq!(books.pods().get("u1").unwrap().ask, ask);
+    books.replace_pods(vec![bound], Vec::new());
+    assert_eq!(books.pods().get("u1").unwrap().ask, ask);
+    assert_eq!(used(&books, CARD), 8);
 }
 
 #[test]
 fn a_bound_pod_without_a_believable_record_is_not_booked() {
-    let mut state = state(&[(CARD, 8)]);
-    state.apply_pod(pod("u1", 3, Some(NODE), None, "Pending"));
-    state.apply_pod(running("u2", 3, "{}"));
-    let foreign = reserve(&mut state, "u3", 3).unwrap().record;
-    state.not_bound(&"u3".into());
-    state.apply_pod(running("u4", 3, &foreign));
-    assert_eq!(used(&state, CARD), 0);
+    let mut books = books(&[(CARD, 8)]);
+    books.apply_pod(pod("u1", 3, Some(NODE), None, "Pending"));
+    books.apply_pod(running("u2", 3, "{}"));
+    let foreign = reserve(&mut books, "u3", 3).unwrap().record;
+    books.not_bound(&"u3".into());
+    books.apply_pod(running("u4", 3, &foreign));
+    assert_eq!(used(&books, CARD), 0);
 }
 
 #[test]
 fn a_node_that_goes_and_returns_keeps_the_bookings_of_its_pods() {
-    let mut state = state(&[(CARD, 8)]);
-    let record = reserve(&mut state, "u1", 3).unwrap().record;
-    state.apply_pod(running("u1", 3, &record));
-    state.replace_nodes(vec![node("n2", &[("GPU-z", 8)])]);
-    assert!(!state.has_node(NODE));
-    assert!(reserve(&mut state, "u2", 1).is_err());
-    state.apply_node(node(NODE, &[(CARD, 8)]));
-    assert_eq!(used(&state, CARD), 3);
-    state.delete_node(NODE);
-    assert!(!state.has_node(NODE));
+    let mut books = books(&[(CARD, 8)]);
+    let record = reserve(&mut books, "u1", 3).unwrap().record;
+    books.apply_pod(running("u1", 3, &record));
+    books.replace_nodes(vec![node("n2", &[("GPU-z", 8)])]);
+    assert!(books.nodes().get(NODE).is_none());
+    assert!(reserve(&mut books, "u2", 1).is_err());
+    books.apply_node(node(NODE, &[(CARD, 8)]));
+    assert_eq!(used(&books, CARD), 3);
+    books.delete_node(NODE);
+    assert!(books.nodes().get(NODE).is_none());
 }
 
 #[test]
 fn nothing_is_ready_before_both_lists() {
-    let mut state = Books::new(gpu::classes(), Policy::default(), Bells::default());
-    assert!(state.ready().unwrap_err().contains("nodes"));
-    state.replace_nodes(Vec::new());
-    assert!(state.ready().unwrap_err().contains("pods"));
-    state.replace_pods(Vec::new(), Vec::new());
-    assert_eq!(state.ready(), Ok(()));
+    let mut books = Books::new(gpu::classes(), Policy::default(), Bells::default());
+    assert!(books.ready().unwrap_err().contains("nodes"));
+    books.replace_nodes(Vec::new());
+    assert!(books.ready().unwrap_err().contains("pods"));
+    books.replace_pods(Vec::new(), Vec::new());
+    assert_eq!(books.ready(), Ok(()));
 }
 
 /// Binds, refusals, doubts, watch events and reads from many threads at once: a card is never booked past
@@ -268,7 +274,7 @@ fn nothing_is_ready_before_both_lists() {
 fn many_threads_never_book_past_the_card() {
     const THREADS: u64 = 8;
     const ROUNDS: u64 = 200;
-    let shared = RwLock::new(state(&[(CARD, 8)]));
+    let shared = RwLock::new(books(&[(CARD, 8)]));
     let start = Barrier::new(usize::try_from(THREADS).unwrap());
     let bound = std::sync::atomic::AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -306,11 +312,11 @@ fn many_threads_never_book_past_the_card() {
             });
         }
     });
-    let state = shared.into_inner();
+    let books = shared.into_inner();
     assert!(bound.into_inner() > 0, "some binds must have succeeded");
-    assert_eq!(used(&state, CARD), 0);
-    assert!(state.ledger().is_empty() && state.pods.is_empty());
-    assert!(state.attempts.is_empty() && state.reads.is_empty());
+    assert_eq!(used(&books, CARD), 0);
+    assert!(books.ledger().is_empty() && books.pods.count() == 0);
+    assert!(books.attempts.is_empty() && books.reads.is_empty());
 }
 
 /// The node, with containers whose pods are gone and that hold this much of its card.
@@ -330,34 +336,34 @@ fn node_holding(pods: &[(&str, u64)]) -> NodeFacts {
 
 #[test]
 fn containers_that_outlive_their_pod_keep_their_room_until_the_agent_takes_it_back() {
-    let mut state = state(&[(CARD, 8)]);
-    let record = reserve(&mut state, "u1", 6).unwrap().record;
-    state.apply_pod(running("u1", 6, &record));
+    let mut books = books(&[(CARD, 8)]);
+    let record = reserve(&mut books, "u1", 6).unwrap().record;
+    books.apply_pod(running("u1", 6, &record));
     // The agent may learn before the extender that the pod's object is gone.
-    state.apply_node(node_holding(&[("u1", 6)]));
-    assert_eq!(used(&state, CARD), 6, "counted once");
-    state.end_pod(&"u1".into());
-    assert_eq!(used(&state, CARD), 6);
-    let refused = reserve(&mut state, "u2", 4).unwrap_err();
+    books.apply_node(node_holding(&[("u1", 6)]));
+    assert_eq!(used(&books, CARD), 6, "counted once");
+    books.end_pod(&"u1".into());
+    assert_eq!(used(&books, CARD), 6);
+    let refused = reserve(&mut books, "u2", 4).unwrap_err();
     assert!(
         refused.contains("held by containers of a pod that no longer exists"),
         "{refused}"
     );
-    state.replace_pods(vec![pending("u2", 4)], Vec::new());
-    assert_eq!(used(&state, CARD), 6, "a list of pods does not know of it");
-    let before = state.growth.now();
-    state.apply_node(node_holding(&[]));
-    assert!(state.growth.now() > before, "waiting pods are told");
-    reserve(&mut state, "u2", 4).unwrap();
+    books.replace_pods(vec![pending("u2", 4)], Vec::new());
+    assert_eq!(used(&books, CARD), 6, "a list of pods does not know of it");
+    let before = books.moment();
+    books.apply_node(node_holding(&[]));
+    assert!(books.moment() > before, "waiting pods are told");
+    reserve(&mut books, "u2", 4).unwrap();
 }
 
 #[test]
 fn a_new_extender_learns_from_the_node_what_is_held_without_a_pod() {
-    let mut state = state(&[(CARD, 8)]);
-    state.apply_node(node_holding(&[("u1", 6)]));
-    state.replace_pods(vec![pending("u2", 4)], Vec::new());
-    reserve(&mut state, "u2", 4).unwrap_err();
-    state.delete_node(NODE);
-    state.apply_node(node_holding(&[]));
-    reserve(&mut state, "u2", 4).unwrap();
+    let mut books = books(&[(CARD, 8)]);
+    books.apply_node(node_holding(&[("u1", 6)]));
+    books.replace_pods(vec![pending("u2", 4)], Vec::new());
+    reserve(&mut books, "u2", 4).unwrap_err();
+    books.delete_node(NODE);
+    books.apply_node(node_holding(&[]));
+    reserve(&mut books, "u2", 4).unwrap();
 }

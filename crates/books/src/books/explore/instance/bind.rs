@@ -8,11 +8,11 @@ use gpushare_core::{NodeName, PodAsk, PodUid, Steps, names};
 use gpushare_kube::bind::{Answer, Bind, Outcome};
 use shuttle::sync::{Arc, mpsc};
 
-use super::super::super::Reservation;
 use super::super::api::Seen;
 use super::super::cluster::FIRST_TERM;
 use super::watch::Look;
 use super::{Fault, Instance, chance, delay};
+use crate::Reservation;
 use gpushare_kube::PodRef;
 
 const MOST_SENDS: usize = 3;
@@ -22,11 +22,11 @@ const LATE: u32 = 300;
 
 impl Instance {
     pub(in super::super) fn fits(&self, pod: &PodUid, node: &str) -> bool {
-        let state = self.state();
-        state.pod(pod.as_str()).is_some_and(|known| {
+        let books = self.books();
+        books.pods().get(pod.as_str()).is_some_and(|known| {
             let steps = Steps::for_request();
-            let search = state.ledger().search(&known.ask, &steps);
-            state.ledger().fit(node, pod, &search).is_ok()
+            let search = books.ledger().search(&known.ask, &steps);
+            books.ledger().fit(node, pod, &search).is_ok()
         })
     }
 
@@ -63,11 +63,11 @@ impl Instance {
         let outcome = self.post(pod, &bind, term);
         let followup = self.change(
             format_args!("has tried to bind {}: {outcome:?}", pod.uid),
-            |state| match (&outcome, self.plan.fault) {
+            |books| match (&outcome, self.plan.fault) {
                 (Outcome::Unknown(_), Some(Fault::FreesOnUnknown)) => {
-                    state.conclude(&pod.uid, &Outcome::Overtaken(String::new()))
+                    books.conclude(&pod.uid, &Outcome::Overtaken(String::new()))
                 }
-                _ => state.conclude(&pod.uid, &outcome),
+                _ => books.conclude(&pod.uid, &outcome),
             },
         );
         self.follow_up(pod.clone(), followup);
@@ -79,11 +79,11 @@ impl Instance {
         let (number, story) = (self.number, &self.api.story);
         let reserved = {
             let truth = self.api.truth();
-            let mut state = self.state();
+            let mut books = self.books();
             story.tell(format!("extender {number} reserves {} on {node}", pod.uid));
-            let reserved = state.reserve(pod, ask, node, AliyunUnit::GiB, 0).ok();
+            let reserved = books.reserve(pod, ask, node, AliyunUnit::GiB, 0).ok();
             if self.has(Fault::BooksAfterBind) {
-                state.forget_booking(&pod.uid);
+                books.forget_booking(&pod.uid);
             }
             // Another one may know less, but its bind does not take effect.
             if reserved.is_some() && truth.may_bind(number) {
@@ -96,10 +96,10 @@ impl Instance {
     }
 
     fn wanted(self: &Arc<Self>, pod: &PodRef, behind: bool) -> Option<(PodAsk, String)> {
-        let known = self.state().pod(pod.uid.as_str()).cloned();
+        let known = self.books().pods().get(pod.uid.as_str()).cloned();
         let known = known.filter(|known| !behind && !known.version.is_empty());
         let (ask, version) = if let Some(known) = known {
-            (known.ask, known.version)
+            (known.ask.clone(), known.version.clone())
         } else {
             let facts = self.look(pod, Look::Read).ok()??.facts;
             (facts.ask.ok()??, facts.version)

@@ -8,11 +8,10 @@ use gpushare_kube::convert::PodFacts;
 use shuttle::sync::Arc;
 use shuttle::thread;
 
-use super::super::super::{Finding, Followup, NodeFacts};
 use super::super::api::{Event, Next, Seen};
 use super::super::cluster::Lag;
 use super::{Fault, Instance, chance, delay};
-use crate::PodEvent;
+use crate::{Finding, Followup, NodeFacts, PodEvent};
 use gpushare_kube::PodRef;
 
 /// How to find out what became of a pod.
@@ -58,8 +57,8 @@ impl Instance {
             Lag::None => false,
             Lag::UntilItLeads => self.api.truth().term_of(self.number).is_none(),
             Lag::UntilItBinds => {
-                let state = self.state();
-                let mut bookings = state.ledger().bookings();
+                let books = self.books();
+                let mut bookings = books.ledger().bookings();
                 bookings.all(|(_, booking)| booking.state != BookingState::Reserved)
             }
         }
@@ -70,21 +69,21 @@ impl Instance {
         delay(self.plan.network.list_steps);
         let pods = pods.into_iter().map(|seen| self.read_facts(seen));
         let pods: Vec<PodEvent> = pods.map(PodEvent::of).collect();
-        let to_read = self.change("takes in a list", |state| {
+        let to_read = self.change("takes in a list", |books| {
             if self.has(Fault::ListEndsUnconfirmed) {
                 let confirmed = |booking: BookingState| booking == BookingState::Confirmed;
-                let all: Vec<PodUid> = state
-                    .ledger
+                let all: Vec<PodUid> = books
+                    .ledger()
                     .bookings()
                     .map(|(uid, _)| uid.clone())
                     .collect();
                 for uid in all {
-                    if !state.booked(&uid).is_some_and(confirmed) {
-                        state.forget_booking(&uid);
+                    if !books.nodes.booking_state(&uid).is_some_and(confirmed) {
+                        books.forget_booking(&uid);
                     }
                 }
             }
-            PodEvent::replace(pods, state).0
+            PodEvent::replace(pods, books).0
         });
         for pod in to_read {
             self.follow_up(pod, Followup::Read);
@@ -94,21 +93,21 @@ impl Instance {
 
     fn take_in(&self, event: Event) {
         let what = format!("sees {event:?}");
-        self.change(what, |state| match event {
+        self.change(what, |books| match event {
             Event::Apply(seen) if seen.deleting && self.has(Fault::FreesOnDeletion) => {
-                state.end_pod(&seen.facts.uid);
+                books.end_pod(&seen.facts.uid);
             }
             Event::Apply(seen) => match PodEvent::of(self.read_facts(seen)) {
                 PodEvent::Invalid(notice) if self.has(Fault::FreesOnInvalid) => {
-                    state.end_pod(&notice.pod.uid);
+                    books.end_pod(&notice.pod.uid);
                 }
-                seen => drop(seen.apply(state)),
+                seen => drop(seen.apply(books)),
             },
             Event::Delete(seen) => {
-                let booked = state.booked_node(&seen.facts.uid);
-                state.end_pod(&seen.facts.uid);
+                let booked = books.nodes.booked_node(&seen.facts.uid);
+                books.end_pod(&seen.facts.uid);
                 if let (Some(node), true) = (booked, self.has(Fault::FreesHeldWithPod)) {
-                    state.ledger.set_held(&node, Vec::new());
+                    books.nodes.forget_held(&node);
                 }
             }
         });
@@ -124,7 +123,7 @@ impl Instance {
     }
 
     pub(in super::super) fn set_node(&self, facts: NodeFacts) {
-        self.change("sees a node", |state| state.apply_node(facts));
+        self.change("sees a node", |books| books.apply_node(facts));
     }
 
     /// The agent of the node tells what containers without pods hold there. Before the books change nobody relies on
@@ -133,7 +132,7 @@ impl Instance {
         let held = {
             let mut truth = self.api.truth();
             let held = truth.held_on(node);
-            let mut state = self.state();
+            let mut books = self.books();
             let mut heard = held.clone();
             match self.plan.fault {
                 Some(Fault::IgnoresHeld) => heard.clear(),
@@ -144,7 +143,7 @@ impl Instance {
                 }
                 _ => {}
             }
-            state.apply_node(facts(heard));
+            books.apply_node(facts(heard));
             truth.note_told(self.number, node, &held);
             held
         };
@@ -154,7 +153,7 @@ impl Instance {
     }
 
     pub(in super::super) fn lose_node(&self, name: &str) {
-        self.change("loses a node", |state| state.delete_node(name));
+        self.change("loses a node", |books| books.delete_node(name));
     }
 
     /// As `Extender::follow_up`.
@@ -175,7 +174,14 @@ impl Instance {
 
     /// As `Extender::open_when_fenced`.
     fn open_when_fenced(self: &Arc<Self>, term: u64) {
-        let mut pods = self.state().pods_without_node();
+        let mut pods: Vec<PodRef> = {
+            let books = self.books();
+            books
+                .pods()
+                .pending()
+                .map(|known| known.pod.clone())
+                .collect()
+        };
         // A hash map gives them in another order in every run, and a seed shall explore the same orders in each.
         pods.sort_by(|one, other| one.uid.cmp(&other.uid));
         self.in_background(move |own| {
@@ -221,8 +227,8 @@ impl Instance {
     pub(super) fn look(self: &Arc<Self>, pod: &PodRef, by: Look) -> Result<Option<Seen>, ()> {
         loop {
             let begin = || {
-                self.change(format_args!("looks at {}: {by:?}", pod.uid), |state| {
-                    state.begin_read(&pod.uid)
+                self.change(format_args!("looks at {}: {by:?}", pod.uid), |books| {
+                    books.begin_read(&pod.uid)
                 })
             };
             let mut read = begin();
@@ -232,26 +238,26 @@ impl Instance {
             let answer = arrives.then(|| self.ask(pod, by)).flatten();
             delay(5);
             if self.has(Fault::TrustsStaleReads) {
-                self.change(format_args!("gets no answer about {}", pod.uid), |state| {
-                    state.abandon_read(&pod.uid, read);
+                self.change(format_args!("gets no answer about {}", pod.uid), |books| {
+                    books.abandon_read(&pod.uid, read);
                 });
                 read = begin();
             }
             if !answered || !self.is_reachable() {
-                self.change(format_args!("gets no answer about {}", pod.uid), |state| {
-                    state.abandon_read(&pod.uid, read);
+                self.change(format_args!("gets no answer about {}", pod.uid), |books| {
+                    books.abandon_read(&pod.uid, read);
                 });
                 return Err(());
             }
             let facts = answer.clone().map(|seen| self.read_facts(seen));
-            let verdict = self.change(format_args!("has seen {answer:?}"), |state| {
+            let verdict = self.change(format_args!("has seen {answer:?}"), |books| {
                 let verdict = match by {
-                    Look::Read => state.finish_read(&pod.uid, read, facts),
-                    Look::Fence | Look::ReadAsFence => state.finish_fence(&pod.uid, read, facts),
+                    Look::Read => books.finish_read(&pod.uid, read, facts),
+                    Look::Fence | Look::ReadAsFence => books.finish_fence(&pod.uid, read, facts),
                 };
                 match &verdict {
                     Finding::Found(facts) if self.has(Fault::ConfirmsByRead) => {
-                        state.apply_pod((**facts).clone());
+                        books.apply_pod((**facts).clone());
                     }
                     _ => {}
                 }

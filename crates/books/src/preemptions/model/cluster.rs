@@ -4,12 +4,11 @@ use std::collections::{BTreeSet, VecDeque};
 
 use gpushare_kube::bind;
 
-use super::super::super::Followup;
-use super::super::super::tests::named;
-use super::super::steps::Outcome;
 use super::super::tests::{CARD_GIB, Pod, SECOND, START, contend, empty};
 use super::super::*;
 use super::{Event, NAMES};
+use crate::books::tests::named;
+use crate::{Books, Followup};
 
 const CARDS: usize = 2;
 /// More rounds than any preemption takes to end.
@@ -34,7 +33,7 @@ enum Change {
 }
 
 struct Replica {
-    state: Books,
+    books: Books,
     process: u32,
     /// What the watch has yet to show.
     changes: VecDeque<Change>,
@@ -55,7 +54,7 @@ pub(super) struct Model {
 impl Model {
     pub(super) fn new() -> Self {
         let replica = || Replica {
-            state: empty(CARDS),
+            books: empty(CARDS),
             process: 0,
             changes: VecDeque::new(),
         };
@@ -80,7 +79,7 @@ impl Model {
     }
 
     fn leads(&mut self) -> &mut Books {
-        &mut self.replicas[self.leader].state
+        &mut self.replicas[self.leader].books
     }
 
     fn pod(&mut self, uid: &str) -> Option<&mut Pod> {
@@ -159,7 +158,7 @@ impl Model {
                 self.list(self.leader);
             }
             Event::Restart(replica) => {
-                self.replicas[replica].state = empty(CARDS);
+                self.replicas[replica].books = empty(CARDS);
                 self.replicas[replica].process += 1;
                 self.list(replica);
             }
@@ -180,14 +179,14 @@ impl Model {
 
     fn show(&mut self, replica: usize, changes: usize) {
         let Replica {
-            state,
+            books,
             changes: unseen,
             ..
         } = &mut self.replicas[replica];
         for _ in 0..changes {
             match unseen.pop_front() {
-                Some(Change::Shown(pod)) => state.apply_pod(pod.facts()),
-                Some(Change::Gone(pod)) => state.end_pod(&pod),
+                Some(Change::Shown(pod)) => books.apply_pod(pod.facts()),
+                Some(Change::Gone(pod)) => books.end_pod(&pod),
                 None => return,
             }
         }
@@ -197,10 +196,10 @@ impl Model {
         let listed = self.pods.iter().map(Pod::facts).collect();
         let replica = &mut self.replicas[replica];
         replica.changes.clear();
-        replica.state.replace_pods(listed, Vec::new());
+        replica.books.replace_pods(listed, Vec::new());
         // A replica that begins to lead or restarts continues every claim.
         for pod in &self.pods {
-            let goes_on = replica.state.preemption(&pod.uid.into()).is_some();
+            let goes_on = replica.books.preemptions().claim(&pod.uid.into()).is_some();
             assert_eq!(
                 goes_on,
                 pod.claim.is_some() && pod.record.is_none(),
@@ -265,7 +264,7 @@ impl Model {
         match step {
             Step::Evict { victims, .. } => {
                 for victim in victims {
-                    let must_go = self.leads().must_go(&victim.uid, pod);
+                    let must_go = self.leads().situation().must_go(&victim.uid, pod);
                     if !self.still_leads(request) || !must_go {
                         continue;
                     }
@@ -335,7 +334,7 @@ impl Model {
         }
         let replica = &mut self.replicas[replica];
         if replica.process == process {
-            replica.state.finish_step(&pod, &step, outcome, now);
+            replica.books.finish_step(&pod, &step, outcome, now);
         }
     }
 
@@ -349,8 +348,8 @@ impl Model {
         }
         assert!(used.values().all(|gib| *gib <= CARD_GIB), "{used:?}");
         for replica in &self.replicas {
-            let claimed = replica.state.ledger.claims().map(|(pod, _)| pod);
-            assert!(claimed.eq(replica.state.preemptions.live.keys()));
+            let claimed = replica.books.ledger().claims().map(|(pod, _)| pod);
+            assert!(claimed.eq(replica.books.preemptions().live.keys()));
         }
     }
 
@@ -380,15 +379,15 @@ impl Model {
             }
             self.check();
         }
-        panic!("claims do not end: {:?}", self.leads().preemptions);
+        panic!("claims do not end: {:?}", self.leads().preemptions());
     }
 
     fn check_nothing_is_left(&self) {
         for replica in &self.replicas {
-            let Preemptions { live, .. } = &replica.state.preemptions;
+            let Preemptions { live, .. } = replica.books.preemptions();
             assert!(live.is_empty(), "{live:?}");
         }
-        let ended = &self.replicas[self.leader].state.preemptions.ended;
+        let ended = &self.replicas[self.leader].books.preemptions().ended;
         assert!(ended.is_empty(), "{ended:?}");
         for pod in self.pods.iter().filter(|pod| pod.record.is_none()) {
             assert_eq!(pod.claim, None, "{pod:?}");

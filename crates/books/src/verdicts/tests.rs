@@ -1,9 +1,9 @@
 use gpushare_core::{Placement, Steps};
 use gpushare_packing::Policy;
 
-use super::super::Bells;
-use super::super::tests::{node, pending, reserve_on};
 use super::*;
+use crate::books::tests::{node, pending, reserve_on};
+use crate::{Bells, Books};
 
 const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
 const CARDS: [&[(&str, u64)]; 3] = [&[("GPU-a", 8), ("GPU-b", 4)], &[("GPU-a", 16)], &[]];
@@ -25,34 +25,32 @@ impl Draw {
     }
 }
 
-fn something_happens(state: &mut Books, draw: &mut Draw) {
+fn something_happens(books: &mut Books, draw: &mut Draw) {
     let (name, uid) = (draw.one_of(&NODES), format!("u{}", draw.below(9)));
     let gib = 1 + draw.below(6) as u64;
     match draw.below(8) {
-        0..=2 => drop(reserve_on(state, &uid, gib, name)),
-        3..=4 => state.end_pod(&uid.as_str().into()),
-        5 => state.apply_node(node(name, draw.one_of(&CARDS))),
-        6 => state.delete_node(name),
+        0..=2 => drop(reserve_on(books, &uid, gib, name)),
+        3..=4 => books.end_pod(&uid.as_str().into()),
+        5 => books.apply_node(node(name, draw.one_of(&CARDS))),
+        6 => books.delete_node(name),
         _ => {
             let ask = pending(&uid, gib).ask.unwrap().unwrap();
             let placement = Placement::on_one_card(&ask, &"GPU-a".into());
             let (pod, name) = (uid.as_str().into(), name.into());
-            if !state.ledger.unclaim(&pod) {
-                state.ledger.claim(&pod, &name, &ask, placement);
-            }
+            books.toggle_claim(&pod, &name, &ask, placement);
         }
     }
 }
 
 /// The answer for each node from the kept verdicts, and from the ledger.
-fn both(state: &Books, gib: u64, names: &[&str]) -> [Vec<Option<String>>; 2] {
+fn both(books: &Books, gib: u64, names: &[&str]) -> [Vec<Option<String>>; 2] {
     let facts = pending("asking", gib);
     let ask = facts.ask.unwrap().unwrap();
     let steps = Steps::for_request();
-    let search = state.ledger.search(&ask, &steps);
-    let fit = state.ledger.fitting(&facts.uid, &search);
+    let search = books.ledger().search(&ask, &steps);
+    let fit = books.ledger().fitting(&facts.uid, &search);
     let why = |name: &str| fit(name).err();
-    let (verdicts, reasons) = state.verdicts(&ask, names.iter().copied(), why);
+    let (verdicts, reasons) = books.verdicts(&ask, names.iter().copied(), why);
     let text = |place: usize| reasons.get(place).unwrap().text.clone();
     let kept = verdicts.iter().map(|verdict| verdict.map(text));
     let fresh = names
@@ -64,63 +62,63 @@ fn both(state: &Books, gib: u64, names: &[&str]) -> [Vec<Option<String>>; 2] {
 #[test]
 fn what_is_kept_is_what_the_ledger_says_whatever_happens_in_between() {
     let mut draw = Draw(1);
-    let mut state = Books::new(
+    let mut books = Books::new(
         gpushare_core::gpu::classes(),
         Policy::default(),
         Bells::default(),
     );
     for round in 0..3_000 {
         for _ in 0..draw.below(4) {
-            something_happens(&mut state, &mut draw);
+            something_happens(&mut books, &mut draw);
         }
         let mut names: Vec<&str> = NODES.into_iter().chain(["unknown"]).collect();
         names.rotate_left(draw.below(5));
         names.truncate(1 + draw.below(5));
         let gib = 1 + draw.below(20) as u64;
-        let [kept, fresh] = both(&state, gib, &names);
+        let [kept, fresh] = both(&books, gib, &names);
         assert_eq!(kept, fresh, "round {round}, {gib} GiB on {names:?}");
     }
 }
 
 #[test]
 fn a_node_that_did_not_change_is_not_judged_again() {
-    let mut state = Books::new(
+    let mut books = Books::new(
         gpushare_core::gpu::classes(),
         Policy::default(),
         Bells::default(),
     );
-    state.replace_nodes(NODES.map(|name| node(name, CARDS[0])).into());
-    state.replace_pods(Vec::new(), Vec::new());
+    books.replace_nodes(NODES.map(|name| node(name, CARDS[0])).into());
+    books.replace_pods(Vec::new(), Vec::new());
     let ask = pending("asking", 9).ask.unwrap().unwrap();
-    let judged = |state: &Books| {
+    let judged = |books: &Books| {
         let judged = std::cell::RefCell::new(Vec::new());
-        state.verdicts(&ask, NODES.into_iter(), |name| {
+        books.verdicts(&ask, NODES.into_iter(), |name| {
             judged.borrow_mut().push(name.to_owned());
             None
         });
         judged.into_inner()
     };
-    assert_eq!(judged(&state), NODES);
-    reserve_on(&mut state, "u1", 1, "n3").unwrap();
-    assert_eq!(judged(&state), ["n3"]);
-    assert!(judged(&state).is_empty());
+    assert_eq!(judged(&books), NODES);
+    reserve_on(&mut books, "u1", 1, "n3").unwrap();
+    assert_eq!(judged(&books), ["n3"]);
+    assert!(judged(&books).is_empty());
 }
 
 fn listed() -> Books {
-    let mut state = Books::new(
+    let mut books = Books::new(
         gpushare_core::gpu::classes(),
         Policy::default(),
         Bells::default(),
     );
-    state.replace_nodes(NODES.map(|name| node(name, CARDS[0])).into());
-    state.replace_pods(Vec::new(), Vec::new());
-    state
+    books.replace_nodes(NODES.map(|name| node(name, CARDS[0])).into());
+    books.replace_pods(Vec::new(), Vec::new());
+    books
 }
 
 /// Which nodes are judged, if `say` answers for each.
-fn judged(state: &Books, ask: &PodAsk, say: impl Fn(&str) -> Option<Why>) -> Vec<String> {
+fn judged(books: &Books, ask: &PodAsk, say: impl Fn(&str) -> Option<Why>) -> Vec<String> {
     let judged = std::cell::RefCell::new(Vec::new());
-    state.verdicts(ask, NODES.into_iter(), |name| {
+    books.verdicts(ask, NODES.into_iter(), |name| {
         judged.borrow_mut().push(name.to_owned());
         say(name)
     });
@@ -137,20 +135,23 @@ fn complex(number: u64) -> PodAsk {
 
 #[test]
 fn however_many_complex_requests_come_ordinary_ones_are_remembered() {
-    let state = listed();
+    let books = listed();
     let ordinary = pending("asking", 9).ask.unwrap().unwrap();
-    assert_eq!(judged(&state, &ordinary, |_| None), NODES);
+    assert_eq!(judged(&books, &ordinary, |_| None), NODES);
     for number in 0..100 {
-        assert_eq!(judged(&state, &complex(number), |_| None), NODES);
-        assert!(judged(&state, &complex(number), |_| None).is_empty());
+        assert_eq!(judged(&books, &complex(number), |_| None), NODES);
+        assert!(judged(&books, &complex(number), |_| None).is_empty());
     }
-    assert!(judged(&state, &ordinary, |_| None).is_empty());
-    assert_eq!(state.verdicts.lock().kept_complex.len(), KEPT_COMPLEX);
+    assert!(judged(&books, &ordinary, |_| None).is_empty());
+    assert_eq!(
+        books.kept_verdicts().0.lock().kept_complex.len(),
+        KEPT_COMPLEX
+    );
 }
 
 #[test]
 fn a_node_that_was_not_reached_is_judged_at_the_next_try() {
-    let state = listed();
+    let books = listed();
     let not_reached = |name: &str| {
         (name == "n3").then(|| Why::NotReached {
             class: "gpu".into(),
@@ -158,7 +159,7 @@ fn a_node_that_was_not_reached_is_judged_at_the_next_try() {
             steps: 1,
         })
     };
-    assert_eq!(judged(&state, &complex(0), not_reached), NODES);
-    assert_eq!(judged(&state, &complex(0), |_| None), ["n3"]);
-    assert!(judged(&state, &complex(0), |_| None).is_empty());
+    assert_eq!(judged(&books, &complex(0), not_reached), NODES);
+    assert_eq!(judged(&books, &complex(0), |_| None), ["n3"]);
+    assert!(judged(&books, &complex(0), |_| None).is_empty());
 }

@@ -1,11 +1,10 @@
 mod world;
 
+use gpushare_core::preempt::Evictor;
 use gpushare_kube::convert::PodFacts;
 
-use super::super::Reason;
-use super::super::tests::NODE;
-use super::steps::Outcome;
 use super::*;
+use crate::books::tests::NODE;
 use world::{HIGH, LOW, World, evicting, fragmented};
 
 pub(super) use world::{CARD_GIB, MINUTE, Pod, SECOND, START, contend, empty};
@@ -17,7 +16,7 @@ fn a_claim_is_written_before_anybody_goes_and_the_pod_is_woken_when_they_have_go
     assert!(matches!(write, Step::Write { .. }), "{write:?}");
     let now = world.now();
     assert!(
-        world.state.preemption_steps(now).0.is_empty(),
+        world.books.preemption_steps(now).0.is_empty(),
         "nobody goes before it is written"
     );
     world.does("high", &write);
@@ -34,7 +33,7 @@ fn a_claim_is_written_before_anybody_goes_and_the_pod_is_woken_when_they_have_go
     assert!(!world.fits("thief"));
     world.binds("thief").unwrap_err();
     world.binds("high").unwrap();
-    assert_eq!(world.state.preemption_count(), 0);
+    assert_eq!(world.books.preemptions().count(), 0);
     assert!(world.is_idle());
 }
 
@@ -58,11 +57,22 @@ fn an_answer_that_is_lost_is_made_up_for_by_the_watch() {
 fn room_that_appears_otherwise_spares_the_victims() {
     let mut world = fragmented();
     world.claims("high");
-    let victim = world.state.preemption(&"high".into()).unwrap().victims[0].clone();
+    let victim = world
+        .books
+        .preemptions()
+        .claim(&"high".into())
+        .unwrap()
+        .victims[0]
+        .clone();
     let other = if victim.as_str() == "a" { "b" } else { "a" };
     world.is_gone(other);
     assert!(matches!(world.step("high"), Step::Wake { .. }));
-    assert!(!world.state.must_go(&other.into(), &"high".into()));
+    assert!(
+        !world
+            .books
+            .situation()
+            .must_go(&other.into(), &"high".into())
+    );
 }
 
 #[test]
@@ -71,7 +81,7 @@ fn who_does_not_end_is_waited_for_until_it_is_overdue_and_then_others_are_looked
     world.waits();
     assert_eq!(world.step("high"), Step::GiveUp(Reason::Stuck));
     world.does("high", &Step::GiveUp(Reason::Stuck));
-    assert_eq!(world.state.preemption_count(), 0);
+    assert_eq!(world.books.preemptions().count(), 0);
     assert_eq!(world.does_step("high"), Step::Clear);
     assert!(world.is_idle());
     // There is no other victim on the only card.
@@ -121,7 +131,7 @@ fn a_restarted_extender_goes_on_from_what_the_pods_show() {
     let mut world = fragmented();
     world.claims("high");
     world.restarts(2);
-    assert_eq!(world.state.preemption_count(), 1);
+    assert_eq!(world.books.preemptions().count(), 1);
     let Step::Evict { victims, .. } = world.does_step("high") else {
         panic!("the victim is still to be evicted");
     };
@@ -134,7 +144,7 @@ fn a_restarted_extender_goes_on_from_what_the_pods_show() {
     assert!(matches!(world.does_step("high"), Step::Wake { .. }));
     world.binds("high").unwrap();
     world.restarts(2);
-    assert_eq!(world.state.preemption_count(), 0);
+    assert_eq!(world.books.preemptions().count(), 0);
 }
 
 #[test]
@@ -161,7 +171,7 @@ fn a_preemptor_that_goes_or_is_bound_elsewhere_gives_its_room_back() {
     world.is_gone("victim");
     let mut bound = world.pod("high").facts();
     bound.node = Some("elsewhere".into());
-    world.state.apply_pod(bound);
+    world.books.apply_pod(bound);
     assert!(world.is_idle());
     world.create(Pod::new("next", 8, LOW));
     world.binds("next").unwrap();
@@ -175,10 +185,20 @@ fn a_preemptor_that_is_gone_spares_the_victims_that_were_not_told_yet() {
     world.create(Pod::new("high", 8, HIGH));
     world.claims("high");
     let evict = world.step("high");
-    assert!(world.state.must_go(&"one".into(), &"high".into()));
+    assert!(
+        world
+            .books
+            .situation()
+            .must_go(&"one".into(), &"high".into())
+    );
     world.ends("one", 30);
     world.is_gone("high");
-    assert!(!world.state.must_go(&"two".into(), &"high".into()));
+    assert!(
+        !world
+            .books
+            .situation()
+            .must_go(&"two".into(), &"high".into())
+    );
     world.finish("high", &evict, Outcome::Done);
     assert!(world.is_idle());
 }
@@ -190,7 +210,7 @@ fn two_pods_do_not_claim_one_card_unless_one_outranks_the_other() {
     assert_eq!(world.contends("equal"), Err(StaleProposal::Node));
     world.create(Pod::new("higher", 8, HIGH + 1));
     let write = world.contends("higher").unwrap();
-    assert_eq!(world.state.preemption_count(), 1);
+    assert_eq!(world.books.preemptions().count(), 1);
     world.does("higher", &write);
     assert_eq!(world.does_step("high"), Step::Clear);
     world.is_gone("victim");
@@ -208,42 +228,42 @@ fn one_card_is_claimed_for_as_many_pods_as_will_share_it_whatever_their_prioriti
         world.create(Pod::new(uid, 2, priority));
         let write = world.contends(uid).unwrap();
         world.does(uid, &write);
-        let claim = world.state.preemption(&uid.into()).unwrap();
+        let claim = world.books.preemptions().claim(&uid.into()).unwrap();
         assert_eq!(
             claim.victims,
             [],
             "whoever goes anyway goes for this one too"
         );
     }
-    assert_eq!(world.state.preemption_count(), 3);
+    assert_eq!(world.books.preemptions().count(), 3);
     assert!(matches!(world.does_step("high"), Step::Evict { .. }));
     // A pod that needs the whole card ends the claims of all pods of lower priority.
     world.create(Pod::new("highest", 8, HIGH + 2));
     let write = world.contends("highest").unwrap();
     world.does("highest", &write);
-    assert_eq!(world.state.preemption_count(), 1);
+    assert_eq!(world.books.preemptions().count(), 1);
 }
 
 #[test]
 fn a_replica_that_stops_leading_forgets_what_it_did_not_write() {
     let mut world = fragmented();
     let write = world.contends("high").unwrap();
-    world.state.stop_preempting();
-    assert_eq!(world.state.preemption_count(), 0);
+    world.books.stop_preempting();
+    assert_eq!(world.books.preemptions().count(), 0);
     // Its last request arrives nevertheless; the next leader continues from there.
     world.does("high", &write);
-    assert_eq!(world.state.preemption_count(), 1);
+    assert_eq!(world.books.preemptions().count(), 1);
     assert!(matches!(world.step("high"), Step::Evict { .. }));
 }
 
 #[test]
 fn a_replica_that_stops_leading_does_not_end_later_what_another_leader_goes_on_with() {
     let mut world = evicting();
-    world.state.end_preemption(&"high".into());
-    world.state.stop_preempting();
+    world.books.end_preemption(&"high".into());
+    world.books.stop_preempting();
     let listed: Vec<PodFacts> = world.pods.iter().map(Pod::facts).collect();
-    world.state.replace_pods(listed, Vec::new());
-    assert_eq!(world.state.preemption_count(), 1);
+    world.books.replace_pods(listed, Vec::new());
+    assert_eq!(world.books.preemptions().count(), 1);
     world.is_gone("victim");
     assert!(matches!(world.step("high"), Step::Wake { .. }));
 }
@@ -252,7 +272,7 @@ fn a_replica_that_stops_leading_does_not_end_later_what_another_leader_goes_on_w
 fn a_claim_that_another_leader_took_off_is_over_here_too() {
     let mut world = evicting();
     world.change("high", |pod| pod.claim = None);
-    assert_eq!(world.state.preemption_count(), 0);
+    assert_eq!(world.books.preemptions().count(), 0);
     world.is_gone("victim");
     world.create(Pod::new("next", 8, LOW));
     world.binds("next").unwrap();
@@ -261,13 +281,13 @@ fn a_claim_that_another_leader_took_off_is_over_here_too() {
 #[test]
 fn an_ended_claim_that_the_watch_still_shows_is_not_taken_up_again() {
     let mut world = evicting();
-    world.state.end_preemption(&"high".into());
+    world.books.end_preemption(&"high".into());
     let shown = world.pod("high").facts();
-    world.state.apply_pod(shown.clone());
-    assert_eq!(world.state.preemption_count(), 0);
+    world.books.apply_pod(shown.clone());
+    assert_eq!(world.books.preemptions().count(), 0);
     assert_eq!(world.does_step("high"), Step::Clear);
-    world.state.apply_pod(shown);
-    assert_eq!(world.state.preemption_count(), 0);
+    world.books.apply_pod(shown);
+    assert_eq!(world.books.preemptions().count(), 0);
     // The claim came back, so it is removed again.
     assert_eq!(world.does_step("high"), Step::Clear);
     assert!(world.is_idle());
@@ -280,18 +300,18 @@ fn a_claim_that_does_not_agree_with_its_pod_is_not_believed() {
     let mut thief = Pod::new("thief", 8, HIGH);
     thief.claim = stolen.clone();
     world.create(thief);
-    assert_eq!(world.state.preemption_count(), 1, "it is another pod's");
+    assert_eq!(world.books.preemptions().count(), 1, "it is another pod's");
     world.restarts(1);
-    assert_eq!(world.state.preemption_count(), 1);
+    assert_eq!(world.books.preemptions().count(), 1);
     let smaller = stolen.map(|claim| claim.replace("8192", "1024"));
     world.is_gone("high");
     let mut high = Pod::new("high", 8, HIGH);
     high.claim = smaller;
     world.create(high);
-    assert_eq!(world.state.preemption_count(), 0, "it is for less");
+    assert_eq!(world.books.preemptions().count(), 0, "it is for less");
     for text in ["", "{}", "null", "\u{0}"] {
         world.change("high", |pod| pod.claim = Some(text.to_owned()));
-        assert_eq!(world.state.preemption_count(), 0, "{text:?}");
+        assert_eq!(world.books.preemptions().count(), 0, "{text:?}");
     }
 }
 
@@ -313,15 +333,15 @@ fn a_pod_that_nobody_asked_about_contends_while_somebody_over_budget_has_a_node(
     let mut world = World::new(1);
     world.runs("holder", 8, LOW);
     world.create(Pod::new("equal", 8, LOW));
-    let contends = |world: &World| world.state.next_contender(world.now()).0.is_some();
+    let contends = |world: &World| world.books.next_contender(world.now()).0.is_some();
     assert!(!contends(&world));
     world.change("holder", |pod| pod.over_budget = true);
     assert!(contends(&world));
     let node = NODE.into();
-    assert_eq!(world.state.nodes_to_win_back(&"equal".into()), [node]);
+    assert_eq!(world.books.nodes_to_win_back(&"equal".into()), [node]);
     // No victims were found for it, and it contends again after a while.
     let at = world.now().instant;
-    world.state.contend_later(&"equal".into(), at);
+    world.books.contend_later(&"equal".into(), at);
     assert!(!contends(&world));
     world.millis += MINUTE;
     assert!(contends(&world));
@@ -350,7 +370,7 @@ fn whoever_is_demoted_goes_for_a_pod_of_equal_priority_and_is_spared_when_it_is_
 fn a_claim_on_a_node_or_card_that_is_gone_is_given_up() {
     let mut world = evicting();
     world.is_gone("victim");
-    world.state.delete_node(NODE);
+    world.books.delete_node(NODE);
     assert_eq!(world.does_step("high"), Step::GiveUp(Reason::NoRoom));
     assert_eq!(world.does_step("high"), Step::Clear);
 }
@@ -359,7 +379,7 @@ fn a_claim_on_a_node_or_card_that_is_gone_is_given_up() {
 fn where_no_preemption_is_wanted_those_that_were_left_are_taken_off() {
     let mut world = evicting();
     world.restarts(1);
-    world.state.end_all_preemptions();
+    world.books.end_all_preemptions();
     assert_eq!(world.does_step("high"), Step::Clear);
     assert!(world.is_idle());
     assert_eq!(world.pod("high").claim, None);

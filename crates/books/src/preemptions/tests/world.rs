@@ -1,43 +1,43 @@
-//! A leader's state and an API server's pods, driven step by step with a simulated clock.
+//! A leader's books and an API server's pods, driven step by step with a simulated clock.
 
 use gpushare_core::NodeName;
 use gpushare_core::Steps;
 use gpushare_core::gpu::{self, AliyunUnit};
 use gpushare_core::names;
+use gpushare_core::preempt::Evictor;
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
 use serde_json::json;
 
-use super::super::steps::Outcome;
 use super::super::*;
-use crate::books::tests::{NODE, named, state};
-use crate::books::{RefusedPod, Terms};
+use crate::books::tests::{NODE, books, named};
+use crate::{Books, RefusedPod};
 
-pub(in crate::books::preemptions) const CARD_GIB: u64 = 8;
+pub(in crate::preemptions) const CARD_GIB: u64 = 8;
 pub(super) const LOW: i32 = 10;
 pub(super) const HIGH: i32 = 30;
-pub(in crate::books::preemptions) const SECOND: i64 = 1000;
-pub(in crate::books::preemptions) const MINUTE: i64 = 60 * SECOND;
+pub(in crate::preemptions) const SECOND: i64 = 1000;
+pub(in crate::preemptions) const MINUTE: i64 = 60 * SECOND;
 /// When the tests begin, in milliseconds since 1970.
-pub(in crate::books::preemptions) const START: i64 = 1_800_000_000_000;
+pub(in crate::preemptions) const START: i64 = 1_800_000_000_000;
 
 /// A pod as the API server has it.
 #[derive(Clone, Debug)]
-pub(in crate::books::preemptions) struct Pod {
-    pub(in crate::books::preemptions) uid: &'static str,
-    pub(in crate::books::preemptions) gib: u64,
-    pub(in crate::books::preemptions) priority: i32,
-    pub(in crate::books::preemptions) record: Option<String>,
-    pub(in crate::books::preemptions) claim: Option<String>,
+pub(in crate::preemptions) struct Pod {
+    pub(in crate::preemptions) uid: &'static str,
+    pub(in crate::preemptions) gib: u64,
+    pub(in crate::preemptions) priority: i32,
+    pub(in crate::preemptions) record: Option<String>,
+    pub(in crate::preemptions) claim: Option<String>,
     /// In seconds since 1970.
-    pub(in crate::books::preemptions) ends_by: Option<i64>,
-    pub(in crate::books::preemptions) nominated: bool,
+    pub(in crate::preemptions) ends_by: Option<i64>,
+    pub(in crate::preemptions) nominated: bool,
     pub(super) never_preempts: bool,
-    pub(in crate::books::preemptions) over_budget: bool,
+    pub(in crate::preemptions) over_budget: bool,
 }
 
 impl Pod {
-    pub(in crate::books::preemptions) fn new(uid: &'static str, gib: u64, priority: i32) -> Self {
+    pub(in crate::preemptions) fn new(uid: &'static str, gib: u64, priority: i32) -> Self {
         Self {
             uid,
             gib,
@@ -51,7 +51,7 @@ impl Pod {
         }
     }
 
-    pub(in crate::books::preemptions) fn facts(&self) -> PodFacts {
+    pub(in crate::preemptions) fn facts(&self) -> PodFacts {
         let seconds = |seconds: i64| jiff::Timestamp::from_second(seconds).unwrap().to_string();
         let mut pod = json!({
             "metadata": {"name": self.uid, "namespace": "team", "uid": self.uid,
@@ -72,9 +72,9 @@ impl Pod {
     }
 }
 
-/// A leader's state, the pods that the API server has, and a clock.
+/// A leader's books, the pods that the API server has, and a clock.
 pub(super) struct World {
-    pub(super) state: Books,
+    pub(super) books: Books,
     pub(super) pods: Vec<Pod>,
     began: Instant,
     pub(super) millis: i64,
@@ -84,7 +84,7 @@ impl World {
     /// Cards of eight GiB.
     pub(super) fn new(cards: usize) -> Self {
         Self {
-            state: empty(cards),
+            books: empty(cards),
             pods: Vec::new(),
             began: Instant::now(),
             millis: START,
@@ -107,11 +107,11 @@ impl World {
     pub(super) fn change(&mut self, uid: &str, change: impl FnOnce(&mut Pod)) {
         change(self.pod(uid));
         let facts = self.pod(uid).facts();
-        self.state.apply_pod(facts);
+        self.books.apply_pod(facts);
     }
 
     pub(super) fn create(&mut self, pod: Pod) {
-        self.state.apply_pod(pod.facts());
+        self.books.apply_pod(pod.facts());
         self.pods.push(pod);
     }
 
@@ -125,10 +125,10 @@ impl World {
         let ask = self.pod(uid).facts().ask.unwrap().unwrap();
         let (unit, node) = (AliyunUnit::GiB, NODE.into());
         let reserved = self
-            .state
+            .books
             .reserve(&named(uid), &ask, &node, unit, 0)
             .map_err(|why| why.to_string())?;
-        self.state.bound(&uid.into());
+        self.books.bound(&uid.into());
         self.change(uid, |pod| pod.record = Some(reserved.record));
         Ok(())
     }
@@ -141,7 +141,7 @@ impl World {
 
     pub(super) fn is_gone(&mut self, uid: &str) {
         self.pods.retain(|pod| pod.uid != uid);
-        self.state.end_pod(&uid.into());
+        self.books.end_pod(&uid.into());
     }
 
     /// The scheduler asks for the pod and is refused; then victims are looked for.
@@ -155,7 +155,7 @@ impl World {
         evictor: Evictor,
     ) -> Result<Step, StaleProposal> {
         let (facts, now) = (self.pod(uid).facts(), self.now());
-        contend(&mut self.state, facts, evictor, now)
+        contend(&mut self.books, facts, evictor, now)
     }
 
     /// Like [`Self::contends`], and then the claim is written and shown.
@@ -183,20 +183,20 @@ impl World {
                 pod.claim = None;
                 pod.nominated = false;
             }),
-            Step::GiveUp(_) => self.state.end_preemption(&uid.into()),
+            Step::GiveUp(_) => self.books.end_preemption(&uid.into()),
         }
         self.finish(uid, step, Outcome::Done);
     }
 
     pub(super) fn finish(&mut self, uid: &str, step: &Step, outcome: Outcome) {
         let now = self.now().instant;
-        self.state.finish_step(&uid.into(), step, outcome, now);
+        self.books.finish_step(&uid.into(), step, outcome, now);
     }
 
     /// The only step to be done now, which must be this pod's.
     pub(super) fn step(&mut self, uid: &str) -> Step {
         let now = self.now();
-        let (mut steps, _) = self.state.preemption_steps(now);
+        let (mut steps, _) = self.books.preemption_steps(now);
         let step = steps.pop();
         assert!(steps.is_empty(), "{steps:?}");
         let (pod, step) = step.expect("a step is to be done");
@@ -213,7 +213,7 @@ impl World {
     /// There is no step now, but there is a time to look again; advances the clock past it.
     pub(super) fn waits(&mut self) {
         let now = self.now();
-        let (steps, again) = self.state.preemption_steps(now);
+        let (steps, again) = self.books.preemption_steps(now);
         assert!(steps.is_empty(), "{steps:?}");
         let again = again.expect("a moment at which to look again");
         let later = again.saturating_duration_since(now.instant);
@@ -222,50 +222,47 @@ impl World {
 
     pub(super) fn is_idle(&mut self) -> bool {
         let now = self.now();
-        let (steps, again) = self.state.preemption_steps(now);
+        let (steps, again) = self.books.preemption_steps(now);
         steps.is_empty() && again.is_none()
     }
 
     pub(super) fn fits(&self, uid: &str) -> bool {
-        self.state.fits_there(&uid.into(), &NODE.into())
+        self.books.situation().fits_there(&uid.into(), &NODE.into())
     }
 
     /// Replaces this process by another one, which knows only what the API server shows.
     pub(super) fn restarts(&mut self, cards: usize) {
-        self.state = empty(cards);
+        self.books = empty(cards);
         let listed = self.pods.iter().map(Pod::facts).collect();
-        self.state.replace_pods(listed, Vec::new());
+        self.books.replace_pods(listed, Vec::new());
     }
 }
 
-pub(in crate::books::preemptions) fn empty(cards: usize) -> Books {
+pub(in crate::preemptions) fn empty(cards: usize) -> Books {
     let all = [("GPU-a", CARD_GIB), ("GPU-b", CARD_GIB)];
-    state(&all[..cards])
+    books(&all[..cards])
 }
 
 /// The scheduler asks for the pod and is refused; then victims are looked for, and room is claimed.
-pub(in crate::books::preemptions) fn contend(
-    state: &mut Books,
+pub(in crate::preemptions) fn contend(
+    books: &mut Books,
     pod: PodFacts,
     evictor: Evictor,
     now: Now,
 ) -> Result<Step, StaleProposal> {
     let uid = pod.uid.clone();
-    let refused = RefusedPod::new(pod, [NODE].into_iter(), state.moment()).unwrap();
-    let candidates = state.numbered(&refused);
-    state.refused(refused, candidates, now.instant);
-    let known = state.pods.get(&uid).ok_or(StaleProposal::Pod)?;
-    let preemptor = Preemptor {
-        pod: state.reference(&uid).unwrap(),
-        ask: known.ask.clone(),
-        host: known.host,
-        rank: known.rank,
-    };
+    let refused = RefusedPod::new(pod, [NODE].into_iter(), books.moment()).unwrap();
+    let candidates = books.numbered(&refused);
+    books.refused(refused, candidates, now.instant);
+    let preemptor = books.pods().get(uid.as_str()).cloned();
+    let preemptor = preemptor.ok_or(StaleProposal::Pod)?;
     let steps = Steps::new(10_000);
     let (nodes, terms): (&[NodeName], _) = (&[NODE.into()], Terms::default());
-    let looked = state.propose(&preemptor, nodes, &terms, None, &steps, now);
+    let looked = books
+        .situation()
+        .propose(&preemptor, nodes, &terms, None, &steps, now);
     let proposal = looked.best.ok_or(StaleProposal::Node)?;
-    let begun = state.begin_preemption(&preemptor, &proposal, evictor, now)?;
+    let begun = books.begin_preemption(&preemptor, &proposal, evictor, now)?;
     Ok(begun.first)
 }
 

@@ -8,8 +8,9 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use gpushare_core::ledger::Bookmark;
 use gpushare_core::{NodeName, PodAsk, Why};
+use parking_lot::Mutex;
 
-use super::Books;
+use crate::nodes::Nodes;
 use crate::reasons::Reasons;
 
 /// Requests for which verdicts are kept, about half a megabyte each in a cluster of 5,000 nodes.
@@ -22,9 +23,12 @@ const KEPT_COMPLEX: usize = 16;
 /// that are gone and its unused reasons.
 const SLACK: usize = 256;
 
-/// Verdicts for the requests asked about last.
+/// Verdicts for the requests asked about last. They have a lock of their own: who asks only reads the books.
 #[derive(Debug, Default)]
-pub(super) struct Verdicts {
+pub(crate) struct Verdicts(Mutex<Shelves>);
+
+#[derive(Debug, Default)]
+struct Shelves {
     /// The one used last is at the end.
     kept: Vec<Sheet>,
     kept_complex: Vec<Sheet>,
@@ -48,30 +52,31 @@ struct Line {
 }
 
 /// The place of the reason; `None` if the pod fits.
-type Verdict = Option<usize>;
+pub type Verdict = Option<usize>;
 
-impl Books {
+impl Verdicts {
     /// For each of these nodes, why it cannot take a pod that asks for this. Only for pods for which the ledger
     /// holds nothing.
-    pub fn verdicts<'n>(
+    pub(crate) fn on<'n>(
         &self,
+        nodes: &Nodes,
         ask: &PodAsk,
         names: impl Iterator<Item = &'n str>,
         judge: impl Fn(&str) -> Option<Why>,
-    ) -> (Vec<Option<usize>>, Reasons) {
+    ) -> (Vec<Verdict>, Reasons) {
         // The lock is not held while judging, which may take a while: other requests have their own sheets.
-        let kept = self.verdicts.lock().take(ask);
-        let sheet = kept.and_then(|sheet| sheet.caught_up(self));
-        let mut sheet = sheet.unwrap_or_else(|| Sheet::new(self, ask));
+        let kept = self.0.lock().take(ask);
+        let sheet = kept.and_then(|sheet| sheet.caught_up(nodes));
+        let mut sheet = sheet.unwrap_or_else(|| Sheet::new(nodes, ask));
         let mut next = 0;
-        let each = names.map(|name| sheet.verdict(self, name, &mut next, &judge));
+        let each = names.map(|name| sheet.verdict(nodes, name, &mut next, &judge));
         let judged = (each.collect(), sheet.reasons.written());
-        self.verdicts.lock().put(sheet);
+        self.0.lock().put(sheet);
         judged
     }
 }
 
-impl Verdicts {
+impl Shelves {
     /// Where the sheets of such requests are kept, and how many at most.
     fn shelf(&mut self, ask: &PodAsk) -> (&mut Vec<Sheet>, usize) {
         if ask.is_complex() {
@@ -99,10 +104,10 @@ impl Verdicts {
 }
 
 impl Sheet {
-    fn new(state: &Books, ask: &PodAsk) -> Self {
+    fn new(nodes: &Nodes, ask: &PodAsk) -> Self {
         Self {
             ask: ask.clone(),
-            read: state.ledger.bookmark(),
+            read: nodes.ledger().bookmark(),
             nodes: Vec::new(),
             places: HashMap::default(),
             reasons: Reasons::default(),
@@ -110,25 +115,25 @@ impl Sheet {
     }
 
     /// The sheet without verdicts that may be outdated; nothing if it has to be built again.
-    fn caught_up(mut self, state: &Books) -> Option<Self> {
-        let most = state.nodes.len() + SLACK;
-        if self.nodes.len() > most || self.reasons.len() > most {
+    fn caught_up(mut self, nodes: &Nodes) -> Option<Self> {
+        let most = nodes.count() + SLACK;
+        if self.nodes.len() > most || self.reasons.count() > most {
             return None;
         }
-        for node in state.ledger.changed_since(self.read)? {
+        for node in nodes.ledger().changed_since(self.read)? {
             let line = self.places.get(node).and_then(|at| self.nodes.get_mut(*at));
             if let Some(line) = line {
                 line.verdict = None;
             }
         }
-        self.read = state.ledger.bookmark();
+        self.read = nodes.ledger().bookmark();
         Some(self)
     }
 
     /// `next` is the place at which the name is expected: after the previous name.
     fn verdict(
         &mut self,
-        state: &Books,
+        nodes: &Nodes,
         name: &str,
         next: &mut usize,
         judge: &impl Fn(&str) -> Option<Why>,
@@ -155,7 +160,7 @@ impl Sheet {
         }
         if let Some(line) = place.and_then(|place| self.nodes.get_mut(place)) {
             line.verdict = Some(verdict);
-        } else if let Some(node) = state.nodes.get(name) {
+        } else if let Some(node) = nodes.get(name) {
             // Only known nodes are kept: a request can contain invented names.
             self.places.insert(node.clone(), self.nodes.len());
             self.nodes.push(Line {

@@ -7,12 +7,12 @@ use std::collections::HashSet;
 
 use gpushare_core::ledger::{Booking, BookingState, NodeView};
 use gpushare_core::preempt::{Chosen, Cost, Guard, Occupant, Rank, Site, choose};
-use gpushare_core::{Host, NodeName, Placement, PodAsk, PodUid, Steps};
+use gpushare_core::{NodeName, Placement, PodUid, Steps};
+use gpushare_kube::PodRef;
 use gpushare_kube::budgets::Budgets;
 
-use super::Now;
-use crate::books::{Books, KnownPod};
-use gpushare_kube::PodRef;
+use super::{Now, Situation, StaleProposal};
+use crate::pods::KnownPod;
 
 /// What may be tried on one node: half to choose, half to place a pod of several containers.
 const STEPS_ON_A_NODE: u32 = 4 * Steps::PER_NODE;
@@ -20,15 +20,6 @@ const STEPS_ON_A_NODE: u32 = 4 * Steps::PER_NODE;
 const STEPS_AT_ONCE: u32 = 2 * Steps::PER_NODE;
 /// Whoever has not ended this long after it should have will not soon.
 const STUCK_AFTER_SECONDS: i64 = 60;
-
-/// A pod for which others may have to go.
-#[derive(Clone, Debug)]
-pub struct Preemptor {
-    pub pod: PodRef,
-    pub ask: PodAsk,
-    pub host: Host,
-    pub rank: Rank,
-}
 
 /// What a decision has to respect.
 #[derive(Clone, Debug, Default)]
@@ -57,12 +48,12 @@ pub struct Survey {
     pub nodes: usize,
 }
 
-impl Books {
+impl Situation<'_> {
     /// The cheapest proposal that costs less than the limit, on as many of these nodes as can be looked at in one go:
     /// at least one.
     pub fn propose(
         &self,
-        preemptor: &Preemptor,
+        preemptor: &KnownPod,
         nodes: &[NodeName],
         terms: &Terms,
         limit: Option<&Cost>,
@@ -72,39 +63,39 @@ impl Books {
         let search = self.ledger.search(&preemptor.ask, steps);
         let headroom = terms.budgets.headroom();
         let doomed = self.doomed();
-        let (mut looked, at_first) = (Survey::default(), steps.left());
+        let (mut survey, at_first) = (Survey::default(), steps.left());
         for node in nodes {
             if at_first - steps.left() >= STEPS_AT_ONCE {
                 break;
             }
-            let limit = looked.best.as_ref().map(|best| &best.cost).or(limit);
+            let limit = survey.best.as_ref().map(|best| &best.cost).or(limit);
             let site = self.site(preemptor, node, terms, &doomed, now);
             let (rank, headroom) = (preemptor.rank, headroom.as_slice());
             let chosen = steps.within(STEPS_ON_A_NODE, || {
                 choose(&site, &search, rank, headroom, limit, steps)
             });
-            looked.nodes += 1;
+            survey.nodes += 1;
             let plan = match chosen {
                 Chosen::Plan(plan) => plan,
                 Chosen::Nobody => continue,
                 Chosen::Unknown => {
-                    looked.cut = true;
+                    survey.cut = true;
                     continue;
                 }
             };
             let mut victims = plan.victims;
             victims.sort_by_key(|pod| self.guard(pod, &terms.budgets) == Guard::Free);
-            looked.best = Some(Proposal {
+            survey.best = Some(Proposal {
                 node: node.clone(),
                 victims,
                 cost: plan.cost,
             });
         }
-        looked
+        survey
     }
 
     /// Whether the pod fits on one of these nodes without anybody having to go.
-    pub fn fits_somewhere(&self, preemptor: &Preemptor, nodes: &[NodeName]) -> bool {
+    pub fn fits_somewhere(&self, preemptor: &KnownPod, nodes: &[NodeName]) -> bool {
         let steps = Steps::for_request();
         let search = self.ledger.search(&preemptor.ask, &steps);
         let uid = &preemptor.pod.uid;
@@ -133,7 +124,10 @@ impl Books {
         let view = self.ledger.node(node.as_str());
         let rooms = view.map(NodeView::rooms).unwrap_or_default();
         let occupants = pods.iter().filter_map(|pod| {
-            let (booking, known) = (self.ledger.booking(pod.as_str())?, self.pods.get(pod)?);
+            let (booking, known) = (
+                self.ledger.booking(pod.as_str())?,
+                self.pods.get(pod.as_str())?,
+            );
             Some(known.occupant(pod, booking, &Budgets::default(), true))
         });
         occupants.fold(Cost::NOTHING, |sum, occupant| {
@@ -141,11 +135,28 @@ impl Books {
         })
     }
 
-    /// Where the pod would go if the proposal were carried out now, and whose claims have to end for it;
-    /// nothing when it would not help.
-    pub(super) fn still_makes_room(
+    /// Where the pod would go if the proposal were carried out now, and whose claims have to end for it.
+    pub(crate) fn check(
         &self,
-        preemptor: &Preemptor,
+        preemptor: &KnownPod,
+        proposal: &Proposal,
+        now: Now,
+    ) -> Result<(Placement, Vec<PodRef>), StaleProposal> {
+        let pod = &preemptor.pod.uid;
+        let known = self.pods.get(pod.as_str());
+        let wants = known.is_some_and(|known| known.wants_node());
+        let booked = self.ledger.booking(pod.as_str()).is_some();
+        if !wants || booked || self.preemptions.is_under_way(pod) {
+            return Err(StaleProposal::Pod);
+        }
+        self.still_makes_room(preemptor, proposal, now)
+            .ok_or(StaleProposal::Node)
+    }
+
+    /// Nothing when it would not help.
+    fn still_makes_room(
+        &self,
+        preemptor: &KnownPod,
         proposal: &Proposal,
         now: Now,
     ) -> Option<(Placement, Vec<PodRef>)> {
@@ -154,7 +165,7 @@ impl Books {
             ..Terms::default()
         };
         for victim in &proposal.victims {
-            let known = self.pods.get(victim);
+            let known = self.pods.get(victim.as_str());
             if known.is_some_and(|known| known.rank >= preemptor.rank) {
                 return None;
             }
@@ -180,7 +191,7 @@ impl Books {
     /// The pods of lower rank that claim a part of these cards.
     fn outranked(
         &self,
-        preemptor: &Preemptor,
+        preemptor: &KnownPod,
         node: &NodeName,
         placement: &Placement,
     ) -> Vec<PodRef> {
@@ -191,12 +202,12 @@ impl Books {
         });
         claims
             .filter(|(pod, _)| self.is_outranked(pod, preemptor))
-            .filter_map(|(pod, _)| self.reference(pod))
+            .filter_map(|(pod, _)| self.pods.reference(pod))
             .collect()
     }
 
-    fn is_outranked(&self, pod: &PodUid, preemptor: &Preemptor) -> bool {
-        let known = self.pods.get(pod);
+    fn is_outranked(&self, pod: &PodUid, preemptor: &KnownPod) -> bool {
+        let known = self.pods.get(pod.as_str());
         known.is_some_and(|known| known.rank < preemptor.rank)
     }
 
@@ -208,7 +219,7 @@ impl Books {
 
     fn site<'s>(
         &'s self,
-        preemptor: &Preemptor,
+        preemptor: &KnownPod,
         node: &NodeName,
         terms: &Terms,
         doomed: &HashSet<&PodUid>,
@@ -219,7 +230,7 @@ impl Books {
         let view = self.ledger.node(node.as_str());
         let bookings = view.into_iter().flat_map(NodeView::bookings);
         let occupant = |(pod, booking): (&'s PodUid, &'s Booking)| {
-            let known = self.pods.get(pod)?;
+            let known = self.pods.get(pod.as_str())?;
             let movable = matches!(
                 booking.state,
                 BookingState::Settled | BookingState::Confirmed
@@ -239,7 +250,7 @@ impl Books {
     }
 
     fn guard(&self, pod: &PodUid, budgets: &Budgets) -> Guard {
-        let known = self.pods.get(pod);
+        let known = self.pods.get(pod.as_str());
         known.map_or(Guard::Free, |known| known.guard(budgets))
     }
 }
@@ -265,7 +276,7 @@ impl KnownPod {
     /// Disruption budgets count pods that run.
     fn guard(&self, budgets: &Budgets) -> Guard {
         if self.preemption.running {
-            budgets.guard(&self.namespace, &self.preemption.labels)
+            budgets.guard(&self.pod.namespace, &self.preemption.labels)
         } else {
             Guard::Free
         }

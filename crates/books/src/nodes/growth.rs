@@ -14,9 +14,9 @@ use tokio::sync::Notify;
 pub type Moment = u64;
 
 #[derive(Debug)]
-pub(super) struct Growth {
+pub(crate) struct Growth {
     now: Moment,
-    nodes: HashMap<NodeName, Grown, RandomState>,
+    nodes: HashMap<NodeName, NodeGrowth, RandomState>,
     /// Every node that has grown, by the moment of its last growth.
     latest: BTreeMap<Moment, NodeName>,
     free_numbers: Vec<u32>,
@@ -26,20 +26,20 @@ pub(super) struct Growth {
 
 /// A node, and when it grew.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Grown {
+pub(crate) struct NodeGrowth {
     /// Small, and reused for another node when this one is gone.
-    pub(super) number: u32,
+    pub(crate) number: u32,
     /// When something that was held there was released.
-    pub(super) room: Moment,
+    pub(crate) room: Moment,
     /// When its cards changed, or it appeared: pods that could not use it before may be able to now.
-    pub(super) cards: Moment,
+    pub(crate) cards: Moment,
     /// When a woken pod did not take what it was expected to. This is nothing new for the scheduler, but the
     /// pods next in turn were not woken for that room.
-    pub(super) left: Moment,
+    pub(crate) left: Moment,
 }
 
 impl Growth {
-    pub(super) fn new(bell: Arc<Notify>) -> Self {
+    pub(crate) fn new(bell: Arc<Notify>) -> Self {
         Self {
             now: 0,
             nodes: HashMap::default(),
@@ -49,48 +49,48 @@ impl Growth {
         }
     }
 
-    pub(super) fn now(&self) -> Moment {
+    pub(crate) fn now(&self) -> Moment {
         self.now
     }
 
-    pub(super) fn number(&self, node: &str) -> Option<u32> {
+    pub(crate) fn number(&self, node: &str) -> Option<u32> {
         self.nodes.get(node).map(|grown| grown.number)
     }
 
-    pub(super) fn add(&mut self, node: &NodeName) {
+    pub(crate) fn add(&mut self, node: &NodeName) {
         if self.nodes.contains_key(node) {
             return;
         }
         let next = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
         let number = self.free_numbers.pop().unwrap_or(next);
-        let grown = Grown {
+        let grown = NodeGrowth {
             number,
-            ..Grown::default()
+            ..NodeGrowth::default()
         };
         self.nodes.insert(node.clone(), grown);
     }
 
     /// The node is gone; its number is free from now on.
-    pub(super) fn remove(&mut self, node: &str) -> Option<u32> {
+    pub(crate) fn remove(&mut self, node: &str) -> Option<u32> {
         let grown = self.nodes.remove(node)?;
         self.latest.remove(&grown.last());
         self.free_numbers.push(grown.number);
         Some(grown.number)
     }
 
-    pub(super) fn room(&mut self, node: &str) {
+    pub(crate) fn room(&mut self, node: &str) {
         self.grow(node, |grown, now| grown.room = now);
     }
 
-    pub(super) fn left(&mut self, node: &str) {
+    pub(crate) fn left(&mut self, node: &str) {
         self.grow(node, |grown, now| grown.left = now);
     }
 
-    pub(super) fn cards(&mut self, node: &str) {
+    pub(crate) fn cards(&mut self, node: &str) {
         self.grow(node, |grown, now| grown.cards = now);
     }
 
-    fn grow(&mut self, node: &str, set: impl FnOnce(&mut Grown, Moment)) {
+    fn grow(&mut self, node: &str, set: impl FnOnce(&mut NodeGrowth, Moment)) {
         let Some((name, _)) = self.nodes.get_key_value(node) else {
             return;
         };
@@ -106,21 +106,21 @@ impl Growth {
     }
 
     /// The nodes that have grown after the moment, the earliest growth first.
-    pub(super) fn since(&self, moment: Moment) -> impl Iterator<Item = (&NodeName, &Grown)> {
+    pub(crate) fn since(&self, moment: Moment) -> impl Iterator<Item = (&NodeName, &NodeGrowth)> {
         let later = self.latest.range(moment.saturating_add(1)..);
         later.filter_map(|(_, name)| self.nodes.get_key_value(name))
     }
 
     /// Rings if anything has grown after the moment.
-    pub(super) fn ring_since(&self, moment: Moment) {
+    pub(crate) fn ring_since(&self, moment: Moment) {
         if self.since(moment).next().is_some() {
             self.bell.notify_one();
         }
     }
 }
 
-impl Grown {
-    pub(super) fn last(&self) -> Moment {
+impl NodeGrowth {
+    pub(crate) fn last(&self) -> Moment {
         self.room.max(self.cards).max(self.left)
     }
 }

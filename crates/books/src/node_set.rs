@@ -6,7 +6,7 @@ pub struct NodeSet(Vec<u64>);
 const BITS: u32 = u64::BITS;
 
 impl NodeSet {
-    pub(super) fn insert(&mut self, number: u32) {
+    pub(crate) fn insert(&mut self, number: u32) {
         let (word, bit) = split(number);
         if self.0.len() <= word {
             self.0.resize(word + 1, 0);
@@ -16,7 +16,7 @@ impl NodeSet {
         }
     }
 
-    pub(super) fn remove(&mut self, number: u32) {
+    pub(crate) fn remove(&mut self, number: u32) {
         let (word, bit) = split(number);
         if let Some(bits) = self.0.get_mut(word) {
             *bits &= !bit;

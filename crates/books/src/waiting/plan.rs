@@ -10,13 +10,13 @@ use std::time::Instant;
 
 use gpushare_core::placement::Charges;
 use gpushare_core::room::CardRoom;
-use gpushare_core::{Classes, NodeName, Placement, PodAsk, PodUid, Search, Steps};
-
-use super::super::Books;
-use super::super::growth::{Grown, Moment};
-use super::super::node_set::NodeSet;
-use super::{PROSPECT_LASTS, Prospect, WaitingPod};
+use gpushare_core::{Classes, Ledger, NodeName, Placement, PodAsk, PodUid, Search, Steps};
 use gpushare_kube::PodRef;
+
+use super::{PROSPECT_LASTS, Prospect, Waiting};
+use crate::node_set::NodeSet;
+use crate::nodes::growth::{Growth, Moment, NodeGrowth};
+use crate::pods::KnownPod;
 
 /// What the decision is made from.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct Outlook {
 
 #[derive(Debug)]
 struct Hopeful {
-    pod: Arc<WaitingPod>,
+    pod: Arc<KnownPod>,
     candidates: Option<Arc<NodeSet>>,
     heard: Moment,
     seen: Moment,
@@ -51,7 +51,7 @@ struct Kept {
 #[derive(Debug)]
 struct GrownNode {
     name: NodeName,
-    grown: Grown,
+    grown: NodeGrowth,
     rooms: Arc<Vec<CardRoom>>,
 }
 
@@ -75,14 +75,15 @@ struct Wake {
     charges: Charges,
 }
 
-impl Books {
+impl Outlook {
     /// What there is to decide now.
-    pub fn outlook(&self, now: Instant) -> Outlook {
+    pub(crate) fn new(waiting: &Waiting, ledger: &Ledger, growth: &Growth, now: Instant) -> Self {
         let mut next: Option<Instant> = None;
         let mut pods = Vec::new();
-        for entry in self.waiting.iter() {
+        let nothing_new = |seen: Moment| growth.since(seen).next().is_none();
+        for entry in waiting.iter() {
             let pod = &entry.pod.pod.uid;
-            if self.waiting.prospects.contains_key(pod) || self.nothing_new(entry.seen) {
+            if waiting.prospects.contains_key(pod) || nothing_new(entry.seen) {
                 continue;
             }
             if let Some(again) = entry.wakes.pauses_at(now) {
@@ -95,100 +96,88 @@ impl Books {
                 heard: entry.heard,
                 seen: entry.seen,
                 passed_over: entry.passed_over,
-                kept: self.ledger.claimed(pod.as_str()).map(|claim| Kept {
+                kept: ledger.claimed(pod.as_str()).map(|claim| Kept {
                     node: claim.node.clone(),
                     charges: claim.placement.charges(&entry.pod.ask),
                 }),
             });
         }
         let oldest = pods.iter().map(|hopeful| hopeful.seen).min();
-        let nodes = oldest.map_or_else(Vec::new, |oldest| self.grown_nodes(oldest));
-        let ends = self
-            .waiting
-            .prospects
-            .values()
-            .map(|prospect| prospect.until);
-        Outlook {
-            classes: self.ledger.classes().clone(),
-            moment: self.growth.now(),
+        let ends = waiting.prospects.values().map(|prospect| prospect.until);
+        Self {
+            classes: ledger.classes().clone(),
+            moment: growth.now(),
+            nodes: oldest.map_or_else(Vec::new, |oldest| {
+                grown_nodes(waiting, ledger, growth, oldest)
+            }),
             pods,
-            nodes,
             next: ends.chain(next).min(),
         }
     }
+}
 
-    fn nothing_new(&self, seen: Moment) -> bool {
-        self.growth.since(seen).next().is_none()
-    }
-
-    fn grown_nodes(&self, since: Moment) -> Vec<GrownNode> {
-        let mut nodes: Vec<GrownNode> = self
-            .growth
-            .since(since)
-            .filter_map(|(name, grown)| {
-                Some(GrownNode {
-                    name: name.clone(),
-                    grown: *grown,
-                    rooms: self.ledger.node(name.as_str())?.shared_rooms(),
-                })
+fn grown_nodes(
+    waiting: &Waiting,
+    ledger: &Ledger,
+    growth: &Growth,
+    since: Moment,
+) -> Vec<GrownNode> {
+    let mut nodes: Vec<GrownNode> = growth
+        .since(since)
+        .filter_map(|(name, grown)| {
+            Some(GrownNode {
+                name: name.clone(),
+                grown: *grown,
+                rooms: ledger.node(name.as_str())?.shared_rooms(),
             })
-            .collect();
-        for prospect in self.waiting.prospects.values() {
-            let mut nodes = nodes.iter_mut();
-            if let Some(node) = nodes.find(|node| node.name == prospect.node) {
-                node.take(&prospect.charges);
-            }
-        }
-        nodes
-    }
-
-    /// Ends prospects that have lasted too long.
-    pub fn end_prospects(&mut self, now: Instant) {
-        let over =
-            |(pod, prospect): (&PodUid, &Prospect)| (prospect.until <= now).then(|| pod.clone());
-        let over: Vec<PodUid> = self.waiting.prospects.iter().filter_map(over).collect();
-        for pod in over {
-            self.end_prospect(&pod);
+        })
+        .collect();
+    for prospect in waiting.prospects.values() {
+        let mut nodes = nodes.iter_mut();
+        if let Some(node) = nodes.find(|node| node.name == prospect.node) {
+            node.take(&prospect.charges);
         }
     }
+    nodes
+}
 
-    /// The pod has not taken what it was woken for: others may try. It was heard of, so it is not woken
-    /// again for the same room.
-    fn end_prospect(&mut self, pod: &PodUid) {
-        if let Some(prospect) = self.waiting.prospects.remove(pod) {
-            self.growth.left(prospect.node.as_str());
-        }
+impl Waiting {
+    /// Ends prospects that have lasted too long. The pods have not taken what they were woken for: others may try, on
+    /// the nodes that are returned. Each was heard of, so it is not woken again for the same room.
+    pub(crate) fn end_prospects(&mut self, now: Instant) -> Vec<NodeName> {
+        let over = self
+            .prospects
+            .extract_if(.., |_, prospect| prospect.until <= now);
+        over.map(|(_, prospect)| prospect.node).collect()
     }
 
-    /// The wake did not reach the pod: it is as if it had not been woken.
-    pub fn wake_failed(&mut self, pod: &PodUid) {
-        let Some(prospect) = self.waiting.prospects.remove(pod) else {
-            return;
-        };
-        if let Some(entry) = self.waiting.pods.get_mut(pod) {
+    /// The wake did not reach the pod: it is as if it had not been woken. Returns where it had a prospect.
+    pub(crate) fn wake_failed(&mut self, pod: &PodUid) -> Option<NodeName> {
+        let prospect = self.prospects.remove(pod)?;
+        if let Some(entry) = self.pods.get_mut(pod) {
             entry.heard = prospect.heard;
         }
-        self.growth.left(prospect.node.as_str());
+        Some(prospect.node)
     }
 
     /// Notes a plan; returns those to be woken now. Who has been booked or refused since the outlook is
     /// left alone.
-    pub fn note_plan(&mut self, plan: Plan, now: Instant) -> Vec<PodRef> {
+    pub(crate) fn note_plan(&mut self, plan: Plan, now: Instant) -> Vec<PodRef> {
         for pod in plan.tried {
-            if let Some(entry) = self.waiting.pods.get_mut(&pod) {
+            if let Some(entry) = self.pods.get_mut(&pod) {
                 entry.seen = entry.seen.max(plan.moment);
                 entry.passed_over = 0;
             }
         }
         for pod in plan.passed_over {
-            let entry = self.waiting.pods.get_mut(&pod);
+            let entry = self.pods.get_mut(&pod);
             if let Some(entry) = entry.filter(|entry| entry.seen < plan.moment) {
                 entry.passed_over = entry.passed_over.saturating_add(1);
             }
         }
         let mut woken = Vec::new();
         for Wake { pod, node, charges } in plan.wakes {
-            let Some(entry) = self.waiting.pods.get_mut(&pod) else {
+            let Some(entry) = self.pods.get_mut(&pod) else {
                 continue;
             };
             if entry.seen >= plan.moment {
@@ -205,7 +194,7 @@ impl Books {
             entry.passed_over = 0;
             entry.wakes.add(now);
             woken.push(entry.pod.pod.clone());
-            self.waiting.prospects.insert(pod, prospect);
+            self.prospects.insert(pod, prospect);
         }
         woken
     }
@@ -219,9 +208,7 @@ impl GrownNode {
             }
         }
     }
-}
 
-impl GrownNode {
     fn without(&self, kept: &Kept) -> Vec<CardRoom> {
         let mut rooms = self.rooms.to_vec();
         for room in &mut rooms {
@@ -268,7 +255,7 @@ impl Hopeful {
     }
 
     /// Whether the node has something that the scheduler has not tried the pod with.
-    fn concerns(&self, grown: &Grown) -> bool {
+    fn concerns(&self, grown: &NodeGrowth) -> bool {
         let allowed = |candidates: &Arc<NodeSet>| candidates.contains(grown.number);
         grown.last() > self.seen
             && (grown.cards > self.heard

@@ -11,19 +11,24 @@
 //! shown by the watch for a moment: it is told from a new one by the time at which it was made. What a
 //! leader has not written when it stops leading never was.
 
-pub(super) mod plan;
-pub(super) mod steps;
+mod plan;
+mod steps;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gpushare_core::preempt::{ClaimError, ClaimRecord, Evictor};
-use gpushare_core::{Placement, PodUid, Record};
+use gpushare_core::preempt::{ClaimError, ClaimRecord};
+use gpushare_core::{Ledger, Placement, PodUid};
 
-use super::{Books, KnownPod};
 use gpushare_kube::PodRef;
-use plan::{Preemptor, Proposal};
-use steps::Step;
+use tokio::sync::Notify;
+
+use crate::nodes::Nodes;
+use crate::pods::Pods;
+
+pub use plan::{Proposal, Survey, Terms};
+pub use steps::{Outcome, Reason, Step};
 
 /// At most so many pods have room claimed for them at the same time.
 const MOST_AT_ONCE: usize = 64;
@@ -40,17 +45,37 @@ pub struct Now {
 
 impl Now {
     /// The instant at which the wall clock will show this.
-    pub(super) fn when(&self, millis: i64) -> Instant {
+    pub(crate) fn when(&self, millis: i64) -> Instant {
         let ahead = u64::try_from(millis.saturating_sub(self.millis)).unwrap_or(0);
         self.instant + Duration::from_millis(ahead)
     }
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Preemptions {
+#[derive(Debug)]
+pub struct Preemptions {
     live: BTreeMap<PodUid, Preemption>,
     /// Ended by us, while the pod may still show the claim.
-    ended: HashMap<PodUid, Ended>,
+    ended: HashMap<PodUid, EndedClaim>,
+    /// Rung when a step may be due.
+    bell: Arc<Notify>,
+}
+
+/// What preemption is decided from: the pods, what they hold, and for whom they are to make room.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    pub(crate) pods: &'a Pods,
+    pub(crate) ledger: &'a Ledger,
+    pub(crate) preemptions: &'a Preemptions,
+}
+
+impl<'a> Situation<'a> {
+    pub(crate) fn new(pods: &'a Pods, nodes: &'a Nodes, preemptions: &'a Preemptions) -> Self {
+        Self {
+            pods,
+            ledger: nodes.ledger(),
+            preemptions,
+        }
+    }
 }
 
 /// One pod's claim and what has been done about it.
@@ -70,7 +95,7 @@ struct Preemption {
 }
 
 #[derive(Debug)]
-struct Ended {
+struct EndedClaim {
     since: i64,
     /// The claim is off the pod.
     cleared: bool,
@@ -115,7 +140,7 @@ impl Preemption {
 }
 
 /// A claim that a pod carries.
-pub(super) type Shown = Result<(ClaimRecord, Placement), ClaimError>;
+pub(crate) type ShownClaim = Result<(ClaimRecord, Placement), ClaimError>;
 
 /// Why a proposal was not taken up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,196 +160,177 @@ pub struct NewPreemption {
     pub outranked: Vec<PodRef>,
 }
 
-impl Books {
-    pub fn may_preempt_more(&self) -> bool {
-        self.preemptions.live.len() < MOST_AT_ONCE
+impl Preemptions {
+    pub(crate) fn new(bell: Arc<Notify>) -> Self {
+        Self {
+            live: BTreeMap::new(),
+            ended: HashMap::new(),
+            bell,
+        }
     }
 
-    pub fn preemption_count(&self) -> usize {
-        self.preemptions.live.len()
+    pub fn count(&self) -> usize {
+        self.live.len()
+    }
+
+    pub fn may_begin_more(&self) -> bool {
+        self.live.len() < MOST_AT_ONCE
     }
 
     /// Whether a claim of the pod is alive, or was and is still to be taken off it.
-    pub(super) fn is_preempting(&self, pod: &PodUid) -> bool {
-        let ended = self.preemptions.ended.get(pod);
-        self.preemptions.live.contains_key(pod) || ended.is_some_and(|ended| !ended.cleared)
+    pub(crate) fn is_under_way(&self, pod: &PodUid) -> bool {
+        let ended = self.ended.get(pod);
+        self.live.contains_key(pod) || ended.is_some_and(|ended| !ended.cleared)
     }
 
     /// The node and the victims of the pod's claim.
-    pub fn preemption(&self, pod: &PodUid) -> Option<&ClaimRecord> {
-        self.preemptions.live.get(pod).map(|live| &live.record)
+    pub fn claim(&self, pod: &PodUid) -> Option<&ClaimRecord> {
+        self.live.get(pod).map(|live| &live.record)
     }
 
     /// Whether this is the claim that is alive for the pod.
     pub fn is_claim_of(&self, pod: &PodUid, record: &str) -> bool {
-        let live = self.preemptions.live.get(pod);
+        let live = self.live.get(pod);
         live.is_some_and(|live| live.record.encode() == record)
     }
 
     pub fn has_written_claim(&self, pod: &PodUid) -> bool {
-        let live = self.preemptions.live.get(pod);
+        let live = self.live.get(pod);
         live.is_some_and(|live| live.written)
     }
 
-    /// Claims the proposal's room, if it still makes sense.
-    pub fn begin_preemption(
+    /// Claims room for a pod. Returns the first step, which is under way from now on.
+    pub(crate) fn begin(
         &mut self,
-        preemptor: &Preemptor,
-        proposal: &Proposal,
-        evictor: Evictor,
-        now: Now,
-    ) -> Result<NewPreemption, StaleProposal> {
-        let pod = &preemptor.pod.uid;
-        let wants = self.pods.get(pod).is_some_and(KnownPod::wants_node);
-        let booked = self.ledger.booking(pod.as_str()).is_some();
-        if !wants || booked || self.is_preempting(pod) {
-            return Err(StaleProposal::Pod);
-        }
-        let (placement, outranked) = self
-            .still_makes_room(preemptor, proposal, now)
-            .ok_or(StaleProposal::Node)?;
-        let node = &proposal.node;
-        for other in &outranked {
-            self.end_preemption(&other.uid);
-            self.contend_again(&other.uid);
-        }
-        let room = Record::new(pod.clone(), node.clone(), self.ledger.classes(), &placement);
-        let victims = proposal.victims.clone();
-        let record = ClaimRecord::new(room, victims, evictor, now.millis);
+        pods: &Pods,
+        nodes: &mut Nodes,
+        pod: &PodUid,
+        (record, placement): (ClaimRecord, Placement),
+    ) -> Step {
         let mut preemption = Preemption::new(record, false);
         preemption.busy = true;
         let first = preemption.write();
-        self.take_up(pod.clone(), preemption, placement);
-        self.contenders.remove(pod);
-        Ok(NewPreemption { first, outranked })
+        self.take_up(pods, nodes, pod.clone(), preemption, placement);
+        first
     }
 
-    fn take_up(&mut self, pod: PodUid, preemption: Preemption, placement: Placement) {
-        let Some(known) = self.pods.get(&pod) else {
+    fn take_up(
+        &mut self,
+        pods: &Pods,
+        nodes: &mut Nodes,
+        pod: PodUid,
+        preemption: Preemption,
+        placement: Placement,
+    ) {
+        let Some(known) = pods.get(pod.as_str()) else {
             return;
         };
-        let node = preemption.record.node().clone();
-        self.ledger.claim(&pod, &node, &known.ask, placement);
-        self.redraw(&[node]);
-        self.preemptions.live.insert(pod, preemption);
-        self.preempt_bell.notify_one();
+        nodes.claim(&pod, preemption.record.node(), &known.ask, placement);
+        self.live.insert(pod, preemption);
+        self.bell.notify_one();
     }
 
     /// Gives the pod's claimed room back. The claim is taken off the pod later.
-    pub fn end_preemption(&mut self, pod: &PodUid) {
-        let Some(live) = self.preemptions.live.remove(pod) else {
+    pub(crate) fn end(&mut self, nodes: &mut Nodes, pod: &PodUid) {
+        let Some(live) = self.live.remove(pod) else {
             return;
         };
-        let node = live.record.node().clone();
-        self.ledger.unclaim(pod);
-        self.redraw(std::slice::from_ref(&node));
-        self.growth.room(node.as_str());
+        nodes.unclaim(pod, live.record.node());
         // A write that was not answered may still take effect.
         if live.written || live.busy || live.writes.times > 0 {
-            let ended = Ended {
+            let ended = EndedClaim {
                 since: live.record.since,
                 cleared: false,
                 busy: live.busy,
                 clears: Repeated::default(),
             };
-            self.preemptions.ended.insert(pod.clone(), ended);
+            self.ended.insert(pod.clone(), ended);
         }
-        self.preempt_bell.notify_one();
+        self.bell.notify_one();
     }
 
-    /// Forgets the pod's claim, because it is bound, ended or gone.
-    pub(super) fn forget_preemption(&mut self, pod: &PodUid) {
-        self.end_preemption(pod);
-        self.preemptions.ended.remove(pod);
-        self.contenders.remove(pod);
+    /// Forgets the pod's claim, because it is bound, ended or gone, or the claim was taken off it.
+    pub(crate) fn forget(&mut self, nodes: &mut Nodes, pod: &PodUid) {
+        self.end(nodes, pod);
+        self.ended.remove(pod);
     }
 
     /// This replica has stopped leading: of what it had begun and ended only what the pods show is left.
-    pub fn stop_preempting(&mut self) {
-        self.preemptions.ended.clear();
+    pub(crate) fn stop(&mut self, nodes: &mut Nodes) {
+        self.ended.clear();
         let unseen = |(pod, live): (&PodUid, &Preemption)| (!live.seen).then(|| pod.clone());
-        let unseen: Vec<PodUid> = self.preemptions.live.iter().filter_map(unseen).collect();
+        let unseen: Vec<PodUid> = self.live.iter().filter_map(unseen).collect();
         for pod in unseen {
-            self.end_preemption(&pod);
-            self.preemptions.ended.remove(&pod);
+            self.forget(nodes, &pod);
         }
     }
 
     /// Ends all preemptions, because none are wanted.
-    pub fn end_all_preemptions(&mut self) {
-        let live: Vec<PodUid> = self.preemptions.live.keys().cloned().collect();
+    pub(crate) fn end_all(&mut self, nodes: &mut Nodes) {
+        let live: Vec<PodUid> = self.live.keys().cloned().collect();
         for pod in live {
-            self.end_preemption(&pod);
+            self.end(nodes, &pod);
         }
     }
 
-    /// What the watch shows of the pod's claim.
-    pub(super) fn note_claim(&mut self, pod: &PodUid, shown: Option<Shown>) {
-        if !self.pods.get(pod).is_some_and(KnownPod::wants_node) {
-            self.forget_preemption(pod);
-            return;
-        }
+    /// The pods whose claims are known.
+    pub(crate) fn uids(&self) -> Vec<PodUid> {
+        self.live.keys().chain(self.ended.keys()).cloned().collect()
+    }
+
+    /// What the watch shows of the claim of a pod that wants a node. Returns whether the pod has lost its claim.
+    pub(crate) fn note_claim(
+        &mut self,
+        pods: &Pods,
+        nodes: &mut Nodes,
+        pod: &PodUid,
+        shown: Option<ShownClaim>,
+    ) -> bool {
         let shown = shown.and_then(|shown| {
             shown
                 .inspect_err(|error| tracing::warn!(%pod, %error, "a claim on room is ignored"))
                 .ok()
         });
         let since = shown.as_ref().map(|(record, _)| record.since);
-        if let Some(ended) = self.preemptions.ended.get_mut(pod) {
+        if let Some(ended) = self.ended.get_mut(pod) {
             if since == Some(ended.since) {
                 ended.cleared = false;
-                return;
+                return false;
             }
             if ended.cleared || since.is_some() {
-                self.preemptions.ended.remove(pod);
+                self.ended.remove(pod);
             }
         }
-        let live = self.preemptions.live.get_mut(pod);
-        match (live, shown) {
+        match (self.live.get_mut(pod), shown) {
             (Some(live), Some(_)) if Some(live.record.since) == since => {
                 live.written = true;
                 live.seen = true;
+                false
             }
             // Ours is newer than the watch.
-            (Some(live), Some((shown, _))) if shown.since < live.record.since => {}
-            (Some(live), None) if !live.seen => {}
+            (Some(live), Some((shown, _))) if shown.since < live.record.since => false,
+            (Some(live), None) if !live.seen => false,
             // Another leader ended it, and perhaps began another one.
             (live, shown) => {
-                if live.is_some() {
-                    self.end_preemption(pod);
-                    self.preemptions.ended.remove(pod);
-                    self.contend_again(pod);
+                let lost = live.is_some();
+                if lost {
+                    self.forget(nodes, pod);
                 }
                 if let Some((record, placement)) = shown
-                    && self.ledger.booking(pod.as_str()).is_none()
+                    && !nodes.is_booked(pod)
                 {
-                    self.take_up(pod.clone(), Preemption::new(record, true), placement);
+                    let preemption = Preemption::new(record, true);
+                    self.take_up(pods, nodes, pod.clone(), preemption, placement);
                 }
+                lost
             }
         }
-    }
-
-    /// A complete list of pods carries these claims.
-    pub(super) fn replace_claims(&mut self, mut shown: HashMap<PodUid, Shown>) {
-        let known = self.preemptions.live.keys();
-        let known: Vec<PodUid> = known
-            .chain(self.preemptions.ended.keys())
-            .cloned()
-            .collect();
-        for pod in known {
-            let shown = shown.remove(&pod);
-            self.note_claim(&pod, shown);
-        }
-        for (pod, shown) in shown {
-            self.note_claim(&pod, Some(shown));
-        }
-        self.ring_for_preemptions();
     }
 
     /// Something has happened that preemptions under way may have waited for.
-    pub(super) fn ring_for_preemptions(&self) {
-        if !self.preemptions.live.is_empty() || !self.preemptions.ended.is_empty() {
-            self.preempt_bell.notify_one();
+    pub(crate) fn ring(&self) {
+        if !self.live.is_empty() || !self.ended.is_empty() {
+            self.bell.notify_one();
         }
     }
 }

@@ -7,11 +7,12 @@ use std::time::Instant;
 
 use gpushare_core::ledger::NodeView;
 use gpushare_core::preempt::Evictor;
-use gpushare_core::{NodeName, PodUid, Steps};
-
-use super::{Ended, Now, Preemption, Preemptions, Repeated};
-use crate::books::{Books, KnownPod};
+use gpushare_core::{Ledger, NodeName, PodUid, Steps};
 use gpushare_kube::PodRef;
+
+use super::{EndedClaim, Now, Preemption, Preemptions, Repeated, Situation};
+use crate::nodes::Nodes;
+use crate::pods::{KnownPod, Pods};
 
 /// A preemption that has not come to an end after this long is given up, unless it waits for pods that
 /// are ending.
@@ -66,35 +67,65 @@ enum Next {
     Wait,
 }
 
-impl Books {
+impl Preemptions {
     /// The steps to be done now, each marked as under way; and when to look again even if nothing
     /// happens.
-    pub fn preemption_steps(&mut self, now: Now) -> (Vec<(PodRef, Step)>, Option<Instant>) {
+    pub(crate) fn steps(
+        &mut self,
+        pods: &Pods,
+        ledger: &Ledger,
+        now: Now,
+    ) -> (Vec<(PodRef, Step)>, Option<Instant>) {
         let mut steps = Vec::new();
         let mut again: Option<Instant> = None;
         let mut sort = |pod: &PodUid, next: Next| match next {
             Next::Do(step) => {
-                steps.extend(self.reference(pod).map(|pod| (pod, step)));
+                steps.extend(pods.reference(pod).map(|pod| (pod, step)));
             }
             Next::At(moment) => again = Some(again.map_or(moment, |again| again.min(moment))),
             Next::Wait => {}
         };
-        for (pod, live) in &self.preemptions.live {
-            sort(pod, self.next(pod, live, now));
+        let situation = Situation {
+            pods,
+            ledger,
+            preemptions: self,
+        };
+        for (pod, live) in &self.live {
+            sort(pod, situation.next(pod, live, now));
         }
-        for (pod, ended) in &self.preemptions.ended {
+        for (pod, ended) in &self.ended {
             sort(pod, ended.next(now.instant));
         }
         for (pod, step) in &steps {
-            let (live, ended) = (&mut self.preemptions.live, &mut self.preemptions.ended);
             match step {
-                Step::Clear => ended.get_mut(&pod.uid).map(|ended| ended.busy = true),
-                _ => live.get_mut(&pod.uid).map(|live| live.busy = true),
+                Step::Clear => self.ended.get_mut(&pod.uid).map(|ended| ended.busy = true),
+                _ => self.live.get_mut(&pod.uid).map(|live| live.busy = true),
             };
         }
         (steps, again)
     }
 
+    /// Notes what became of a step.
+    pub(crate) fn finish_step(
+        &mut self,
+        nodes: &mut Nodes,
+        (pod, step): (&PodUid, &Step),
+        outcome: Outcome,
+        now: Instant,
+    ) {
+        match (self.live.get_mut(pod), self.ended.get_mut(pod)) {
+            (Some(live), _) if *step != Step::Clear => live.finish(step, outcome, now),
+            (_, Some(ended)) => ended.finish(step, outcome, now),
+            _ => {}
+        }
+        if outcome == Outcome::Gone {
+            self.forget(nodes, pod);
+        }
+        self.bell.notify_one();
+    }
+}
+
+impl Situation<'_> {
     fn next(&self, pod: &PodUid, live: &Preemption, now: Now) -> Next {
         if live.busy || self.ledger.booking(pod.as_str()).is_some() {
             return Next::Wait;
@@ -148,7 +179,7 @@ impl Books {
         let Some(gone_by) = gone_by else {
             return self.without_anybody_going(pod, now);
         };
-        let known = self.pods.get(pod);
+        let known = self.pods.get(pod.as_str());
         if known.and_then(|known| known.preemption.nominated.as_ref()) != Some(&node) {
             return live.nominations.then(Step::Nominate { node }, at);
         }
@@ -174,18 +205,13 @@ impl Books {
         others.any(|(pod, other)| pod != preemptor && other.record.victims.contains(victim))
     }
 
-    pub(in crate::books) fn fits_there(&self, pod: &PodUid, node: &NodeName) -> bool {
+    pub(crate) fn fits_there(&self, pod: &PodUid, node: &NodeName) -> bool {
         self.fits_within(pod, node, &Steps::for_request())
     }
 
     /// The same for one of many nodes, which share the steps.
-    pub(in crate::books) fn fits_within(
-        &self,
-        pod: &PodUid,
-        node: &NodeName,
-        steps: &Steps,
-    ) -> bool {
-        let ask = self.pods.get(pod).map(|known| &known.ask);
+    pub(crate) fn fits_within(&self, pod: &PodUid, node: &NodeName, steps: &Steps) -> bool {
+        let ask = self.pods.get(pod.as_str()).map(|known| &known.ask);
         ask.is_some_and(|ask| {
             let search = self.ledger.search(ask, steps);
             self.ledger.fit(node.as_str(), pod, &search).is_ok()
@@ -204,21 +230,21 @@ impl Books {
     /// The victims that nobody has told to go yet. Whatever the claim says, nobody goes for a pod that
     /// does not outrank it.
     fn victims_left(&self, pod: &PodUid, live: &Preemption) -> Vec<PodRef> {
-        let preemptor = self.pods.get(pod);
+        let preemptor = self.pods.get(pod.as_str());
         let Some(preemptor) = preemptor.filter(|known| known.preemption.preempts) else {
             return Vec::new();
         };
         let left = |victim: &&PodUid| {
             let booking = self.ledger.booking(victim.as_str());
             let here = booking.is_some_and(|booking| booking.node == *live.record.node());
-            let known = self.pods.get(*victim);
+            let known = self.pods.get(victim.as_str());
             here && known.is_some_and(|known| {
                 known.preemption.ends_by.is_none() && known.rank < preemptor.rank
             })
         };
         let victims = live.record.victims.iter().filter(left);
         victims
-            .filter_map(|victim| self.reference(victim))
+            .filter_map(|victim| self.pods.reference(victim))
             .collect()
     }
 
@@ -234,23 +260,8 @@ impl Books {
                     let mut held = booking.charges().keys();
                     held.any(|card| cards.contains(&card))
                 })
-                .filter_map(|(pod, _)| Some((pod, self.pods.get(pod)?)))
+                .filter_map(|(pod, _)| Some((pod, &**self.pods.get(pod.as_str())?)))
         })
-    }
-
-    /// Notes what became of a step.
-    pub fn finish_step(&mut self, pod: &PodUid, step: &Step, outcome: Outcome, now: Instant) {
-        let Preemptions { live, ended } = &mut self.preemptions;
-        match (live.get_mut(pod), ended.get_mut(pod)) {
-            (Some(live), _) if *step != Step::Clear => live.finish(step, outcome, now),
-            (_, Some(ended)) => ended.finish(step, outcome, now),
-            _ => {}
-        }
-        if outcome == Outcome::Gone {
-            self.end_preemption(pod);
-            self.preemptions.ended.remove(pod);
-        }
-        self.preempt_bell.notify_one();
     }
 }
 
@@ -276,7 +287,7 @@ impl Preemption {
 }
 
 impl Next {
-    /// Survey at again then, if nothing happens before.
+    /// Looked at again then, if nothing happens before.
     fn at_latest(self, moment: Instant) -> Self {
         match self {
             Self::Do(step) => Self::Do(step),
@@ -292,7 +303,7 @@ impl Repeated {
     }
 }
 
-impl Ended {
+impl EndedClaim {
     fn next(&self, now: Instant) -> Next {
         if self.busy || self.cleared {
             return Next::Wait;

@@ -1,0 +1,145 @@
+//! Binds in progress: from the reservation to a known outcome.
+//!
+//! Only a booking that is still reserved is changed here; once the watch has spoken, it stays as the
+//! watch says.
+
+use std::collections::{BTreeMap, HashMap};
+
+use gpushare_core::gpu::{AliyunUnit, env};
+use gpushare_core::ledger::BookingState;
+use gpushare_core::{CardId, Ledger, NodeName, Placement, PodAsk, PodUid, Record};
+use gpushare_kube::bind::Outcome;
+
+use crate::nodes::Nodes;
+
+/// Binds whose outcome is not known yet, by pod.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts(HashMap<PodUid, Attempt>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Attempt {
+    /// The last read that was begun before it. A fence up to that one may have been written before the pod had the version
+    /// that the bind names, and says nothing about it.
+    last_read: u64,
+    /// By the watch the pod was gone when its bind began, or by a list that came meanwhile. That may be
+    /// old or final: only a read can tell.
+    missing: bool,
+}
+
+impl Attempts {
+    pub(crate) fn begin(&mut self, pod: &PodUid, last_read: u64, missing: bool) {
+        let attempt = self.0.entry(pod.clone()).or_default();
+        attempt.last_read = last_read;
+        attempt.missing |= missing;
+    }
+
+    /// A list does not show the pod.
+    pub(crate) fn miss(&mut self, pod: PodUid) {
+        self.0.entry(pod).or_default().missing = true;
+    }
+
+    pub(crate) fn end(&mut self, pod: &PodUid) {
+        self.0.remove(pod);
+    }
+
+    /// After a list: what the API server has confirmed is no attempt any more.
+    pub(crate) fn end_confirmed(&mut self, nodes: &Nodes) {
+        self.0.retain(|pod, _| {
+            let state = nodes.booking_state(pod);
+            state.is_some_and(|state| state != BookingState::Confirmed)
+        });
+    }
+
+    /// What a bind's outcome means for its booking.
+    pub(crate) fn conclude(
+        &mut self,
+        nodes: &mut Nodes,
+        pod: &PodUid,
+        outcome: &Outcome,
+    ) -> Followup {
+        let missing = self.0.get(pod).is_some_and(|attempt| attempt.missing);
+        let reserved = nodes.booking_state(pod) == Some(BookingState::Reserved);
+        let in_doubt = match outcome {
+            Outcome::Bound => {
+                nodes.settle(pod);
+                self.end(pod);
+                false
+            }
+            // The bind cannot take effect any more.
+            Outcome::Refused(_) | Outcome::Stale(_) | Outcome::Overtaken(_) => {
+                if reserved {
+                    self.forget(nodes, pod);
+                }
+                false
+            }
+            Outcome::Unknown(_) => {
+                nodes.doubt(pod);
+                reserved
+            }
+        };
+        match (in_doubt, missing) {
+            (true, _) => Followup::Fence,
+            (false, true) => Followup::Read,
+            (false, false) => Followup::Nothing,
+        }
+    }
+
+    /// A fence that began as this read shows the pod without a node.
+    pub(crate) fn clear_doubt(&mut self, nodes: &mut Nodes, pod: &PodUid, fence: u64) {
+        let attempt = self.0.get(pod);
+        let after_the_bind = attempt.is_some_and(|attempt| attempt.last_read < fence);
+        if after_the_bind && nodes.booking_state(pod) == Some(BookingState::InDoubt) {
+            self.forget(nodes, pod);
+        }
+    }
+
+    /// Forgets the pod's bind and ends its booking.
+    pub(crate) fn forget(&mut self, nodes: &mut Nodes, pod: &PodUid) {
+        nodes.release(pod);
+        self.end(pod);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// A booking just made, and what must be written with the bind.
+#[derive(Clone, Debug)]
+pub struct Reservation {
+    pub placement: Placement,
+    pub record: String,
+    /// What the predecessors' tools read.
+    pub compatible: BTreeMap<String, String>,
+}
+
+impl Reservation {
+    pub(crate) fn new(
+        pod: &PodUid,
+        ask: &PodAsk,
+        node: &NodeName,
+        placement: Placement,
+        ledger: &Ledger,
+        (unit, now_nanos): (AliyunUnit, i128),
+    ) -> Self {
+        let record = Record::new(pod.clone(), node.clone(), ledger.classes(), &placement);
+        let view = ledger.node(node.as_str());
+        let card = |id: &CardId| Some(view?.card(id.as_str())?.card);
+        Self {
+            record: record.encode(),
+            compatible: env::annotations(ask, &placement, node, unit, now_nanos, card),
+            placement,
+        }
+    }
+}
+
+/// What remains to be done after a bind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Followup {
+    Nothing,
+    /// The pod is to be read.
+    Read,
+    /// The pod is to be fenced, so that the bind cannot take effect any more or is found to have done so.
+    Fence,
+}

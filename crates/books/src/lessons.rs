@@ -1,0 +1,48 @@
+//! From which pods the policy has learned: once from each, whether the watch or the scheduler shows it first.
+//!
+//! Usually the watch does. If the scheduler's own watch is ahead of ours, its request shows the pod first, and the
+//! policy must learn from it before it decides for it; otherwise the lessons applied to a pod would depend on
+//! milliseconds.
+
+use std::collections::{HashSet, VecDeque};
+
+use gpushare_core::PodUid;
+
+use crate::pods::Pods;
+
+/// Far more pods than a watch lags behind. Learning twice from a pod that was forgotten and shown again does no harm.
+const REMEMBERED: usize = 1_024;
+
+/// Pods from which the policy has learned but that are not in the index: not yet shown by the watch, or recently ended.
+#[derive(Debug, Default)]
+pub(crate) struct Lessons {
+    pods: HashSet<PodUid>,
+    /// The oldest first; may contain some that are no longer in `pods`.
+    order: VecDeque<PodUid>,
+}
+
+impl Lessons {
+    /// Whether the policy has yet to learn from the pod.
+    pub(crate) fn lacks(&self, pods: &Pods, pod: &PodUid) -> bool {
+        pods.get(pod.as_str()).is_none() && !self.pods.contains(pod)
+    }
+
+    /// The same for a pod that is about to be added to the index.
+    pub(crate) fn lacked(&mut self, pods: &Pods, pod: &PodUid) -> bool {
+        let lacked = self.lacks(pods, pod);
+        self.pods.remove(pod);
+        lacked
+    }
+
+    pub(crate) fn remember(&mut self, pod: &PodUid) {
+        if !self.pods.insert(pod.clone()) {
+            return;
+        }
+        if self.order.len() >= REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.pods.remove(&oldest);
+        }
+        self.order.push_back(pod.clone());
+    }
+}
