@@ -15,7 +15,6 @@ mod bind;
 pub mod config;
 mod explain;
 mod filter;
-mod hashing;
 mod inspect;
 mod leading;
 mod metrics;

@@ -72,7 +72,7 @@ impl Model {
             name: facts.name,
             priority: facts.rank.priority,
             created: facts.created,
-            running: facts.standing.running,
+            running: facts.preemption.running,
             deleting: facts.deleting,
             standing,
         };
