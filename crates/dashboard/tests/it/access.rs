@@ -63,7 +63,7 @@ async fn unknown_tokens_and_users_without_the_right_are_told_what_to_do() {
     let (_cluster, dashboard, _) = dashboard().await;
     let cases = [
         ("forged", 401, "does not know this token"),
-        ("stranger", 403, "user stranger has not the verb"),
+        ("stranger", 403, "user stranger does not have the verb"),
     ];
     for (token, status, said) in cases {
         let (name, value) = bearer(token);
