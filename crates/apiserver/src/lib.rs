@@ -15,6 +15,7 @@
 //! - Validation covers names, metadata and what users get wrong in pods, not every rule of every kind.
 //! - Strategic merge and apply know the lists of the built-in kinds; lists of other kinds are replaced whole.
 
+mod definition;
 mod failure;
 mod faults;
 mod fields;
@@ -41,6 +42,4 @@ pub use failure::Failure;
 pub use faults::{Answer, Fault, Faults, Gate, Times};
 pub use logs::Logs;
 pub use request::{On, Requests, Verb};
-pub use resource::{Habits, NameRule, Resource, Subresource};
 pub use server::{Builder, Server, StartError};
-pub use table::{Cell, Column};

@@ -1,5 +1,5 @@
 //! The table of served resources. Routing, discovery, storage and the generic verbs read it and name no resource
-//! themselves, so serving one more kind (or a custom resource) is one more row. Rules of single kinds are elsewhere.
+//! themselves, so serving one more kind is one more row. Rules of single kinds are elsewhere.
 
 use crate::table::Column;
 
@@ -362,6 +362,16 @@ pub(crate) const BUILT_IN: &[Resource] = &[
             ..WORKLOAD
         },
         ..row("policy", "v1", "poddisruptionbudgets")
+    },
+    Resource {
+        singular: "runtimeclass",
+        kind: "RuntimeClass",
+        namespaced: false,
+        habits: Habits {
+            unconditional_update: false,
+            ..PLAIN
+        },
+        ..row("node.k8s.io", "v1", "runtimeclasses")
     },
     Resource {
         singular: "mutatingwebhookconfiguration",

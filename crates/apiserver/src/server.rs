@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::definition;
 use crate::failure::Failure;
 use crate::faults::Faults;
 use crate::http::{Described, Edge, Review, Webhooks, serve};
@@ -33,6 +35,8 @@ pub enum StartError {
         address: SocketAddr,
         source: std::io::Error,
     },
+    #[error("cannot serve {name}: {reason}")]
+    Define { name: String, reason: String },
     #[error("cannot create the {kind} {name} that every cluster has")]
     Furnish {
         kind: &'static str,
@@ -51,9 +55,8 @@ pub enum StartError {
 pub struct Builder {
     address: SocketAddr,
     token: Option<String>,
-    resources: Vec<Resource>,
+    definitions: Vec<CustomResourceDefinition>,
     reviews: Vec<Review>,
-    described: Vec<Described>,
     history: usize,
     bookmarks: Duration,
     logs: Option<Arc<dyn Logs>>,
@@ -64,9 +67,8 @@ impl Default for Builder {
         Self {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             token: None,
-            resources: Vec::new(),
+            definitions: Vec::new(),
             reviews: Vec::new(),
-            described: Vec::new(),
             history: HISTORY,
             bookmarks: BOOKMARKS,
             logs: None,
@@ -90,10 +92,11 @@ impl Builder {
         self
     }
 
-    /// Serve one more resource.
+    /// Serve the stored version of a custom resource, with the columns and for `kubectl explain` the schema of its
+    /// definition. Objects are not checked against the schema.
     #[must_use]
-    pub fn resource(mut self, resource: Resource) -> Self {
-        self.resources.push(resource);
+    pub fn crd(mut self, definition: CustomResourceDefinition) -> Self {
+        self.definitions.push(definition);
         self
     }
 
@@ -111,17 +114,6 @@ impl Builder {
             group,
             plural,
             answer,
-        });
-        self
-    }
-
-    /// Describe the fields of a kind, as OpenAPI does, for `kubectl explain`.
-    #[must_use]
-    pub fn describe(mut self, group: &'static str, kind: &'static str, schema: Value) -> Self {
-        self.described.push(Described {
-            group,
-            kind,
-            schema,
         });
         self
     }
@@ -153,7 +145,8 @@ impl Builder {
         let listen = |source| StartError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
-        let registry = Arc::new(Registry::new(self.resources, self.history));
+        let (resources, described) = define(&self.definitions)?;
+        let registry = Arc::new(Registry::new(resources, self.history));
         furnish(&registry)?;
         let config = client_config(address, self.token.as_deref())?;
         let client = client(config.clone())?;
@@ -164,7 +157,7 @@ impl Builder {
             faults: faults.clone(),
             requests: requests.clone(),
             reviews: self.reviews,
-            described: self.described,
+            described,
             token: self.token.clone(),
             bookmark_interval: self.bookmarks,
             logs: self.logs,
@@ -281,6 +274,27 @@ impl Drop for Server {
             task.abort();
         }
     }
+}
+
+/// The resources of these definitions, and what `kubectl explain` shows of them.
+fn define(
+    definitions: &[CustomResourceDefinition],
+) -> Result<(Vec<Resource>, Vec<Described>), StartError> {
+    let mut defined = (Vec::new(), Vec::new());
+    for crd in definitions {
+        let (resource, schema) =
+            definition::resource(crd).map_err(|reason| StartError::Define {
+                name: crd.metadata.name.clone().unwrap_or_default(),
+                reason,
+            })?;
+        defined.1.push(Described {
+            group: resource.group,
+            kind: resource.kind,
+            schema,
+        });
+        defined.0.push(resource);
+    }
+    Ok(defined)
 }
 
 fn client_config(address: SocketAddr, token: Option<&str>) -> Result<kube::Config, StartError> {

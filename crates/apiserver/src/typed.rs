@@ -2,7 +2,7 @@
 //! wrong types, and brings quantities into the spelling that the real server stores. Custom resources stay unchanged.
 
 use k8s_openapi::api::{
-    admissionregistration, apps, batch, coordination, core, events, policy, scheduling,
+    admissionregistration, apps, batch, coordination, core, events, node, policy, scheduling,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -58,6 +58,7 @@ fn shape(resource: &Resource) -> Option<Shape> {
         ("batch", "Job") => through::<batch::v1::Job>,
         ("batch", "CronJob") => through::<batch::v1::CronJob>,
         ("coordination.k8s.io", "Lease") => through::<coordination::v1::Lease>,
+        ("node.k8s.io", "RuntimeClass") => through::<node::v1::RuntimeClass>,
         ("policy", "PodDisruptionBudget") => through::<policy::v1::PodDisruptionBudget>,
         ("scheduling.k8s.io", "PriorityClass") => through::<scheduling::v1::PriorityClass>,
         ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => {

@@ -280,6 +280,8 @@ const LEASES: &[Column] = &[
     AGE,
 ];
 
+const RUNTIME_CLASSES: &[Column] = &[NAME, column("Handler", Cell::Field("handler")), AGE];
+
 /// The columns of a resource; unknown kinds have a name and an age.
 pub(super) fn of(resource: &Resource) -> Vec<Column> {
     let built_in = match (resource.group, resource.kind) {
@@ -298,6 +300,7 @@ pub(super) fn of(resource: &Resource) -> Vec<Column> {
         ("policy", "PodDisruptionBudget") => DISRUPTION_BUDGETS,
         ("scheduling.k8s.io", "PriorityClass") => PRIORITY_CLASSES,
         ("coordination.k8s.io", "Lease") => LEASES,
+        ("node.k8s.io", "RuntimeClass") => RUNTIME_CLASSES,
         ("admissionregistration.k8s.io", _) => WEBHOOKS,
         _ => {
             let own = resource.columns.iter().copied();

@@ -1,7 +1,7 @@
 //! Starting and ending a server.
 
 use anyhow::Result;
-use gpushare_apiserver::{Habits, NameRule, On, Resource, Server};
+use gpushare_apiserver::{On, Server};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{
     ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchParams,
@@ -94,29 +94,17 @@ async fn a_token_is_checked_where_one_is_set_and_ignored_otherwise() -> Result<(
 }
 
 #[tokio::test]
-async fn one_more_resource_is_one_more_row() -> Result<()> {
-    let row = Resource {
-        columns: &[],
-        group: "gpushare.io",
-        version: "v1",
-        plural: "budgets",
-        singular: "budget",
-        kind: "Budget",
-        namespaced: true,
-        short_names: &[],
-        categories: &[],
-        subresources: &[gpushare_apiserver::Subresource::Status],
-        selectable: &[],
-        names: NameRule::Subdomain,
-        habits: Habits {
-            unconditional_update: true,
-            create_on_update: false,
-            returns_deleted: false,
-            generation: true,
-            resets_status_on_create: true,
+async fn a_custom_resource_is_served_as_its_definition_says() -> Result<()> {
+    let definition = serde_json::from_value(json!({
+        "metadata": {"name": "budgets.gpushare.io"},
+        "spec": {
+            "group": "gpushare.io", "scope": "Namespaced",
+            "names": {"plural": "budgets", "kind": "Budget"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}}, "subresources": {"status": {}}}],
         },
-    };
-    let server = Server::builder().resource(row).start().await?;
+    }))?;
+    let server = Server::builder().crd(definition).start().await?;
     let kind = ApiResource {
         group: "gpushare.io".to_owned(),
         version: "v1".to_owned(),

@@ -4,13 +4,14 @@ use std::fmt::Debug;
 use std::fs;
 use std::path::PathBuf;
 
-use gpushare_apiserver::{Builder, Habits, NameRule, Resource, Server, Subresource};
+use gpushare_apiserver::{Builder, Server};
 use gpushare_core::record::Record;
 use gpushare_core::{Amounts, Card, CardId, NodeName, Placement, PodUid, gpu, inventory, names};
 use gpushare_kube::convert::PodFacts;
+use gpushare_kube::gpu_budget::GpuBudget;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::api::{Api, Patch, PatchParams, PostParams, Request};
-use kube::{Client, Config};
+use kube::{Client, Config, CustomResourceExt, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -22,38 +23,6 @@ pub(crate) struct Cluster {
     server: Server,
 }
 
-const HABITS: Habits = Habits {
-    unconditional_update: true,
-    create_on_update: false,
-    returns_deleted: false,
-    generation: false,
-    resets_status_on_create: false,
-};
-
-/// A resource without namespaces, by its singular and plural.
-fn cluster_wide(
-    group: &'static str,
-    version: &'static str,
-    kind: &'static str,
-    [singular, plural]: [&'static str; 2],
-) -> Resource {
-    Resource {
-        group,
-        version,
-        plural,
-        singular,
-        kind,
-        namespaced: false,
-        short_names: &[],
-        categories: &[],
-        subresources: &[],
-        columns: &[],
-        selectable: &[],
-        names: NameRule::Subdomain,
-        habits: HABITS,
-    }
-}
-
 impl Cluster {
     pub(crate) async fn start() -> Self {
         Self::with(Server::builder(), &json!({})).await
@@ -61,28 +30,7 @@ impl Cluster {
 
     /// A server with budgets, and a kubeconfig with these credentials of its user.
     pub(crate) async fn with_budgets(user: &Value) -> Self {
-        let budgets = Resource {
-            short_names: &["gb"],
-            subresources: &[Subresource::Status],
-            habits: Habits {
-                generation: true,
-                ..HABITS
-            },
-            ..cluster_wide(
-                "gpushare.io",
-                "v1alpha1",
-                "GpuBudget",
-                ["gpubudget", "gpubudgets"],
-            )
-        };
-        Self::with(Server::builder().resource(budgets), user).await
-    }
-
-    /// A server with RuntimeClasses.
-    pub(crate) async fn with_runtime_classes() -> Self {
-        let names = ["runtimeclass", "runtimeclasses"];
-        let classes = cluster_wide("node.k8s.io", "v1", "RuntimeClass", names);
-        Self::with(Server::builder().resource(classes), &json!({})).await
+        Self::with(Server::builder().crd(GpuBudget::crd()), user).await
     }
 
     async fn with(server: Builder, user: &Value) -> Self {
@@ -130,44 +78,36 @@ impl Cluster {
         self.directory.path().join("kubeconfig")
     }
 
-    /// Creates the node and writes its status, which a create alone may drop.
     pub(crate) async fn add_node(&self, node: &Value) {
         let api: Api<Node> = Api::all(self.client.clone());
-        let object = serde_json::from_value(node.clone()).unwrap();
-        api.create(&PostParams::default(), &object).await.unwrap();
-        let patch = Patch::Merge(json!({"status": node["status"]}));
-        let name = node["metadata"]["name"].as_str().unwrap();
-        api.patch_status(name, &PatchParams::default(), &patch)
-            .await
-            .unwrap();
+        let created = self.create(api.clone(), node).await;
         // The API server taints every new node as not ready; the node controller would remove the taint.
-        let taints = json!({"spec": {"taints": node["spec"]["taints"]}});
-        api.patch(name, &PatchParams::default(), &Patch::Merge(taints))
-            .await
-            .unwrap();
+        let taints = Patch::Merge(json!({"spec": {"taints": node["spec"]["taints"]}}));
+        let (name, params) = (created.name_any(), PatchParams::default());
+        api.patch(&name, &params, &taints).await.unwrap();
     }
 
-    /// Creates the pod with its status and returns its uid.
+    /// Creates the pod and returns its uid.
     pub(crate) async fn add_pod(&self, pod: &Value) -> String {
         let namespace = pod["metadata"]["namespace"].as_str().unwrap_or("default");
         self.add_namespace(namespace).await;
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        let object = serde_json::from_value(pod.clone()).unwrap();
-        let created = api.create(&PostParams::default(), &object).await.unwrap();
-        let name = pod["metadata"]["name"].as_str().unwrap();
-        let patch = Patch::Merge(json!({"status": pod["status"]}));
-        api.patch_status(name, &PatchParams::default(), &patch)
-            .await
-            .unwrap();
-        created.metadata.uid.unwrap()
+        self.create(api, pod).await.metadata.uid.unwrap()
     }
 
-    pub(crate) async fn create<K>(&self, api: Api<K>, object: &Value)
+    /// Creates an object, and then writes its status, which a create drops.
+    pub(crate) async fn create<K>(&self, api: Api<K>, object: &Value) -> K
     where
-        K: Clone + Debug + Serialize + DeserializeOwned,
+        K: Clone + Debug + Serialize + DeserializeOwned + ResourceExt,
     {
-        let object = serde_json::from_value(object.clone()).unwrap();
-        api.create(&PostParams::default(), &object).await.unwrap();
+        let typed = serde_json::from_value(object.clone()).unwrap();
+        let created = api.create(&PostParams::default(), &typed).await.unwrap();
+        if object["status"].is_object() {
+            let patch = Patch::Merge(json!({"status": object["status"]}));
+            let (name, params) = (created.name_any(), PatchParams::default());
+            api.patch_status(&name, &params, &patch).await.unwrap();
+        }
+        created
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -177,10 +117,7 @@ impl Cluster {
     async fn add_namespace(&self, name: &str) {
         let api: Api<Namespace> = Api::all(self.client.clone());
         if api.get_opt(name).await.unwrap().is_none() {
-            let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
-            api.create(&PostParams::default(), &namespace)
-                .await
-                .unwrap();
+            self.create(api, &json!({"metadata": {"name": name}})).await;
         }
     }
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use gpushare_apiserver::{Habits, NameRule, Resource, Server, Subresource};
+use gpushare_apiserver::Server;
 use gpushare_core::record::Record;
 use gpushare_core::{Amounts, Card, CardId, NodeName, Placement, PodUid, gpu, inventory, names};
 use gpushare_daemon::Tasks;
@@ -13,8 +13,8 @@ use gpushare_dashboard::{Config, start};
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::gpu_budget::GpuBudget;
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
-use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Client, CustomResourceExt};
 use serde_json::{Value, json};
 
 pub(crate) struct Cluster {
@@ -31,29 +31,7 @@ pub(crate) const T4: (&str, u64) = ("Tesla T4", 15_360);
 
 impl Cluster {
     pub(crate) async fn start() -> Self {
-        let habits = Habits {
-            unconditional_update: true,
-            create_on_update: false,
-            returns_deleted: false,
-            generation: true,
-            resets_status_on_create: true,
-        };
-        let budgets = Resource {
-            group: "gpushare.io",
-            version: "v1alpha1",
-            plural: "gpubudgets",
-            singular: "gpubudget",
-            kind: "GpuBudget",
-            namespaced: false,
-            short_names: &[],
-            categories: &[],
-            subresources: &[Subresource::Status],
-            columns: &[],
-            selectable: &[],
-            names: NameRule::Subdomain,
-            habits,
-        };
-        let builder = Server::builder().resource(budgets);
+        let builder = Server::builder().crd(GpuBudget::crd());
         let server = builder.start().await.unwrap();
         Self {
             client: server.client(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use gpushare_apiserver::{Habits, NameRule, Resource, Server, Subresource};
+use gpushare_apiserver::Server;
 use gpushare_core::gpu::{self, AliyunUnit};
 use gpushare_core::{Amounts, Card, CardId, Placement, Record, inventory, names};
 use gpushare_daemon::Tasks;
@@ -24,7 +24,7 @@ use gpushare_timekeeper::config::Pace;
 use gpushare_timekeeper::{Parts, Timekeeper};
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, CustomResourceExt, ResourceExt};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -34,28 +34,6 @@ pub(crate) const WHOLE: u64 = 16;
 pub(crate) const DAY: Seconds = 86_400;
 /// Generous: what is waited for takes a moment.
 const PATIENCE: Duration = Duration::from_mins(1);
-
-const BUDGETS: Resource = Resource {
-    columns: &[],
-    group: "gpushare.io",
-    version: "v1alpha1",
-    plural: "gpubudgets",
-    singular: "gpubudget",
-    kind: "GpuBudget",
-    namespaced: false,
-    short_names: &[],
-    categories: &[],
-    subresources: &[Subresource::Status],
-    selectable: &[],
-    names: NameRule::Subdomain,
-    habits: Habits {
-        unconditional_update: true,
-        create_on_update: false,
-        returns_deleted: false,
-        generation: true,
-        resets_status_on_create: true,
-    },
-};
 
 pub(crate) struct World {
     pub(crate) server: Server,
@@ -109,7 +87,7 @@ impl World {
         let ada = json!({"authenticated": true, "user": {"username": "ada"},
             "audiences": [names::TIMEKEEPER_AUDIENCE]});
         let server = Server::builder()
-            .resource(BUDGETS)
+            .crd(GpuBudget::crd())
             .review("authentication.k8s.io", "tokenreviews", move |_| {
                 ada.clone()
             })

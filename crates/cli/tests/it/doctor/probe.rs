@@ -147,7 +147,7 @@ async fn a_container_that_could_not_say_what_it_saw_proves_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn runtime_classes_that_cannot_be_listed_are_told() {
-    let cluster = Cluster::with_runtime_classes().await;
+    let cluster = Cluster::start().await;
     prepare(&cluster).await;
     let class = json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass",
         "metadata": {"name": "cards"}, "handler": "nvidia"});
