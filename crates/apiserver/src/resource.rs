@@ -5,28 +5,28 @@ use crate::table::Column;
 
 /// One served resource at one API version.
 #[derive(Debug, Clone)]
-pub struct Resource {
-    pub group: &'static str,
-    pub version: &'static str,
-    pub plural: &'static str,
-    pub singular: &'static str,
-    pub kind: &'static str,
-    pub namespaced: bool,
-    pub short_names: &'static [&'static str],
+pub(crate) struct Resource {
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) plural: &'static str,
+    pub(crate) singular: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) namespaced: bool,
+    pub(crate) short_names: &'static [&'static str],
     /// Groups of kinds that kubectl addresses by one word, such as `all`.
-    pub categories: &'static [&'static str],
-    pub subresources: &'static [Subresource],
+    pub(crate) categories: &'static [&'static str],
+    pub(crate) subresources: &'static [Subresource],
     /// Fields a `fieldSelector` may name besides `metadata.name` and `metadata.namespace`.
-    pub selectable: &'static [&'static str],
-    pub names: NameRule,
-    pub habits: Habits,
+    pub(crate) selectable: &'static [&'static str],
+    pub(crate) names: NameRule,
+    pub(crate) habits: Habits,
     /// Columns of custom resources, between their name and their age.
-    pub columns: &'static [Column],
+    pub(crate) columns: &'static [Column],
 }
 
 /// Which names the API accepts for the objects of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NameRule {
+pub(crate) enum NameRule {
     Subdomain,
     Label,
     /// Anything that can stand in a URL path.
@@ -39,22 +39,22 @@ pub enum NameRule {
     clippy::struct_excessive_bools,
     reason = "independent facts of a row, not a state machine"
 )]
-pub struct Habits {
+pub(crate) struct Habits {
     /// PUT without a resourceVersion overwrites.
-    pub unconditional_update: bool,
+    pub(crate) unconditional_update: bool,
     /// PUT to a missing name creates.
-    pub create_on_update: bool,
+    pub(crate) create_on_update: bool,
     /// DELETE answers with the object instead of a Status.
-    pub returns_deleted: bool,
+    pub(crate) returns_deleted: bool,
     /// `metadata.generation` counts changes of the spec.
-    pub generation: bool,
+    pub(crate) generation: bool,
     /// Create discards a status sent by the client.
-    pub resets_status_on_create: bool,
+    pub(crate) resets_status_on_create: bool,
 }
 
 /// A part of an object, or an action on it, with a path of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Subresource {
+pub(crate) enum Subresource {
     Status,
     Binding,
     Eviction,
@@ -65,7 +65,7 @@ pub enum Subresource {
 }
 
 impl Subresource {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Status => "status",
             Self::Binding => "binding",
@@ -80,7 +80,7 @@ impl Subresource {
 
 impl Resource {
     /// `pods`, `deployments.apps`: as error messages name a resource.
-    pub fn qualified(&self) -> String {
+    pub(crate) fn qualified(&self) -> String {
         if self.group.is_empty() {
             self.plural.to_owned()
         } else {
@@ -89,7 +89,7 @@ impl Resource {
     }
 
     /// `v1`, `apps/v1`.
-    pub fn api_version(&self) -> String {
+    pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_owned()
         } else {
@@ -97,11 +97,11 @@ impl Resource {
         }
     }
 
-    pub fn subresource(&self, name: &str) -> Option<Subresource> {
+    pub(crate) fn subresource(&self, name: &str) -> Option<Subresource> {
         self.subresources.iter().copied().find(|s| s.name() == name)
     }
 
-    pub fn is(&self, group: &str, plural: &str) -> bool {
+    pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         self.group == group && self.plural == plural
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::json::Path;
 use crate::resource::Resource;
 
-pub use columns::{Cell, Column};
+pub(crate) use columns::{Cell, Column};
 
 /// How much of each object its row includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

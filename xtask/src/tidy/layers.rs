@@ -50,8 +50,13 @@ const SHIPPED: [(&str, &[&str]); 18] = [
     ("webhook", &["core", "daemon", "kube", "sidecar"]),
 ];
 
-/// Test tools that know nothing of the product. The other crates in `testing` may use everything.
-const TOOLS: [(&str, &[&str]); 3] = [("browser", &["rig"]), ("fake-nvml", &[]), ("rig", &[])];
+/// Test tools, which know nothing of the product or no more than its model. The other crates in `testing` may use everything.
+const TOOLS: [(&str, &[&str]); 4] = [
+    ("browser", &["rig"]),
+    ("fake-nvml", &[]),
+    ("rig", &[]),
+    ("testkit", &["core"]),
+];
 
 /// Crates that know no clock, network or async.
 const PURE: [&str; 2] = ["core", "packing"];

@@ -10,16 +10,16 @@ use crate::resource::Resource;
 
 /// One column.
 #[derive(Debug, Clone, Copy)]
-pub struct Column {
-    pub name: &'static str,
-    pub cell: Cell,
+pub(crate) struct Column {
+    pub(crate) name: &'static str,
+    pub(crate) cell: Cell,
     /// Shown with `-o wide` only.
-    pub wide: bool,
+    pub(crate) wide: bool,
 }
 
 /// Where the content of a column comes from.
 #[derive(Debug, Clone, Copy)]
-pub enum Cell {
+pub(crate) enum Cell {
     /// A field by its dotted path, unchanged.
     Field(&'static str),
     /// The status of a condition.

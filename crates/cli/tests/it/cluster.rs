@@ -6,11 +6,13 @@ use std::path::PathBuf;
 
 use gpushare_apiserver::{Builder, Server};
 use gpushare_core::record::Record;
-use gpushare_core::{Amounts, Card, CardId, NodeName, Placement, PodUid, gpu, inventory, names};
+use gpushare_core::{Card, CardId, NodeName, Placement, PodUid, gpu, names};
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::gpu_budget::GpuBudget;
+use gpushare_testkit::cluster::Objects;
+use gpushare_testkit::model;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
-use kube::api::{Api, Patch, PatchParams, PostParams, Request};
+use kube::api::{Api, PostParams, Request};
 use kube::{Client, Config, CustomResourceExt, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -82,9 +84,8 @@ impl Cluster {
         let api: Api<Node> = Api::all(self.client.clone());
         let created = self.create(api.clone(), node).await;
         // The API server taints every new node as not ready; the node controller would remove the taint.
-        let taints = Patch::Merge(json!({"spec": {"taints": node["spec"]["taints"]}}));
-        let (name, params) = (created.name_any(), PatchParams::default());
-        api.patch(&name, &params, &taints).await.unwrap();
+        let taints = json!({"spec": {"taints": node["spec"]["taints"]}});
+        api.merge(&created.name_any(), taints).await;
     }
 
     /// Creates the pod and returns its uid.
@@ -98,16 +99,9 @@ impl Cluster {
     /// Creates an object, and then writes its status, which a create drops.
     pub(crate) async fn create<K>(&self, api: Api<K>, object: &Value) -> K
     where
-        K: Clone + Debug + Serialize + DeserializeOwned + ResourceExt,
+        K: Clone + Debug + Serialize + DeserializeOwned + Send + Sync,
     {
-        let typed = serde_json::from_value(object.clone()).unwrap();
-        let created = api.create(&PostParams::default(), &typed).await.unwrap();
-        if object["status"].is_object() {
-            let patch = Patch::Merge(json!({"status": object["status"]}));
-            let (name, params) = (created.name_any(), PatchParams::default());
-            api.patch_status(&name, &params, &patch).await.unwrap();
-        }
-        created
+        api.add(object.clone()).await
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -141,35 +135,22 @@ impl Cluster {
 
     pub(crate) async fn set_status(&self, name: &str, status: &Value) {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), "default");
-        let patch = Patch::Merge(json!({"status": status}));
-        api.patch_status(name, &PatchParams::default(), &patch)
-            .await
-            .unwrap();
+        api.merge_status(name, status.clone()).await;
     }
 
     pub(crate) async fn annotate(&self, name: &str, annotations: &Value) {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), "default");
-        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
-        api.patch(name, &PatchParams::default(), &patch)
-            .await
-            .unwrap();
+        api.annotate(name, annotations.clone()).await;
     }
 }
 
 /// The annotation of a node whose agent found cards of these sizes in MiB.
 pub(crate) fn inventory_of(node: &str, mib: &[u64]) -> Value {
-    let cards: Vec<Card> = (0..)
-        .zip(mib)
-        .map(|(index, memory)| Card {
-            id: CardId::new(format!("GPU-{node}-{index}")),
-            class: gpu::CLASS.into(),
-            index,
-            model: "Tesla T4".into(),
-            capacity: Amounts::of(gpu::MEMORY, *memory).with(gpu::CORE, 100),
-            healthy: true,
-        })
-        .collect();
-    json!({names::CARDS: inventory::encode(&gpu::classes(), &cards)})
+    let cards = model::cards(node, mib).into_iter().map(|card| Card {
+        model: "Tesla T4".into(),
+        ..card
+    });
+    model::node(node, &cards.collect::<Vec<_>>())["metadata"]["annotations"].clone()
 }
 
 /// A running pod, one container for each set of limits.

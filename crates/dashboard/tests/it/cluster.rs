@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use gpushare_apiserver::Server;
 use gpushare_core::record::Record;
-use gpushare_core::{Amounts, Card, CardId, NodeName, Placement, PodUid, gpu, inventory, names};
+use gpushare_core::{Card, CardId, NodeName, Placement, PodUid, gpu, names};
 use gpushare_daemon::Tasks;
 use gpushare_daemon::tls::Tls;
 use gpushare_dashboard::access::Access;
 use gpushare_dashboard::{Config, start};
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::gpu_budget::GpuBudget;
+use gpushare_testkit::cluster::Objects;
+use gpushare_testkit::model;
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Client, CustomResourceExt};
+use kube::{Api, Client, CustomResourceExt};
 use serde_json::{Value, json};
 
 pub(crate) struct Cluster {
@@ -75,28 +76,19 @@ impl Cluster {
         let inventory: Vec<Card> = (0..)
             .zip(cards)
             .map(|(index, (model, memory))| Card {
-                id: CardId::new(card_id(name, index)),
-                class: gpu::CLASS.into(),
-                index,
                 model: (*model).into(),
-                capacity: Amounts::of(gpu::MEMORY, *memory).with(gpu::CORE, gpu::WHOLE_CORE),
                 healthy: Some(index) != sick,
+                ..model::card(&card_id(name, index), index, *memory)
             })
             .collect();
-        let published = inventory::encode(&gpu::classes(), &inventory);
-        let node = json!({"metadata": {"name": name, "annotations": {names::CARDS: published}}});
         let api: Api<Node> = Api::all(self.client.clone());
-        let node = serde_json::from_value(node).unwrap();
-        api.create(&PostParams::default(), &node).await.unwrap();
+        api.add(model::node(name, &inventory)).await;
     }
 
     pub(crate) async fn add_namespace(&self, name: &str, labels: &Value) {
         let api: Api<Namespace> = Api::all(self.client.clone());
         let namespace = json!({"metadata": {"name": name, "labels": labels}});
-        let namespace = serde_json::from_value(namespace).unwrap();
-        api.create(&PostParams::default(), &namespace)
-            .await
-            .unwrap();
+        api.add(namespace).await;
     }
 
     /// A pod that waits.
@@ -116,45 +108,31 @@ impl Cluster {
         let record = Record::new(uid, NodeName::new(node), &dialects.classes, &placement);
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let annotations = json!({names::ALLOCATION: record.encode()});
-        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
-        api.patch(name, &PatchParams::default(), &patch)
-            .await
-            .unwrap();
+        api.annotate(name, annotations).await;
     }
 
     async fn create(&self, pod: &Value) -> PodUid {
         let namespace = pod["metadata"]["namespace"].as_str().unwrap();
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        let object = serde_json::from_value(pod.clone()).unwrap();
-        let created = api.create(&PostParams::default(), &object).await.unwrap();
+        let mut pod = pod.clone();
         if pod["spec"].get("nodeName").is_some() {
-            let running = Patch::Merge(json!({"status": {"phase": "Running"}}));
-            let name = pod["metadata"]["name"].as_str().unwrap();
-            api.patch_status(name, &PatchParams::default(), &running)
-                .await
-                .unwrap();
+            pod["status"] = json!({"phase": "Running"});
         }
-        PodUid::new(created.metadata.uid.unwrap())
+        PodUid::new(api.add(pod).await.metadata.uid.unwrap())
     }
 
     pub(crate) async fn remove_pod(&self, namespace: &str, name: &str) {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        let now = DeleteParams::default().grace_period(0);
-        api.delete(name, &now).await.unwrap();
+        api.delete_now(name).await;
     }
 
     pub(crate) async fn add_budget(&self, name: &str, spec: &Value, status: &Value) {
         let api: Api<GpuBudget> = Api::all(self.client.clone());
         let budget = json!({
             "apiVersion": "gpushare.io/v1alpha1", "kind": "GpuBudget",
-            "metadata": {"name": name}, "spec": spec
+            "metadata": {"name": name}, "spec": spec, "status": status,
         });
-        let budget = serde_json::from_value(budget).unwrap();
-        api.create(&PostParams::default(), &budget).await.unwrap();
-        let patch = Patch::Merge(json!({"status": status}));
-        api.patch_status(name, &PatchParams::default(), &patch)
-            .await
-            .unwrap();
+        api.add(budget).await;
     }
 
     pub(crate) async fn say(&self, namespace: &str, pod: &str, uid: &PodUid, message: &str) {
@@ -165,8 +143,7 @@ impl Cluster {
             "reason": "FailedScheduling", "message": message, "type": "Warning",
             "firstTimestamp": "2026-11-16T09:00:00Z", "lastTimestamp": "2026-11-16T09:00:00Z",
         });
-        let event = serde_json::from_value(event).unwrap();
-        api.create(&PostParams::default(), &event).await.unwrap();
+        api.add(event).await;
     }
 }
 

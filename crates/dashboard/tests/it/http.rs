@@ -1,110 +1,42 @@
-//! A plain HTTP client: each request uses a new connection.
+//! Requests to the dashboard: each uses a new connection.
 
-use std::fmt::Write;
 use std::net::SocketAddr;
-use std::time::Duration;
 
+use gpushare_testkit::http::{self, Answer};
+use gpushare_testkit::{PATIENCE, until};
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpStream;
-
-const DEADLINE: Duration = Duration::from_mins(1);
-
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    head: String,
-    pub(crate) body: String,
-}
-
-impl Answer {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let mut lines = self.head.lines().filter_map(|line| line.split_once(':'));
-        let found = lines.find(|(found, _)| found.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.trim())
-    }
-
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-}
-
-async fn send(to: SocketAddr, request: &str, headers: &[(&str, &str)]) -> BufReader<TcpStream> {
-    let mut stream = TcpStream::connect(to).await.unwrap();
-    let mut text = format!("{request} HTTP/1.1\r\nConnection: close\r\nContent-Length: 0\r\n");
-    if !headers.iter().any(|(name, _)| *name == "Host") {
-        write!(text, "Host: {to}\r\n").unwrap();
-    }
-    for (name, value) in headers {
-        write!(text, "{name}: {value}\r\n").unwrap();
-    }
-    text.push_str("\r\n");
-    stream.write_all(text.as_bytes()).await.unwrap();
-    BufReader::new(stream)
-}
-
-/// The head in lower case and the body unchanged.
-pub(crate) async fn ask_bytes(
-    to: SocketAddr,
-    request: &str,
-    headers: &[(&str, &str)],
-) -> (String, Vec<u8>) {
-    let reading = async {
-        let mut stream = send(to, request, headers).await;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).await.unwrap();
-        let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
-        let body = answer.split_off(end.unwrap() + 4);
-        (String::from_utf8(answer).unwrap().to_lowercase(), body)
-    };
-    tokio::time::timeout(DEADLINE, reading).await.unwrap()
-}
 
 /// Sends a request such as `GET /` and reads the whole answer.
 pub(crate) async fn ask(to: SocketAddr, request: &str, headers: &[(&str, &str)]) -> Answer {
-    let reading = async {
-        let mut stream = send(to, request, headers).await;
-        let mut text = Vec::new();
-        stream.read_to_end(&mut text).await.unwrap();
-        let text = String::from_utf8(text).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Answer {
-            status,
-            head: head.to_owned(),
-            body: body.to_owned(),
-        }
-    };
-    tokio::time::timeout(DEADLINE, reading).await.unwrap()
+    http::send(to, request, headers, b"").await.unwrap()
 }
 
-/// Like [`ask`], repeated until the dashboard has listed the cluster.
+/// The answer to a GET, as soon as the dashboard has listed the cluster.
 pub(crate) async fn when_ready(to: SocketAddr, path: &str) -> Answer {
-    let asking = async {
-        loop {
-            let answer = ask(to, &format!("GET {path}"), &[]).await;
-            if answer.status != 503 {
-                return answer;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+    until("the dashboard has listed the cluster", async || {
+        let answer = http::get(to, path).await.unwrap();
+        if answer.status == 503 {
+            Err(answer)
+        } else {
+            Ok(answer)
         }
-    };
-    tokio::time::timeout(DEADLINE, asking).await.unwrap()
+    })
+    .await
 }
 
 /// The snapshot, as soon as it satisfies the condition.
 pub(crate) async fn snapshot_with(to: SocketAddr, good: impl Fn(&Value) -> bool) -> Value {
-    let looking = async {
-        loop {
-            let snapshot = when_ready(to, "/api/snapshot").await.json();
-            if good(&snapshot) {
-                return snapshot;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+    until("a snapshot as it should be", async || {
+        let snapshot = when_ready(to, "/api/snapshot").await.json();
+        if good(&snapshot) {
+            Ok(snapshot)
+        } else {
+            Err(snapshot)
         }
-    };
-    let found = tokio::time::timeout(DEADLINE, looking).await;
-    found.unwrap_or_else(|_| panic!("no snapshot was as it should be"))
+    })
+    .await
 }
 
 /// One server-sent event.
@@ -120,7 +52,8 @@ pub(crate) struct Stream(BufReader<TcpStream>);
 
 impl Stream {
     pub(crate) async fn open(to: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Self {
-        Self(send(to, &format!("GET {path}"), headers).await)
+        let stream = http::open(to, &format!("GET {path}"), headers, 0).await;
+        Self(BufReader::new(stream.unwrap()))
     }
 
     pub(crate) async fn next(&mut self) -> Told {
@@ -145,7 +78,7 @@ impl Stream {
                 }
             }
         };
-        tokio::time::timeout(DEADLINE, reading).await.unwrap();
+        tokio::time::timeout(PATIENCE, reading).await.unwrap();
         told
     }
 

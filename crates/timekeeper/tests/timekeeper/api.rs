@@ -3,8 +3,8 @@
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use gpushare_core::names;
+use gpushare_testkit::cluster::Objects;
 use http_body_util::BodyExt;
-use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -99,9 +99,8 @@ async fn a_pod_learns_when_it_will_be_evicted_from_what_stands_on_it() {
         (&json!(null), &json!("a"))
     );
     let at = time(world.base + 600);
-    let patch = Patch::Merge(json!({"metadata": {"annotations": {names::EVICT_AT: at}}}));
-    let params = PatchParams::default();
-    world.pods("a").patch("p", &params, &patch).await.unwrap();
+    let patch = json!({names::EVICT_AT: at});
+    world.pods("a").annotate("p", patch).await;
     until("the eviction is told", async || {
         running.get("/v1/namespaces/a/pods/p").await.1["evictAt"] == at
     })

@@ -4,17 +4,15 @@ use gpushare_core::names;
 use gpushare_ledger::journal::Leg;
 use gpushare_ledger::money::Amount;
 use gpushare_ledger::store::{Change, Grant};
+use gpushare_testkit::cluster::Objects;
 use kube::ResourceExt;
-use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
 use crate::world::{DAY, WHOLE, World, real_now, until};
 
 #[tokio::test]
 async fn a_budget_is_exhausted_to_the_second_and_restored_with_its_next_period() {
-    let world = World::new().await;
-    world.budget_of_a(1_000).await;
-    world.running("p", WHOLE, 0).await;
+    let world = World::with_a_pod(1_000).await;
     world.at(999);
     let running = world.start();
     let almost = world.until_status("a", "almost everything is used", |status| {
@@ -79,10 +77,8 @@ async fn the_status_of_an_exhausted_budget_is_written_once_however_long_that_las
     for second in 201..240 {
         world.at(second);
         // A round that has seen the new amount of this budget has seen the new time too.
-        let patch = Patch::Merge(json!({"spec": {"amount": second}}));
-        let params = PatchParams::default();
-        let patched = world.budgets().patch("witness", &params, &patch).await;
-        patched.unwrap();
+        let amount = json!({"spec": {"amount": second}});
+        world.budgets().merge("witness", amount).await;
         let seen = world.until_status("witness", "a round has passed", |status| {
             status.remaining_seconds == Some(second)
         });
@@ -96,9 +92,7 @@ async fn the_status_of_an_exhausted_budget_is_written_once_however_long_that_las
 
 #[tokio::test]
 async fn a_grant_restores_a_budget_at_once() {
-    let world = World::new().await;
-    world.budget_of_a(100).await;
-    world.running("p", WHOLE, 0).await;
+    let world = World::with_a_pod(100).await;
     world.finish("p", 100).await;
     world.at(100);
     let running = world.start();
@@ -216,23 +210,15 @@ async fn a_mistake_in_a_budget_is_said_and_unsaid_when_it_is_corrected() {
             reason(status) == is("False", "ParentMissing")
         })
         .await;
-    world
-        .budgets()
-        .delete("b", &DeleteParams::default())
-        .await
-        .unwrap();
+    world.budgets().delete_now("b").await;
     let good = world
         .until_status("a", "it is charged", |status| {
             reason(status) == is("True", "Charged")
         })
         .await;
     assert_eq!(good.observed_generation, Some(1));
-    let more = Patch::Merge(json!({"spec": {"amount": 7_200}}));
-    world
-        .budgets()
-        .patch("a", &PatchParams::default(), &more)
-        .await
-        .unwrap();
+    let more = json!({"spec": {"amount": 7_200}});
+    world.budgets().merge("a", more).await;
     let raised = world.until_status("a", "it has more", |status| {
         status.observed_generation == Some(2)
     });

@@ -1,12 +1,10 @@
 //! Clocks that are ahead, behind, or set back.
 
-use crate::world::{DAY, WHOLE, World};
+use crate::world::{DAY, World};
 
 #[tokio::test]
 async fn what_was_charged_past_the_end_is_given_back() {
-    let world = World::new().await;
-    world.budget_of_a(3_600).await;
-    world.running("p", WHOLE, 0).await;
+    let world = World::with_a_pod(3_600).await;
     world.at(1_000);
     let running = world.start();
     world.until_used("a", 900, 100).await;
@@ -19,9 +17,7 @@ async fn what_was_charged_past_the_end_is_given_back() {
 
 #[tokio::test]
 async fn a_clock_that_is_set_back_and_forth_charges_every_second_once() {
-    let world = World::new().await;
-    world.budget_of_a(36_000).await;
-    world.running("p", WHOLE, 0).await;
+    let world = World::with_a_pod(36_000).await;
     world.at(1_000);
     let running = world.start();
     world.until_used("a", 900, 100).await;
@@ -48,9 +44,7 @@ async fn a_clock_that_is_set_back_and_forth_charges_every_second_once() {
 
 #[tokio::test]
 async fn an_end_that_is_ahead_of_our_clock_is_waited_for() {
-    let world = World::new().await;
-    world.budget_of_a(36_000).await;
-    world.running("p", WHOLE, 0).await;
+    let world = World::with_a_pod(36_000).await;
     world.finish("p", 500).await;
     world.at(400);
     let running = world.start();

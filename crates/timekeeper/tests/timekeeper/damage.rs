@@ -15,11 +15,11 @@ use gpushare_core::names;
 use gpushare_kube::gpu_budget::GpuBudgetStatus;
 use gpushare_ledger::store::sqlite::Sqlite;
 use gpushare_ledger::store::{Found, Ledger, Read, Store, StoreError, Write, Written};
+use gpushare_testkit::cluster::Objects;
 use gpushare_timekeeper::config::Pace;
 use gpushare_timekeeper::enforce::Enforcer;
 use http_body_util::BodyExt;
 use kube::ResourceExt;
-use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use tower::ServiceExt;
 
@@ -113,9 +113,7 @@ impl World {
 
 #[tokio::test]
 async fn a_ledger_that_is_damaged_at_work_is_told_everywhere_and_a_backup_leads_back() {
-    let world = World::new().await;
-    world.budget_of_a(36_000).await;
-    world.running("p", WHOLE, 0).await;
+    let world = World::with_a_pod(36_000).await;
     world.at(700);
     let running = world.start_on(world.kept_ledger().await, None, Pace::default());
     world.until_used("a", 600, 100).await;
@@ -168,9 +166,7 @@ async fn a_ledger_that_is_damaged_at_work_is_told_everywhere_and_a_backup_leads_
 
 #[tokio::test]
 async fn a_backup_may_also_be_restored_while_no_timekeeper_runs() {
-    let world = World::new().await;
-    world.budget_of_a(36_000).await;
-    world.running("p", WHOLE, 0).await;
+    let world = World::with_a_pod(36_000).await;
     world.at(700);
     let running = world.start_on(world.kept_ledger().await, None, Pace::default());
     world.until_used("a", 600, 100).await;
@@ -281,10 +277,8 @@ async fn a_ledger_that_fails_again_and_again_is_told_and_everything_is_made_up_f
     running.until_ready().await;
     fails.store(true, Ordering::SeqCst);
     world.delete("vanishes").await;
-    let by_force = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    let params = PatchParams::default();
-    let patched = world.pods("a").patch("vanishes", &params, &by_force).await;
-    patched.unwrap();
+    let by_force = json!({"metadata": {"finalizers": null}});
+    world.pods("a").merge("vanishes", by_force).await;
     world.until_gone("vanishes").await;
 
     // Only this pod's end is to be written yet, so a round that fails to write it has seen the pod go, at 700.

@@ -5,16 +5,16 @@ use gpushare_core::gpu::{self, AliyunUnit};
 use gpushare_core::names;
 use gpushare_daemon::Tasks;
 use gpushare_kube::leader::Leadership;
+use gpushare_testkit::cluster::{self, Objects};
 use gpushare_timekeeper::config::Pace;
 use gpushare_timekeeper::enforce::Enforcer;
 use gpushare_timekeeper::{Parts, Timekeeper};
 use k8s_openapi::api::core::v1::{Event, Pod};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::ListParams;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::world::{DAY, WHOLE, World, until};
+use crate::world::{DAY, World, until};
 
 /// The namespace `a` with a budget of that name, whose status the test writes.
 struct Scene {
@@ -63,9 +63,8 @@ impl Scene {
     }
 
     async fn exhaust(&self, exhausted: bool) {
-        let patch = Patch::Merge(json!({"status": {"exhausted": exhausted}}));
-        let (budgets, params) = (self.world.budgets(), PatchParams::default());
-        budgets.patch_status("a", &params, &patch).await.unwrap();
+        let status = json!({"exhausted": exhausted});
+        self.world.budgets().merge_status("a", status).await;
     }
 
     async fn create(&self, name: &str, spec: Value) {
@@ -77,22 +76,12 @@ impl Scene {
         for (key, value) in spec.as_object().unwrap() {
             pod["spec"][key] = value.clone();
         }
-        let pod = serde_json::from_value(pod).unwrap();
-        self.pods()
-            .create(&PostParams::default(), &pod)
-            .await
-            .unwrap();
+        self.pods().add(pod).await;
     }
 
     async fn runs(&self, name: &str) {
         self.create(name, json!({"nodeName": "n"})).await;
-        let running = Patch::Strategic(json!({"status": {
-            "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}));
-        let params = PatchParams::default();
-        self.pods()
-            .patch_status(name, &params, &running)
-            .await
-            .unwrap();
+        cluster::runs(&self.pods(), name).await;
     }
 
     async fn annotation(&self, pod: &str, name: &str) -> Option<String> {
@@ -113,38 +102,18 @@ impl Scene {
     }
 
     async fn until_event(&self, pod: &str, reason: &str) -> Event {
-        let events: Api<Event> = Api::namespaced(self.world.client.clone(), "a");
-        let find = async || {
-            let all = events.list(&ListParams::default()).await.unwrap();
-            all.items.into_iter().find(|event| {
-                event.involved_object.name.as_deref() == Some(pod)
-                    && event.reason.as_deref() == Some(reason)
-            })
-        };
         until(&format!("{pod} has the event {reason}"), async || {
-            find().await.is_some()
+            cluster::event(&self.world.client, "a", pod, reason).await
         })
-        .await;
-        find().await.unwrap()
+        .await
     }
 
     async fn protect(&self, app: &str, allowed: i32) {
-        let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.world.client.clone(), "a");
-        let budget = json!({"metadata": {"name": app},
-            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}}});
-        let budget = serde_json::from_value(budget).unwrap();
-        let _there_already = budgets.create(&PostParams::default(), &budget).await;
-        let status = Patch::Merge(json!({"status": {
-            "observedGeneration": 1, "currentHealthy": 1, "desiredHealthy": 1 - allowed,
-            "disruptionsAllowed": allowed, "expectedPods": 1}}));
-        let params = PatchParams::default();
-        budgets.patch_status(app, &params, &status).await.unwrap();
+        cluster::allow_disruptions(&self.world.client, "a", app, allowed).await;
     }
 
     async fn annotate(&self, pod: &str, annotations: Value) {
-        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
-        let params = PatchParams::default();
-        self.pods().patch(pod, &params, &patch).await.unwrap();
+        self.pods().annotate(pod, annotations).await;
     }
 
     /// There is budget again while an eviction is under way, and another leader removes the marks before it arrives.
@@ -170,12 +139,7 @@ async fn a_pod_is_marked_while_its_budget_is_used_up_and_its_owner_is_told() {
     scene.create("pending", json!({})).await;
     let mut plain = json!({"metadata": {"name": "plain"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     plain["metadata"]["namespace"] = json!("a");
-    let plain = serde_json::from_value(plain).unwrap();
-    scene
-        .pods()
-        .create(&PostParams::default(), &plain)
-        .await
-        .unwrap();
+    scene.pods().add(plain).await;
     scene.exhaust(true).await;
     scene.enforces(Leadership::alone());
     for pod in ["one", "pending"] {
@@ -409,9 +373,7 @@ async fn many_pods_are_all_marked_each_once() {
 
 #[tokio::test]
 async fn what_a_pod_holds_uses_its_budget_up_and_demotes_it_until_the_next_period() {
-    let world = World::new().await;
-    world.budget_of_a(1_000).await;
-    world.running("p", WHOLE, 0).await;
+    let world = World::with_a_pod(1_000).await;
     world.at(900);
     let running = world.start();
     Enforcer::new(running.timekeeper.clone()).start(running.tasks());

@@ -2,6 +2,7 @@
 
 use gpushare_apiserver::{Answer, On, Times, Verb};
 use gpushare_core::names;
+use gpushare_testkit::cluster::Objects;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -32,9 +33,7 @@ async fn a_pods_whole_life_is_charged_to_the_second_and_then_its_object_may_go()
 
 #[tokio::test]
 async fn a_running_pod_is_charged_whatever_its_tenant_annotates() {
-    let world = World::new().await;
-    world.budget_of_a(36_000).await;
-    world.running("p", WHOLE, 0).await;
+    let world = World::with_a_pod(36_000).await;
     world.at(400);
     let running = world.start();
     world.until_used("a", 300, 100).await;
@@ -43,9 +42,7 @@ async fn a_running_pod_is_charged_whatever_its_tenant_annotates() {
         names::POLICY: "x", names::CARD_MODELS: ",", names::CARD_IDS: "",
         names::EXCLUDE_CARD_IDS: ",", names::EXCLUDE_CARD_MODELS: "--",
     });
-    let patch = Patch::Merge(json!({"metadata": {"annotations": senseless}}));
-    let params = PatchParams::default();
-    world.pods("a").patch("p", &params, &patch).await.unwrap();
+    world.pods("a").annotate("p", senseless).await;
     world.at(7_300);
     world.until_used("a", 7_200, 100).await;
     let pod = world.pods("a").get("p").await.unwrap();
@@ -64,9 +61,7 @@ async fn a_running_pod_is_charged_whatever_its_tenant_annotates() {
 
 #[tokio::test]
 async fn a_pod_that_has_ended_keeps_its_object_and_loses_its_finalizer() {
-    let world = World::new().await;
-    world.budget_of_a(3_600).await;
-    world.running("p", WHOLE, 0).await;
+    let world = World::with_a_pod(3_600).await;
     world.finish("p", 90).await;
     world.at(100);
     let running = world.start();
@@ -112,9 +107,7 @@ async fn others_finalizers_stay() {
 
 #[tokio::test]
 async fn a_finalizer_that_cannot_be_taken_off_at_first_goes_in_a_later_round() {
-    let world = World::new().await;
-    world.budget_of_a(3_600).await;
-    world.running("p", WHOLE, 0).await;
+    let world = World::with_a_pod(3_600).await;
     world.finish("p", 5).await;
     world.at(10);
     let patches = On::any().verb(Verb::Patch).resource("pods");
@@ -128,9 +121,7 @@ async fn a_finalizer_that_cannot_be_taken_off_at_first_goes_in_a_later_round() {
 
 #[tokio::test]
 async fn a_pod_that_loses_its_finalizer_by_force_is_charged_until_it_is_gone() {
-    let world = World::new().await;
-    world.budget_of_a(3_600).await;
-    world.running("p", WHOLE, 0).await;
+    let world = World::with_a_pod(3_600).await;
     world.at(400);
     let running = world.start();
     world.until_used("a", 300, 100).await;

@@ -28,9 +28,7 @@ async fn a_node_that_goes_takes_no_price_with_it_not_even_over_a_restart() {
 
 #[tokio::test]
 async fn a_pod_whose_cards_nobody_ever_saw_is_let_go_with_its_time_and_no_price() {
-    let world = World::new().await;
-    world.budget_of_a(36_000).await;
-    world.running("p", WHOLE, 0).await;
+    let world = World::with_a_pod(36_000).await;
     world.finish("p", 100).await;
     world.delete_node(NODE).await;
     world.at(200);
@@ -42,9 +40,7 @@ async fn a_pod_whose_cards_nobody_ever_saw_is_let_go_with_its_time_and_no_price(
 
 #[tokio::test]
 async fn cards_that_are_shown_late_are_charged_from_the_bind() {
-    let world = World::new().await;
-    world.budget_of_a(36_000).await;
-    world.running("p", WHOLE, 0).await;
+    let world = World::with_a_pod(36_000).await;
     world.delete_node(NODE).await;
     world.at(700);
     let running = world.start();

@@ -1,6 +1,6 @@
 //! The timekeeper is down while things happen.
 
-use kube::api::{Patch, PatchParams};
+use gpushare_testkit::cluster::Objects;
 use serde_json::json;
 
 use crate::world::{WHOLE, World, until};
@@ -58,17 +58,14 @@ async fn pods_that_start_and_end_while_nobody_is_there_are_charged_when_somebody
 
 #[tokio::test]
 async fn a_pod_that_went_without_a_word_while_nobody_was_there_ends_with_what_is_known() {
-    let world = World::new().await;
-    world.budget_of_a(36_000).await;
-    world.running("p", WHOLE, 0).await;
+    let world = World::with_a_pod(36_000).await;
     world.at(700);
     let running = world.start();
     world.until_used("a", 600, 100).await;
     running.stop().await;
     world.delete("p").await;
-    let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    let params = PatchParams::default();
-    world.pods("a").patch("p", &params, &patch).await.unwrap();
+    let patch = json!({"metadata": {"finalizers": null}});
+    world.pods("a").merge("p", patch).await;
     world.until_gone("p").await;
     world.at(5_000);
     let running = world.start();

@@ -60,9 +60,7 @@ async fn ready(running: &Running) -> u16 {
 
 #[tokio::test]
 async fn one_of_two_writes_and_the_other_goes_on_where_it_ended() {
-    let world = World::new().await;
-    world.budget_of_a(36_000).await;
-    world.running("p", WHOLE, 0).await;
+    let world = World::with_a_pod(36_000).await;
     world.at(400);
     let first = world.start_with(Some(election("first", LONG)));
     until_it_writes(&first).await;
@@ -88,9 +86,7 @@ async fn one_of_two_writes_and_the_other_goes_on_where_it_ended() {
 
 #[tokio::test]
 async fn a_writer_that_was_replaced_though_it_leads_takes_over_again_and_the_other_is_refused() {
-    let world = World::new().await;
-    world.budget_of_a(36_000).await;
-    world.running("p", WHOLE, 0).await;
+    let world = World::with_a_pod(36_000).await;
     world.at(400);
     let running = world.start();
     world.until_used("a", 300, 100).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gpushare_apiserver::Server;
 use gpushare_core::gpu::{self, AliyunUnit};
-use gpushare_core::{Amounts, Card, CardId, Placement, Record, inventory, names};
+use gpushare_core::{Card, CardId, Placement, Record, names};
 use gpushare_daemon::Tasks;
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::gpu_budget::{GpuBudget, GpuBudgetStatus};
@@ -19,11 +19,14 @@ use gpushare_ledger::period::Span;
 use gpushare_ledger::store::Ledger;
 use gpushare_ledger::store::database::{Database, Files};
 use gpushare_ledger::store::sqlite::Sqlite;
+use gpushare_testkit::cluster::Objects;
+pub(crate) use gpushare_testkit::until;
+use gpushare_testkit::{PATIENCE, model};
 use gpushare_timekeeper::clock::Clock;
 use gpushare_timekeeper::config::Pace;
 use gpushare_timekeeper::{Parts, Timekeeper};
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, CustomResourceExt, ResourceExt};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -32,8 +35,6 @@ pub(crate) const NODE: &str = "n";
 /// The size of a whole card, in GiB.
 pub(crate) const WHOLE: u64 = 16;
 pub(crate) const DAY: Seconds = 86_400;
-/// Generous: what is waited for takes a moment.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) struct World {
     pub(crate) server: Server,
@@ -60,16 +61,6 @@ impl Running {
         self.tasks.shutdown().cancel();
         self.tasks.finished(PATIENCE).await.unwrap();
     }
-}
-
-pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
-    let wait = async {
-        while !holds().await {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    let waited = tokio::time::timeout(PATIENCE, wait).await;
-    assert!(waited.is_ok(), "waited in vain until {what}");
 }
 
 pub(crate) fn real_now() -> Seconds {
@@ -110,6 +101,14 @@ impl World {
         };
         world.namespace("a").await;
         world.node(NODE).await;
+        world
+    }
+
+    /// With a budget of so many seconds, which pays for the pod `p` on a whole card from the beginning.
+    pub(crate) async fn with_a_pod(budget: i64) -> Self {
+        let world = Self::new().await;
+        world.budget_of_a(budget).await;
+        world.running("p", WHOLE, 0).await;
         world
     }
 
@@ -178,9 +177,8 @@ impl World {
     // --- objects
 
     pub(crate) async fn namespace(&self, name: &str) {
-        let object = parse(json!({"metadata": {"name": name}}));
         let api: Api<Namespace> = Api::all(self.client.clone());
-        api.create(&PostParams::default(), &object).await.unwrap();
+        api.add(json!({"metadata": {"name": name}})).await;
     }
 
     pub(crate) fn nodes(&self) -> Api<Node> {
@@ -189,30 +187,20 @@ impl World {
 
     pub(crate) async fn node(&self, name: &str) {
         let card = Card {
-            id: CardId::new(format!("GPU-{name}")),
-            class: gpu::CLASS.into(),
-            index: 0,
             model: "Test T4".into(),
-            capacity: Amounts::of(gpu::MEMORY, WHOLE * 1024).with(gpu::CORE, 100),
-            healthy: true,
+            ..model::card(&format!("GPU-{name}"), 0, WHOLE * 1024)
         };
-        let cards = inventory::encode(&gpu::classes(), &[card]);
-        let node = json!({"metadata": {"name": name, "annotations": {names::CARDS: cards}}});
-        let (nodes, params) = (self.nodes(), PostParams::default());
-        nodes.create(&params, &parse(node)).await.unwrap();
+        self.nodes().add(model::node(name, &[card])).await;
     }
 
     /// The kubelet has reported the node as ready, and the node was not lost since.
     pub(crate) async fn kubelet_reports(&self, node: &str) {
-        let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-        let (params, patch) = (PatchParams::default(), Patch::Merge(ready));
-        let nodes = self.nodes();
-        nodes.patch_status(node, &params, &patch).await.unwrap();
+        let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+        self.nodes().merge_status(node, ready).await;
     }
 
     pub(crate) async fn delete_node(&self, name: &str) {
-        let params = DeleteParams::default();
-        self.nodes().delete(name, &params).await.unwrap();
+        self.nodes().delete_now(name).await;
     }
 
     pub(crate) fn budgets(&self) -> Api<GpuBudget> {
@@ -229,8 +217,7 @@ impl World {
             "apiVersion": "gpushare.io/v1alpha1", "kind": "GpuBudget",
             "metadata": {"name": name}, "spec": spec,
         });
-        let (budgets, params) = (self.budgets(), PostParams::default());
-        budgets.create(&params, &parse(budget)).await.unwrap()
+        self.budgets().add(budget).await
     }
 
     /// A budget for the namespace `a`.
@@ -251,19 +238,15 @@ impl World {
         what: &str,
         holds: impl Fn(&GpuBudgetStatus) -> bool,
     ) -> GpuBudgetStatus {
-        let mut last = GpuBudgetStatus::default();
-        let wait = async {
-            loop {
-                last = self.status(budget).await;
-                if holds(&last) {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(10)).await;
+        until(what, async || {
+            let status = self.status(budget).await;
+            if holds(&status) {
+                Ok(status)
+            } else {
+                Err(status)
             }
-        };
-        let waited = tokio::time::timeout(PATIENCE, wait).await;
-        assert!(waited.is_ok(), "waited in vain until {what}: {last:?}");
-        last
+        })
+        .await
     }
 
     /// Waits until a budget shows so many seconds as used and as held.
@@ -290,11 +273,7 @@ impl World {
             "spec": {"containers": [{"name": "main", "image": "none",
                 "resources": {"limits": {names::ALIYUN_GPU_MEM: gib.to_string()}}}]},
         });
-        let created = self
-            .pods("a")
-            .create(&PostParams::default(), &parse(pod))
-            .await;
-        created.unwrap()
+        self.pods("a").add(pod).await
     }
 
     /// Binds it to the card of a node and lets it run from so many seconds after the beginning.
@@ -323,9 +302,7 @@ impl World {
         .await;
         // Written last: the server has recorded another time for the bind, and nothing is held without this annotation.
         let annotations = json!({names::ALLOCATION: record.encode()});
-        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
-        let params = PatchParams::default();
-        pods.patch(&name, &params, &patch).await.unwrap();
+        pods.annotate(&name, annotations).await;
     }
 
     /// A pod in `a` that runs on the usual node.
@@ -344,18 +321,12 @@ impl World {
     }
 
     async fn write_status(&self, name: &str, status: Value) {
-        let patch = Patch::Merge(json!({"status": status}));
-        let params = PatchParams::default();
-        self.pods("a")
-            .patch_status(name, &params, &patch)
-            .await
-            .unwrap();
+        self.pods("a").merge_status(name, status).await;
     }
 
     /// Deletes a pod at once, as after its containers have ended.
     pub(crate) async fn delete(&self, name: &str) {
-        let now = DeleteParams::default().grace_period(0);
-        self.pods("a").delete(name, &now).await.unwrap();
+        self.pods("a").delete_now(name).await;
     }
 
     pub(crate) async fn until_released(&self, name: &str) {
@@ -412,18 +383,11 @@ impl World {
             .iter()
             .map(|(name, seconds, thousandths)| ((*name).to_owned(), *seconds, *thousandths))
             .collect();
-        let mut last = Vec::new();
-        let wait = async {
-            while last != expected {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-                last = self.statement().await;
-            }
-        };
-        let waited = tokio::time::timeout(PATIENCE, wait).await;
-        assert!(
-            waited.is_ok(),
-            "waited in vain for the statement {expected:?}: {last:?}"
-        );
+        until("the statement is as expected", async || {
+            let statement = self.statement().await;
+            (statement == expected).then_some(()).ok_or(statement)
+        })
+        .await;
         self.audit().await;
     }
 
