@@ -8,16 +8,16 @@ use gpushare_core::names;
 use gpushare_daemon::Tasks;
 use gpushare_extender::Extender;
 use gpushare_extender::config::Config;
+use gpushare_testkit::cluster::Objects;
+pub(crate) use gpushare_testkit::until;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
 use crate::cluster::{self, call, config, get, pod_of_gib};
 use crate::kubernetes::{ExtenderBindingResult, ExtenderFilterResult};
 
-/// Generous: what the tests wait for takes a few seconds at most.
-const PATIENCE: Duration = Duration::from_mins(1);
 pub(crate) const BIND_TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(crate) struct Following {
@@ -41,16 +41,6 @@ pub(crate) fn pod_watches() -> On {
     On::any().verb(Verb::Watch).resource("pods")
 }
 
-pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
-    let wait = async {
-        while !holds().await {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    let waited = tokio::time::timeout(PATIENCE, wait).await;
-    assert!(waited.is_ok(), "waited in vain until {what}");
-}
-
 impl Following {
     /// A server with these nodes, and an extender that has listed them.
     pub(crate) async fn start(nodes: &[Value]) -> Self {
@@ -71,8 +61,7 @@ impl Following {
         let client = Client::try_from(config_of_client).unwrap();
         let api: Api<Node> = Api::all(client.clone());
         for node in nodes {
-            let node = serde_json::from_value(node.clone()).unwrap();
-            api.create(&PostParams::default(), &node).await.unwrap();
+            api.add(node.clone()).await;
         }
         let tasks = Tasks::new();
         config.bind_timeout = BIND_TIMEOUT;
@@ -131,11 +120,7 @@ impl Following {
         let mut pod = pod_of_gib(name, gib);
         pod["metadata"] = json!({"name": name});
         pod["spec"]["containers"][0]["image"] = json!("none");
-        let pod = serde_json::from_value(pod).unwrap();
-        self.pods()
-            .create(&PostParams::default(), &pod)
-            .await
-            .unwrap()
+        self.pods().add(pod).await
     }
 
     pub(crate) async fn read(&self, name: &str) -> Pod {
@@ -147,6 +132,19 @@ impl Following {
         bind(&self.extender, pod, node).await
     }
 
+    /// A bind to n1 that the server has received and does not carry out until the gate is released.
+    pub(crate) async fn begin_bind(
+        &self,
+        extender: &Extender,
+        pod: &Pod,
+    ) -> (Gate, JoinHandle<String>) {
+        let gate = self.server.faults().hold_before(binds());
+        let (extender, pod) = (extender.clone(), pod.clone());
+        let call = tokio::spawn(async move { bind(&extender, &pod, "n1").await });
+        gate.reached(1).await;
+        (gate, call)
+    }
+
     pub(crate) async fn filter(&self, pod: &Pod, nodes: &[&str]) -> ExtenderFilterResult {
         let body = json!({"Pod": pod, "NodeNames": nodes});
         call(&self.extender, "filter", &body).await
@@ -154,17 +152,12 @@ impl Following {
 
     /// Deletes a pod at once, as after its containers have ended.
     pub(crate) async fn delete(&self, name: &str) {
-        let now = DeleteParams::default().grace_period(0);
-        self.pods().delete(name, &now).await.unwrap();
+        self.pods().delete_now(name).await;
     }
 
     pub(crate) async fn set_phase(&self, name: &str, phase: &str) {
-        let patch = Patch::Merge(json!({"status": {"phase": phase}}));
-        let params = PatchParams::default();
-        self.pods()
-            .patch_status(name, &params, &patch)
-            .await
-            .unwrap();
+        let status = json!({"phase": phase});
+        self.pods().merge_status(name, status).await;
     }
 
     /// Bookings by state, as the metrics show them; states without any are left out.

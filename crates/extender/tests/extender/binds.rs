@@ -2,6 +2,7 @@
 
 use gpushare_apiserver::{Answer, Times};
 use gpushare_core::names;
+use gpushare_testkit::cluster::Objects;
 use kube::api::{DeleteParams, PostParams};
 use kube::core::Status;
 use serde_json::json;
@@ -142,12 +143,7 @@ async fn a_pod_that_asks_for_no_card_is_bound_plainly() {
     let cluster = Following::start(&[node("n1", &[8])]).await;
     let plain = json!({"metadata": {"name": "plain"},
         "spec": {"containers": [{"name": "c", "image": "none"}]}});
-    let plain = serde_json::from_value(plain).unwrap();
-    let plain = cluster
-        .pods()
-        .create(&PostParams::default(), &plain)
-        .await
-        .unwrap();
+    let plain = cluster.pods().add(plain).await;
     assert_eq!(
         cluster.bind(&plain, "nowhere").await,
         "gpushare: node nowhere does not exist"
@@ -164,12 +160,7 @@ async fn an_invalid_pod_is_not_bound() {
     let cluster = Following::start(&[node("n1", &[8])]).await;
     let invalid = json!({"metadata": {"name": "bad"}, "spec": {"containers": [
         {"name": "c", "image": "none", "resources": {"limits": {"gpushare.io/gpu-mem": "512"}}}]}});
-    let invalid = serde_json::from_value(invalid).unwrap();
-    let invalid = cluster
-        .pods()
-        .create(&PostParams::default(), &invalid)
-        .await
-        .unwrap();
+    let invalid = cluster.pods().add(invalid).await;
     let error = cluster.bind(&invalid, "n1").await;
     assert!(error.contains("gpushare.io/gpu: 1"), "{error}");
     assert_eq!(cluster.sent_binds(), 0);

@@ -5,8 +5,8 @@ use gpushare_core::dialect::Dialects;
 use gpushare_core::gpu::{self, AliyunUnit};
 use gpushare_core::names;
 use gpushare_extender::config::Config;
+use gpushare_testkit::cluster::Objects;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::PostParams;
 use serde_json::{Value, json};
 
 use crate::api::Following;
@@ -57,9 +57,7 @@ async fn create(cluster: &Following, name: &str, limits: Value, annotations: Val
         "spec": {"containers": [
             {"name": "main", "image": "none", "resources": {"limits": limits, "requests": limits}}]},
     });
-    let pod = serde_json::from_value(pod).unwrap();
-    let created = cluster.pods().create(&PostParams::default(), &pod).await;
-    created.unwrap()
+    cluster.pods().add(pod).await
 }
 
 async fn filter(cluster: &Following, pod: &Pod, nodes: &[&str]) -> ExtenderFilterResult {

@@ -3,10 +3,10 @@
 use gpushare_apiserver::{Answer, Times};
 use gpushare_core::names;
 use gpushare_daemon::tasks::TaskFailure;
-use kube::api::{Patch, PatchParams};
+use gpushare_testkit::cluster::Objects;
 use serde_json::json;
 
-use crate::api::{Following, bind, binds, fences, node_of, until};
+use crate::api::{Following, binds, fences, node_of, until};
 use crate::cluster::node;
 
 #[tokio::test]
@@ -108,9 +108,8 @@ async fn a_pod_that_was_changed_since_the_watch_showed_it_is_bound_all_the_same(
     .await;
     let hidden = cluster.hide_pods().await;
     cluster.set_phase("p", "Pending").await;
-    let labelled = Patch::Merge(json!({"metadata": {"labels": {"app": "x"}}}));
-    let params = PatchParams::default();
-    cluster.pods().patch("p", &params, &labelled).await.unwrap();
+    let labelled = json!({"metadata": {"labels": {"app": "x"}}});
+    cluster.pods().merge("p", labelled).await;
     assert_eq!(cluster.bind(&pod, "n1").await, "");
     assert_eq!(cluster.sent_binds(), 2, "the first named an older version");
     assert_eq!(node_of(&cluster.read("p").await), Some("n1"));
@@ -129,9 +128,7 @@ async fn a_request_that_was_changed_since_the_watch_showed_it_is_not_bound_as_it
     .await;
     let hidden = cluster.hide_pods().await;
     let elsewhere = json!({names::CARD_IDS: "GPU-of-another-node"});
-    let chosen = Patch::Merge(json!({"metadata": {"annotations": elsewhere}}));
-    let params = PatchParams::default();
-    cluster.pods().patch("p", &params, &chosen).await.unwrap();
+    cluster.pods().annotate("p", elsewhere).await;
     let error = cluster.bind(&pod, "n1").await;
     assert!(error.contains("selectors exclude"), "{error}");
     assert_eq!(node_of(&cluster.read("p").await), None);
@@ -143,12 +140,7 @@ async fn a_request_that_was_changed_since_the_watch_showed_it_is_not_bound_as_it
 async fn a_bind_goes_on_when_the_scheduler_hangs_up() {
     let cluster = Following::start(&[node("n1", &[8])]).await;
     let pod = cluster.create("p", 8).await;
-    let gate = cluster.server.faults().hold_before(binds());
-    let call = {
-        let (extender, pod) = (cluster.extender.clone(), pod.clone());
-        tokio::spawn(async move { bind(&extender, &pod, "n1").await })
-    };
-    gate.reached(1).await;
+    let (gate, call) = cluster.begin_bind(&cluster.extender, &pod).await;
     let result = cluster.filter(&pod, &["n1"]).await;
     assert_eq!(result.error, "gpushare: the pod is being bound to n1");
     call.abort();
@@ -161,12 +153,7 @@ async fn a_bind_goes_on_when_the_scheduler_hangs_up() {
 async fn shutdown_waits_for_a_bind_under_way() {
     let cluster = Following::start(&[node("n1", &[8])]).await;
     let pod = cluster.create("p", 8).await;
-    let gate = cluster.server.faults().hold_before(binds());
-    let call = {
-        let (extender, pod) = (cluster.extender.clone(), pod.clone());
-        tokio::spawn(async move { bind(&extender, &pod, "n1").await })
-    };
-    gate.reached(1).await;
+    let (gate, call) = cluster.begin_bind(&cluster.extender, &pod).await;
     cluster.tasks.shutdown().cancel();
     let late = cluster.create("late", 1).await;
     assert_eq!(cluster.bind(&late, "n1").await, "gpushare: shutting down");

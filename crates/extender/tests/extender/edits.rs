@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use gpushare_core::names;
+use gpushare_testkit::cluster::Objects;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::ListParams;
 use serde_json::json;
 
-use crate::api::{Following, bind, binds, until};
+use crate::api::{Following, until};
 use crate::cluster::node;
 
 /// Each of these makes the request of a pending pod invalid.
@@ -22,9 +23,8 @@ const SENSELESS_CHOICES: [(&str, &str); 5] = [
 
 impl Following {
     async fn annotate(&self, pod: &str, name: &str, value: &str) {
-        let patch = Patch::Merge(json!({"metadata": {"annotations": {name: value}}}));
-        let params = PatchParams::default();
-        self.pods().patch(pod, &params, &patch).await.unwrap();
+        let patch = json!({name: value});
+        self.pods().annotate(pod, patch).await;
     }
 
     /// Waits until the extender has seen everything that was written before: events arrive in order.
@@ -69,12 +69,7 @@ async fn a_bind_under_way_keeps_its_room_until_its_outcome_is_known_if_the_pod_b
     let cluster = cluster.with_bind_timeout(Duration::from_secs(10));
     cluster.follow().await;
     let pod = cluster.create("p", 10).await;
-    let gate = cluster.server.faults().hold_before(binds());
-    let call = {
-        let (extender, pod) = (cluster.extender.clone(), pod.clone());
-        tokio::spawn(async move { bind(&extender, &pod, "n1").await })
-    };
-    gate.reached(1).await;
+    let (gate, call) = cluster.begin_bind(&cluster.extender, &pod).await;
     cluster.annotate("p", names::POLICY, "x").await;
     let events: Api<Event> = Api::namespaced(cluster.client.clone(), "default");
     until("the extender complains of the annotation", async || {

@@ -7,7 +7,7 @@ use gpushare_apiserver::{Answer, On, Times, Verb};
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use crate::api::{Following, bind, binds, fences, node_of, pod_watches, until};
+use crate::api::{Following, bind, fences, node_of, pod_watches, until};
 use crate::cluster::{call, get, node, post};
 use crate::kubernetes::ExtenderFilterResult;
 use crate::replicas::{
@@ -193,12 +193,7 @@ async fn a_leader_that_ends_finishes_its_binds_and_gives_the_lease_back() {
     let first = Replica::leader(&cluster, "a").await;
     let second = Replica::start(&cluster, "b", PATIENT);
     let pod = cluster.create("p", 8).await;
-    let gate = cluster.server.faults().hold_before(binds());
-    let call = {
-        let (extender, pod) = (first.extender.clone(), pod.clone());
-        tokio::spawn(async move { bind(&extender, &pod, "n1").await })
-    };
-    gate.reached(1).await;
+    let (gate, call) = cluster.begin_bind(&first.extender, &pod).await;
     first.tasks.shutdown().cancel();
     assert!(!first.is_ready().await);
     assert_eq!(holder(&cluster).await.as_deref(), Some("a"));
@@ -268,12 +263,7 @@ async fn what_the_old_leader_bound_last_is_known_to_the_new_one() {
     cluster.server.faults().cut_watches();
     blind.reached(2).await;
 
-    let held = cluster.server.faults().hold_before(binds());
-    let call = {
-        let (extender, pod) = (old.extender.clone(), theirs.clone());
-        tokio::spawn(async move { bind(&extender, &pod, "n1").await })
-    };
-    held.reached(1).await;
+    let (held, call) = cluster.begin_bind(&old.extender, &theirs).await;
     old.line.cut();
     held.release();
     until("their bind has taken effect", async || {

@@ -1,8 +1,9 @@
 //! Owners of pods with an invalid request are notified once.
 
+use gpushare_testkit::cluster::Objects;
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::ListParams;
 use serde_json::json;
 
 use crate::api::{Following, until};
@@ -17,13 +18,8 @@ async fn an_invalid_request_is_explained_in_one_event_on_the_pod() {
     until("the event is there", async || !listed().await.is_empty()).await;
 
     // Another change of the same pod posts no more events; a second invalid pod shows when the change was seen.
-    let touch = Patch::Merge(json!({"metadata": {"labels": {"touched": "yes"}}}));
-    let params = PatchParams::default();
-    cluster
-        .pods()
-        .patch("nonsense", &params, &touch)
-        .await
-        .unwrap();
+    let touch = json!({"metadata": {"labels": {"touched": "yes"}}});
+    cluster.pods().merge("nonsense", touch).await;
     cluster.create("later", 0).await;
     until("the next pod's event is there", async || {
         listed().await.len() > 1

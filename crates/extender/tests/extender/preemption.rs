@@ -9,7 +9,7 @@ mod watched;
 use gpushare_apiserver::{On, Times, Verb};
 use gpushare_core::names;
 use gpushare_extender::config::Config;
-use kube::api::{Patch, PatchParams};
+use gpushare_testkit::cluster::Objects;
 use serde_json::json;
 
 use crate::api::{Following, card_of, node_of, until};
@@ -85,7 +85,7 @@ async fn a_budget_sends_another_pod_in_place_of_the_one_it_protects() {
     cluster.runs("low", 5, "low", "n1").await;
     cluster.runs("middle", 5, "middle", "n1").await;
     cluster.until_booked(2).await;
-    cluster.protect("low", 0).await;
+    cluster.allow("low", 0).await;
     let high = cluster.create_of("high", 6, "high").await;
     cluster.is_refused(&high, &["n1"]).await;
     cluster.until_ending("middle").await;
@@ -97,7 +97,7 @@ async fn where_budgets_protect_all_nobody_goes_the_owner_reads_why_and_it_is_tri
     let cluster = Following::with_priorities(&[node("n1", &[8])]).await;
     cluster.runs("low", 8, "low", "n1").await;
     cluster.until_booked(1).await;
-    cluster.protect("low", 0).await;
+    cluster.allow("low", 0).await;
     let high = cluster.create_of("high", 6, "high").await;
     cluster.is_refused(&high, &["n1"]).await;
     let said = cluster.until_event("high", "PreemptionBlocked").await;
@@ -120,7 +120,7 @@ async fn a_victim_that_a_budget_keeps_at_the_last_moment_is_let_off() {
         "a" => ("a", "b"),
         _ => ("b", "a"),
     };
-    cluster.protect(kept, 0).await;
+    cluster.allow(kept, 0).await;
     gate.release();
     cluster.until_ending(other).await;
     assert!(!cluster.is_ending(kept).await);
@@ -224,13 +224,8 @@ async fn a_nomination_that_the_scheduler_takes_back_is_made_again_while_room_is_
     cluster.is_refused(&high, &["n1"]).await;
     let victim = cluster.victim_of("high").await;
     cluster.until_ending(&victim).await;
-    let cleared = Patch::Merge(json!({"status": {"nominatedNodeName": null}}));
-    let params = PatchParams::default();
-    cluster
-        .pods()
-        .patch_status("high", &params, &cleared)
-        .await
-        .unwrap();
+    let cleared = json!({"nominatedNodeName": null});
+    cluster.pods().merge_status("high", cleared).await;
     until("it is nominated again", async || {
         let status = cluster.read("high").await.status.unwrap();
         status.nominated_node_name.as_deref() == Some("n1")

@@ -2,9 +2,10 @@
 
 use gpushare_apiserver::{Answer, On, Times, Verb};
 use gpushare_core::names;
+use gpushare_testkit::cluster::Objects;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::ListParams;
 use serde_json::json;
 
 use crate::api::{Following, until};
@@ -115,14 +116,11 @@ async fn a_pod_that_ends_a_card_that_grows_and_a_node_that_appears_wake_pods() {
 
     let nodes: Api<Node> = Api::all(cluster.client.clone());
     let grown = node("n1", &[4, 8]);
-    let patch =
-        Patch::Merge(json!({"metadata": {"annotations": grown["metadata"]["annotations"]}}));
-    let params = PatchParams::default();
-    nodes.patch("n1", &params, &patch).await.unwrap();
+    let published = grown["metadata"]["annotations"].clone();
+    nodes.annotate("n1", published).await;
     cluster.until_woken(&["a", "b"]).await;
 
-    let new = serde_json::from_value(node("n2", &[16])).unwrap();
-    nodes.create(&PostParams::default(), &new).await.unwrap();
+    nodes.add(node("n2", &[16])).await;
     cluster.until_woken(&["a", "b", "c"]).await;
     assert_eq!(cluster.patches(), 3);
 }
@@ -268,12 +266,8 @@ async fn a_leader_deposed_while_it_wakes_pods_leaves_the_rest_to_the_next() {
     let gate = cluster.server.faults().hold_before(pod_patches());
     let nodes: Api<Node> = Api::all(cluster.client.clone());
     let grown = node("n1", &cards);
-    let patch =
-        Patch::Merge(json!({"metadata": {"annotations": grown["metadata"]["annotations"]}}));
-    nodes
-        .patch("n1", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
+    let published = grown["metadata"]["annotations"].clone();
+    nodes.annotate("n1", published).await;
     gate.reached(AT_ONCE).await;
     first.line.cut_leases();
     first.until_not_ready().await;

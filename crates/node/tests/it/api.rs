@@ -9,22 +9,35 @@ use gpushare_core::record::Record;
 use gpushare_core::{Amounts, held, inventory, names};
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
+use gpushare_testkit::cluster::Objects;
+use gpushare_testkit::until;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::PostParams;
 use serde_json::{Value, json};
 
-use crate::support::{ALIYUN, NODE, World, wait};
+use crate::support::{ALIYUN, NODE, World};
 
-fn decode<T: serde::de::DeserializeOwned>(value: Value) -> T {
-    serde_json::from_value(value).unwrap()
+fn nodes(server: &Server) -> Api<Node> {
+    Api::all(server.client())
 }
 
 async fn create_node(server: &Server) {
-    let nodes: Api<Node> = Api::all(server.client());
-    let node = decode(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}));
-    nodes.create(&PostParams::default(), &node).await.unwrap();
+    nodes(server).add(json!({"metadata": {"name": NODE}})).await;
+}
+
+/// A server with the Node, and its agent at work with cards of these sizes in GiB.
+async fn connected(gib: &[u64]) -> (Server, World) {
+    let server = Server::start().await.unwrap();
+    create_node(&server).await;
+    let world = World::with_api(gib, server.client()).await;
+    (server, world)
+}
+
+async fn end(server: Server, world: World) {
+    world.end().await;
+    server.shutdown().await;
 }
 
 /// The healthy card ids in the Node's annotation and the totals in its status, if they are there.
@@ -46,7 +59,7 @@ async fn published(server: &Server) -> Option<(Vec<String>, String, String)> {
 }
 
 async fn until_published(server: &Server, expected: &(Vec<String>, String, String)) {
-    wait::until_async("the cards to be published", async || {
+    until("the cards to be published", async || {
         let published = published(server).await;
         (published.as_ref() == Some(expected))
             .then_some(())
@@ -56,7 +69,7 @@ async fn until_published(server: &Server, expected: &(Vec<String>, String, Strin
 }
 
 async fn until_ready(world: &World) {
-    wait::until_async("the agent to be ready", async || {
+    until("the agent to be ready", async || {
         match world.page("/readyz").await {
             (200, _) => Ok(()),
             other => Err(other),
@@ -67,23 +80,16 @@ async fn until_ready(world: &World) {
 
 #[tokio::test]
 async fn the_cards_stand_on_the_node_also_when_it_is_edited_or_made_anew() {
-    let server = Server::start().await.unwrap();
-    create_node(&server).await;
-    let world = World::with_api(&[16, 8], server.client()).await;
+    let (server, world) = connected(&[16, 8]).await;
     let cards = vec![world.card(0), world.card(1)];
     let expected = (cards, "24576".to_owned(), "2".to_owned());
     until_published(&server, &expected).await;
 
-    let nodes: Api<Node> = Api::all(server.client());
-    let edit = json!({"metadata": {"annotations": {names::CARDS: null}}});
-    let params = PatchParams::default();
-    nodes
-        .patch(NODE, &params, &Patch::Merge(edit))
-        .await
-        .unwrap();
+    let removed = json!({names::CARDS: null});
+    nodes(&server).annotate(NODE, removed).await;
     until_published(&server, &expected).await;
 
-    nodes.delete(NODE, &DeleteParams::default()).await.unwrap();
+    nodes(&server).delete_now(NODE).await;
     create_node(&server).await;
     until_published(&server, &expected).await;
 
@@ -91,12 +97,11 @@ async fn the_cards_stand_on_the_node_also_when_it_is_edited_or_made_anew() {
     world.change_hardware(|hardware| hardware.card_mut(&card).unwrap().lost = true);
     let sick = (vec![world.card(0)], "24576".to_owned(), "2".to_owned());
     until_published(&server, &sick).await;
-    world.end().await;
-    server.shutdown().await;
+    end(server, world).await;
 }
 
 async fn until_not_published(world: &World) {
-    wait::until_async(
+    until(
         "the agent to say that its cards are not on the Node",
         async || match world.page("/readyz").await {
             (503, reason) if reason.contains("not published") => Ok(()),
@@ -108,14 +113,11 @@ async fn until_not_published(world: &World) {
 
 #[tokio::test]
 async fn an_agent_is_ready_again_when_its_cards_stand_on_the_node_that_replaced_its_own() {
-    let server = Server::start().await.unwrap();
-    create_node(&server).await;
-    let world = World::with_api(&[16], server.client()).await;
+    let (server, world) = connected(&[16]).await;
     let expected = (vec![world.card(0)], "16384".to_owned(), "1".to_owned());
     until_ready(&world).await;
 
-    let nodes: Api<Node> = Api::all(server.client());
-    nodes.delete(NODE, &DeleteParams::default()).await.unwrap();
+    nodes(&server).delete_now(NODE).await;
     until_not_published(&world).await;
 
     // A token that was bound to the deleted Node is refused like this.
@@ -124,42 +126,35 @@ async fn an_agent_is_ready_again_when_its_cards_stand_on_the_node_that_replaced_
         .faults()
         .answer(writes, Times::Always, Answer::Unauthorized);
     create_node(&server).await;
-    wait::holds("the agent to be refused", || refused.hits() > 0).await;
+    until("the agent to be refused", async || refused.hits() > 0).await;
     until_not_published(&world).await;
 
     refused.clear();
     until_published(&server, &expected).await;
     until_ready(&world).await;
-    world.end().await;
-    server.shutdown().await;
+    end(server, world).await;
 }
 
 #[tokio::test]
 async fn a_node_that_went_while_the_watch_was_broken_is_missed_too() {
-    let server = Server::start().await.unwrap();
-    create_node(&server).await;
-    let world = World::with_api(&[16], server.client()).await;
+    let (server, world) = connected(&[16]).await;
     until_ready(&world).await;
     let gate = server
         .faults()
         .hold_before(On::any().verb(Verb::Watch).resource("nodes"));
     server.faults().cut_watches();
     gate.reached(1).await;
-    let nodes: Api<Node> = Api::all(server.client());
-    nodes.delete(NODE, &DeleteParams::default()).await.unwrap();
+    nodes(&server).delete_now(NODE).await;
     // The watch cannot resume where it was: it begins with a list, in which the Node is missing.
     server.faults().expire_history();
     gate.release();
     until_not_published(&world).await;
-    world.end().await;
-    server.shutdown().await;
+    end(server, world).await;
 }
 
 #[tokio::test]
 async fn an_agent_whose_token_has_ended_is_not_ready_until_it_is_known_again() {
-    let server = Server::start().await.unwrap();
-    create_node(&server).await;
-    let world = World::with_api(&[16], server.client()).await;
+    let (server, world) = connected(&[16]).await;
     until_ready(&world).await;
     let nodes = On::any().resource("nodes");
     let answer = Answer::Unauthorized;
@@ -168,8 +163,7 @@ async fn an_agent_whose_token_has_ended_is_not_ready_until_it_is_known_again() {
     until_not_published(&world).await;
     refused.clear();
     until_ready(&world).await;
-    world.end().await;
-    server.shutdown().await;
+    end(server, world).await;
 }
 
 /// The totals of the Node's status, by name.
@@ -187,7 +181,7 @@ async fn until_totals(server: &Server, expected: &[(&str, &str)]) {
         .iter()
         .map(|(name, amount)| ((*name).to_owned(), (*amount).to_owned()))
         .collect();
-    wait::until_async("the totals", async || {
+    until("the totals", async || {
         let found = totals(server).await;
         (found == expected).then_some(()).ok_or(found)
     })
@@ -198,13 +192,9 @@ async fn until_totals(server: &Server, expected: &[(&str, &str)]) {
 async fn every_dialects_totals_stand_on_the_node_and_go_when_the_dialect_is_switched_off() {
     let server = Server::start().await.unwrap();
     create_node(&server).await;
-    let nodes: Api<Node> = Api::all(server.client());
     let others = json!({"cpu": "8", "example.com/other": "3"});
-    let others = json!({"status": {"capacity": others, "allocatable": others}});
-    nodes
-        .patch_status(NODE, &PatchParams::default(), &Patch::Merge(others))
-        .await
-        .unwrap();
+    let others = json!({"capacity": others, "allocatable": others});
+    nodes(&server).merge_status(NODE, others).await;
     let always = [
         ("cpu", "8"),
         ("example.com/other", "3"),
@@ -228,26 +218,18 @@ async fn every_dialects_totals_stand_on_the_node_and_go_when_the_dialect_is_swit
     world.reconfigure(|config| config.reading.hami = false);
     world.start_agent_unlisted();
     until_totals(&server, &always).await;
-    world.end().await;
-    server.shutdown().await;
+    end(server, world).await;
 }
 
 #[tokio::test]
 async fn a_node_that_is_up_to_date_is_not_written_again() {
-    let server = Server::start().await.unwrap();
-    create_node(&server).await;
-    let world = World::with_api(&[16], server.client()).await;
+    let (server, world) = connected(&[16]).await;
     let expected = (vec![world.card(0)], "16384".to_owned(), "1".to_owned());
     until_published(&server, &expected).await;
     let writes = server.requests().writes();
-    let nodes: Api<Node> = Api::all(server.client());
     for number in 0..5 {
         let edit = json!({"metadata": {"labels": {"number": number.to_string()}}});
-        let params = PatchParams::default();
-        nodes
-            .patch(NODE, &params, &Patch::Merge(edit))
-            .await
-            .unwrap();
+        nodes(&server).merge(NODE, edit).await;
     }
     until_ready(&world).await;
     let before_us = 1;
@@ -257,8 +239,7 @@ async fn a_node_that_is_up_to_date_is_not_written_again() {
         "one write each for annotation and status"
     );
     assert_eq!(server.requests().writes(), writes + 5, "only ours");
-    world.end().await;
-    server.shutdown().await;
+    end(server, world).await;
 }
 
 /// Creates a pod and binds it with its record in one write, as the extender does. Returns its uid.
@@ -267,8 +248,7 @@ async fn bind(server: &Server, name: &str, gib: u64, card: &str) -> String {
     let container = json!({"name": "main", "image": "busybox", "resources": {"limits": limits}});
     let pods: Api<Pod> = Api::namespaced(server.client(), "default");
     let pod = json!({"metadata": {"name": name}, "spec": {"containers": [container]}});
-    let params = PostParams::default();
-    pods.create(&params, &decode(pod)).await.unwrap();
+    pods.add(pod).await;
 
     let pods: Api<slim::Pod> = Api::namespaced(server.client(), "default");
     let facts = PodFacts::new(
@@ -284,7 +264,7 @@ async fn bind(server: &Server, name: &str, gib: u64, card: &str) -> String {
         "target": {"apiVersion": "v1", "kind": "Node", "name": NODE},
     });
     let answer: Value = pods
-        .create_subresource("binding", name, &params, &binding)
+        .create_subresource("binding", name, &PostParams::default(), &binding)
         .await
         .unwrap();
     assert_eq!(answer["status"], "Success");
@@ -302,14 +282,13 @@ async fn admit(world: &World, server: &Server, name: &str, gib: u64) {
 
 async fn delete_by_force(server: &Server, name: &str) {
     let pods: Api<Pod> = Api::namespaced(server.client(), "default");
-    let at_once = DeleteParams::default().grace_period(0);
-    pods.delete(name, &at_once).await.unwrap();
+    pods.delete_now(name).await;
 }
 
 /// Waits until the Node says that containers without pods hold something, or nothing, and returns what it says.
 async fn until_held(server: &Server, something: bool) -> Option<String> {
     let nodes: Api<Node> = Api::all(server.client());
-    wait::until_async("what is held without a pod", async || {
+    until("what is held without a pod", async || {
         let node = nodes.get(NODE).await.unwrap();
         let annotations = node.metadata.annotations.unwrap_or_default();
         let held = annotations.get(names::HELD).cloned();
@@ -324,9 +303,7 @@ async fn until_held(server: &Server, something: bool) -> Option<String> {
 
 #[tokio::test]
 async fn a_bound_pod_starts_and_its_file_goes_when_its_containers_have_ended() {
-    let server = Server::start().await.unwrap();
-    create_node(&server).await;
-    let world = World::with_api(&[16], server.client()).await;
+    let (server, world) = connected(&[16]).await;
     admit(&world, &server, "a", 3).await;
     world.kubelet.start_container("a", "main").await.unwrap();
     let env = world.environment("a", "main").unwrap();
@@ -344,17 +321,14 @@ async fn a_bound_pod_starts_and_its_file_goes_when_its_containers_have_ended() {
     assert_eq!(held[0].charges.get(&card), Some(&Hold::Part(memory)));
     assert_eq!(world.cdi_files().len(), 1);
     world.kubelet.end_processes("a");
-    wait::holds("the file to go", || world.cdi_files().is_empty()).await;
+    until("the file to go", async || world.cdi_files().is_empty()).await;
     until_held(&server, false).await;
-    world.end().await;
-    server.shutdown().await;
+    end(server, world).await;
 }
 
 #[tokio::test]
 async fn a_pod_that_the_watch_does_not_show_is_looked_up_by_name_and_uid_and_holds_its_card() {
-    let server = Server::start().await.unwrap();
-    create_node(&server).await;
-    let world = World::with_api(&[16], server.client()).await;
+    let (server, world) = connected(&[16]).await;
     until_ready(&world).await;
     let gate = server
         .faults()
@@ -381,11 +355,10 @@ async fn a_pod_that_the_watch_does_not_show_is_looked_up_by_name_and_uid_and_hol
     gate.release();
     let state = &world.agent().state;
     let other = other.as_str().into();
-    wait::holds("the list", || state.pod(&other).is_some()).await;
+    until("the list", async || state.pod(&other).is_some()).await;
     until_held(&server, true).await;
     assert_eq!(world.cdi_files().len(), 1);
     world.kubelet.end_processes("a");
     until_held(&server, false).await;
-    world.end().await;
-    server.shutdown().await;
+    end(server, world).await;
 }

@@ -1,7 +1,9 @@
 //! What pods leave behind is removed when they are gone, and not before.
 
+use gpushare_testkit::until;
+
 use crate::support::pods::{pod, simple};
-use crate::support::{ALIYUN, World, wait};
+use crate::support::{ALIYUN, World};
 
 async fn start(world: &World, name: &str, gib: u64) {
     world.show(simple(name, gib, &world.card(0)));
@@ -17,7 +19,7 @@ async fn the_file_of_a_deleted_pod_is_removed_and_no_other() {
     start(&world, "a", 2).await;
     start(&world, "b", 2).await;
     world.delete("a");
-    wait::holds("the file of a to go", || {
+    until("the file of a to go", async || {
         world.environment("a", "main").is_err()
     })
     .await;
@@ -36,7 +38,7 @@ async fn a_pod_missing_from_a_new_list_is_gone_too() {
         .agent()
         .state
         .reset(vec![simple("b", 2, &world.card(0))]);
-    wait::holds("the file of a to go", || world.cdi_files().len() == 1).await;
+    until("the file of a to go", async || world.cdi_files().len() == 1).await;
     assert!(world.environment("b", "main").is_ok());
     world.end().await;
 }
@@ -79,7 +81,7 @@ async fn files_of_pods_that_left_while_the_agent_was_away_go_after_the_first_lis
         .agent()
         .state
         .reset(vec![simple("b", 2, &world.card(0))]);
-    wait::holds("the file of a to go", || world.cdi_files().len() == 1).await;
+    until("the file of a to go", async || world.cdi_files().len() == 1).await;
     assert!(world.environment("b", "main").is_ok());
     world.end().await;
 }

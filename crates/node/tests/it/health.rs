@@ -1,16 +1,17 @@
 //! Cards that become sick, fall off the bus, are added or removed.
 
 use gpushare_fake_nvml::hardware::Card;
+use gpushare_testkit::until;
 
 use crate::support::pods::simple;
-use crate::support::{ALIYUN, SLOTS, World, wait};
+use crate::support::{ALIYUN, SLOTS, World};
 
 const FALLEN_OFF_THE_BUS: u64 = 79;
 const PAGE_FAULT: u64 = 31;
 
 async fn until_unhealthy(world: &World, slots: usize) {
     let what = format!("{slots} slots to be unhealthy");
-    wait::until(&what, || {
+    until(&what, async || {
         let unhealthy = world.kubelet.unhealthy(SLOTS);
         (unhealthy == slots).then_some(()).ok_or(unhealthy)
     })
@@ -21,7 +22,7 @@ async fn until_unhealthy(world: &World, slots: usize) {
 /// and an event in between is lost.
 async fn xid(world: &World, card: usize, number: u64, unhealthy: usize) {
     let card = world.card(card);
-    wait::until("the error to be seen", || {
+    until("the error to be seen", async || {
         world.change_hardware(|hardware| {
             hardware.push_xid(&card, number);
         });
@@ -96,11 +97,11 @@ async fn a_lost_card_is_unhealthy_until_it_answers_again() {
 async fn cards_that_are_added_and_taken_out_are_noticed() {
     let world = World::with_cards(&[8]).await;
     world.change_hardware(|hardware| hardware.cards.push(Card::new(0, 1, "NVIDIA A10", 4096)));
-    wait::holds("the new card", || world.kubelet.healthy(ALIYUN) == 12).await;
+    until("the new card", async || world.kubelet.healthy(ALIYUN) == 12).await;
     world.change_hardware(|hardware| {
         hardware.cards.remove(0);
     });
-    wait::holds("the old card to go", || {
+    until("the old card to go", async || {
         world.kubelet.healthy(ALIYUN) == 4 && world.kubelet.unhealthy(ALIYUN) == 0
     })
     .await;
@@ -115,7 +116,7 @@ async fn a_missing_driver_is_said_and_tried_again() {
         config.driver.library = installed.with_file_name("libnvidia-ml.so.2");
         library = Some((installed, config.driver.library.clone()));
     });
-    wait::holds("the driver to be tried", || {
+    until("the driver to be tried", async || {
         *world.agent().cards.borrow() == gpushare_node::cards::Cards::Unreadable
     })
     .await;

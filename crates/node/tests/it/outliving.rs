@@ -2,9 +2,10 @@
 
 use gpushare_daemon::Tasks;
 use gpushare_node::agent::{self, AgentError};
+use gpushare_testkit::until;
 
 use crate::support::pods::simple;
-use crate::support::{ALIYUN, World, wait};
+use crate::support::{ALIYUN, World};
 
 async fn start(world: &World, name: &str, gib: u64) {
     world.show(simple(name, gib, &world.card(0)));
@@ -44,7 +45,7 @@ async fn the_next_pod_does_not_start_beside_a_container_that_has_outlived_its_po
     );
     world.kubelet.end_processes("a");
     world.kubelet.start_container("b", "main").await.unwrap();
-    wait::holds("the file of a to go", || world.cdi_files().len() == 1).await;
+    until("the file of a to go", async || world.cdi_files().len() == 1).await;
     world.end().await;
 }
 

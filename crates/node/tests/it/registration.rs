@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use gpushare_core::gpu::AliyunUnit;
+use gpushare_testkit::until;
 
 use crate::support::pods::simple;
-use crate::support::{ALIYUN, HAMI, SLOTS, TENCENT, World, wait};
+use crate::support::{ALIYUN, HAMI, SLOTS, TENCENT, World};
 
 #[tokio::test]
 async fn all_resources_are_registered_and_want_to_be_asked_before_each_start() {
@@ -62,7 +63,7 @@ async fn a_plugin_socket_that_somebody_deletes_is_made_again() {
     let world = World::with_cards(&[8]).await;
     world.kubelet.delete_plugin_sockets();
     let twice = 2 * world.resources().len();
-    wait::holds("all resources to be registered again", || {
+    until("all resources to be registered again", async || {
         world
             .kubelet
             .with_memory(|memory| memory.registrations.len() >= twice)
@@ -86,7 +87,7 @@ async fn a_list_too_large_for_the_kubelet_is_not_offered_and_the_other_resources
     let gib: Vec<u64> = vec![80; 8];
     let world = World::with(&gib, |config| config.reading.aliyun = AliyunUnit::MiB);
     for (resource, devices) in [(SLOTS, 80), (TENCENT, 800)] {
-        wait::holds(&format!("{resource} to be offered"), || {
+        until(&format!("{resource} to be offered"), async || {
             world.kubelet.healthy(resource) == devices
         })
         .await;

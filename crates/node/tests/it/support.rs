@@ -2,7 +2,6 @@
 
 pub(crate) mod kubelet;
 pub(crate) mod pods;
-pub(crate) mod wait;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,6 +17,7 @@ use gpushare_kube::convert::PodFacts;
 use gpushare_node::agent::{self, Agent};
 use gpushare_node::config::{Config, SlotsPerCard};
 use gpushare_node::nvml::Driver;
+use gpushare_testkit::{http, until};
 use kube::Client;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -142,7 +142,7 @@ impl World {
     /// Waits until the kubelet has devices of every resource.
     pub(crate) async fn registered(&self) {
         for resource in self.resources() {
-            wait::until(&format!("{resource} to be offered"), || {
+            until(&format!("{resource} to be offered"), async || {
                 let offered = self.kubelet.healthy(resource);
                 (offered > 0).then_some(()).ok_or(offered)
             })
@@ -266,15 +266,9 @@ impl World {
 
     /// A page of the administration routes: status and body.
     pub(crate) async fn page(&self, path: &str) -> (u16, String) {
-        use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let address = self.agent().address;
-        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, answer)
+        let answer = http::get(address, path).await.unwrap();
+        (answer.status, answer.text())
     }
 
     pub(crate) async fn end(mut self) {

@@ -1,18 +1,14 @@
 //! A sandbox for tests, and helpers to use it.
 
-use std::time::Duration;
-
 use gpushare_sandbox::story::{Player, Story};
 use gpushare_sandbox::{Options, Sandbox};
+pub(crate) use gpushare_testkit::until;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::LogParams;
-use tokio::time::{Instant, sleep};
 
 /// How many times faster simulated time passes.
 pub(crate) const SPEED: u32 = 20;
-/// Long enough for a slow machine; reached only when a test fails.
-const DEADLINE: Duration = Duration::from_mins(3);
 
 pub(crate) async fn start() -> Sandbox {
     let options = Options {
@@ -48,17 +44,6 @@ pub(crate) async fn act(sandbox: &Sandbox, manifests: &str, waits: &[&str]) -> S
     }
     std::fs::write(&path, text).unwrap();
     play(sandbox, &Story::read(&path).unwrap()).await
-}
-
-pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Result<T, String>) -> T {
-    let end = Instant::now() + DEADLINE;
-    loop {
-        match ask().await {
-            Ok(answer) => return answer,
-            Err(seen) => assert!(Instant::now() < end, "waited for {what}: {seen}"),
-        }
-        sleep(Duration::from_millis(50)).await;
-    }
 }
 
 pub(crate) fn pods(sandbox: &Sandbox, namespace: &str) -> Api<Pod> {

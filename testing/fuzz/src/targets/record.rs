@@ -1,12 +1,12 @@
 //! Allocation records: they read back as written, and prove a booking for their own pod only.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use gpushare_core::gpu::{self, MEMORY};
+use gpushare_core::gpu;
 use gpushare_core::placement::Hold;
-use gpushare_core::request::{ContainerAsk, PodAsk, Role, Want};
-use gpushare_core::{Amounts, NodeName, Placement, PodUid, Record};
+use gpushare_core::request::{PodAsk, Role, Want};
+use gpushare_core::{NodeName, Placement, PodUid, Record};
+use gpushare_testkit::model::{container, share};
 
 use super::on_text;
 use crate::Verdict;
@@ -65,22 +65,10 @@ pub(super) fn check_placement(placement: &Placement, ask: &PodAsk) {
 
 /// An init container on a whole card, and one with a share of each of several cards.
 pub(super) fn ask(memory: u64, cards: u32) -> PodAsk {
-    let container = |name: &str, role, cards, want| ContainerAsk {
-        container: name.into(),
-        role,
-        index: 0,
-        class: gpu::CLASS.into(),
-        dialect: gpu::OURS.into(),
-        cards,
-        want,
-        limit: Amounts::ZERO,
-        choice: Arc::default(),
-    };
-    let share = Want::share(Amounts::of(MEMORY, memory));
     PodAsk {
         containers: [
             container("setup", Role::Init, 1, Want::Whole),
-            container("main", Role::App, cards, share),
+            container("main", Role::App, cards, share(memory)),
         ]
         .into(),
     }

@@ -4,15 +4,14 @@
 //! Input: lines. `card SIZE USED` is a card of every node, `app CARDS SHARE`, `init CARDS SHARE` and `sidecar CARDS
 //! SHARE` are containers, whose share is an amount or `whole`; other lines are ignored.
 
-use std::sync::Arc;
-
 use gpushare_core::gpu::{self, MEMORY};
 use gpushare_core::placement::Hold;
 use gpushare_core::request::{
     ContainerAsk, MOST_ASKING, MOST_CARDS_IN_ALL, PodAsk, Role, Want, peak,
 };
 use gpushare_core::room::CardRoom;
-use gpushare_core::{Amounts, Card, CardId, Search, Steps, Why};
+use gpushare_core::{Amounts, Search, Steps, Why};
+use gpushare_testkit::model::{card, container, share};
 
 use super::on_text;
 use crate::Verdict;
@@ -73,14 +72,7 @@ fn rooms(text: &str) -> Vec<CardRoom> {
         Some((size.parse::<u64>().ok()?, used.parse::<u64>().ok()?))
     });
     let room = |(index, (size, used)): (u32, (u64, u64))| {
-        let mut room = CardRoom::new(Card {
-            id: CardId::new(format!("GPU-{index}")),
-            class: gpu::CLASS.into(),
-            index,
-            model: "Test T4".into(),
-            capacity: Amounts::of(MEMORY, size),
-            healthy: true,
-        });
+        let mut room = CardRoom::new(card(&format!("GPU-{index}"), index, size));
         if used > 0 {
             room.take(&Hold::Part(Amounts::of(MEMORY, used)));
         }
@@ -106,24 +98,14 @@ fn ask(text: &str) -> Option<PodAsk> {
             .filter(|cards| (1..=64).contains(cards))?;
         let want = match words.next()? {
             "whole" => Want::Whole,
-            amount => Want::share(Amounts::of(MEMORY, amount.parse().ok()?)),
+            amount => share(amount.parse().ok()?),
         };
         Some((role, cards, want))
     });
     let mut asks: Vec<ContainerAsk> = containers
         .take(MOST_ASKING)
         .enumerate()
-        .map(|(at, (role, cards, want))| ContainerAsk {
-            container: format!("c{at}").into(),
-            role,
-            index: 0,
-            class: gpu::CLASS.into(),
-            dialect: gpu::OURS.into(),
-            cards,
-            want,
-            limit: Amounts::ZERO,
-            choice: Arc::default(),
-        })
+        .map(|(at, (role, cards, want))| container(&format!("c{at}"), role, cards, want))
         .collect();
     // Init containers and sidecars start before the others.
     asks.sort_by_key(|ask| ask.role == Role::App);

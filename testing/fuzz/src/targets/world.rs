@@ -3,12 +3,12 @@
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, Response, StatusCode};
-use gpushare_core::card::Card;
 use gpushare_core::gpu::{self, AliyunUnit, Reading};
-use gpushare_core::{Amounts, inventory, names};
+use gpushare_core::names;
 use gpushare_daemon::Tasks;
 use gpushare_extender::Extender;
 use gpushare_extender::config::{Config, Offer};
+use gpushare_testkit::model;
 use http_body_util::BodyExt;
 use kube::Client;
 use serde::de::DeserializeOwned;
@@ -85,19 +85,8 @@ pub(super) fn holder(uid: &str, priority: i32, node: &str, card: u32, gib: u64) 
 }
 
 fn node(name: &str, cards: &[u64]) -> Value {
-    let cards: Vec<Card> = (0..)
-        .zip(cards)
-        .map(|(index, gib)| Card {
-            id: format!("GPU-{name}-{index}").as_str().into(),
-            class: gpu::CLASS.into(),
-            index,
-            model: "Test T4".into(),
-            capacity: Amounts::of(gpu::MEMORY, gib * 1024).with(gpu::CORE, gpu::WHOLE_CORE),
-            healthy: true,
-        })
-        .collect();
-    let inventory = inventory::encode(&gpu::classes(), &cards);
-    json!({"metadata": {"name": name, "annotations": {names::CARDS: inventory}}})
+    let mib: Vec<u64> = cards.iter().map(|gib| gib * 1024).collect();
+    model::node(name, &model::cards(name, &mib))
 }
 
 fn parse<T: DeserializeOwned>(value: Value) -> T {

@@ -57,7 +57,7 @@ async fn a_claim_of_a_deposed_leader_that_arrives_late_is_not_written() {
     old.refuses(&high, "n1").await;
     late.kept(1).await;
     old.line.cut();
-    cluster.protect("low", 0).await;
+    cluster.allow("low", 0).await;
     let new = Replica::start(&cluster, "b", TIMING);
     new.until_ready().await;
     let refusal = new.bind(&high, "n1").await;

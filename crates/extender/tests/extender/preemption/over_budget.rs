@@ -1,10 +1,11 @@
 //! Pods that are marked as over budget, or as back in it, whatever their priorities.
 
 use gpushare_core::names;
+use gpushare_testkit::cluster::Objects;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::api::{Following, until};
@@ -15,9 +16,8 @@ const IN_VAIN: &str = "gpushare_extender_preemptions_total{outcome=\"no_victims\
 impl Following {
     /// Sets or removes a mark, as the timekeeper does.
     async fn mark(&self, pod: &str, mark: &str, value: Option<&str>) {
-        let patch = Patch::Merge(json!({"metadata": {"annotations": {mark: value}}}));
-        let params = PatchParams::default();
-        self.pods().patch(pod, &params, &patch).await.unwrap();
+        let patch = json!({mark: value});
+        self.pods().annotate(pod, patch).await;
     }
 
     async fn is_over_budget(&self, pod: &str) {
@@ -59,9 +59,8 @@ impl Following {
 async fn full(taints: Value) -> Following {
     let cluster = Following::with_priorities(&[node("n1", &[8])]).await;
     let nodes: Api<Node> = Api::all(cluster.client.clone());
-    let patch = Patch::Merge(json!({"spec": {"taints": taints}}));
-    let params = PatchParams::default();
-    nodes.patch("n1", &params, &patch).await.unwrap();
+    let patch = json!({"spec": {"taints": taints}});
+    nodes.merge("n1", patch).await;
     cluster.runs("holder", 8, "middle", "n1").await;
     cluster.until_booked(1).await;
     cluster.create_of("pays", 8, "middle").await;
@@ -121,9 +120,7 @@ async fn a_pod_of_the_low_class_that_is_back_in_budget_stays_when_an_ordinary_on
     let classes: Api<PriorityClass> = Api::all(cluster.client.clone());
     let class = json!({"metadata": {"name": names::OVER_BUDGET}, "value": -1000,
         "preemptionPolicy": "Never"});
-    let class = serde_json::from_value(class).unwrap();
-    let params = PostParams::default();
-    classes.create(&params, &class).await.unwrap();
+    classes.add(class).await;
     let restored = cluster.runs("restored", 8, names::OVER_BUDGET, "n1").await;
     cluster
         .mark("restored", names::RESTORED_MARK, Some("true"))

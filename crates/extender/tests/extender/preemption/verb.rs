@@ -109,7 +109,7 @@ async fn who_is_protected_by_a_budget_is_not_named() {
     let a = cluster.runs("a", 8, "low", "n1").await;
     let b = cluster.runs("b", 8, "middle", "n2").await;
     cluster.until_booked(2).await;
-    cluster.protect("a", 0).await;
+    cluster.allow("a", 0).await;
     let high = cluster.create_of("high", 8, "high").await;
     let result = cluster
         .preempt(&high, &[("n1", &[&a]), ("n2", &[&b])])

@@ -3,11 +3,11 @@
 use gpushare_apiserver::{On, Verb};
 use gpushare_core::names;
 use gpushare_extender::Extender;
-use k8s_openapi::api::core::v1::{Event, Pod};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use gpushare_testkit::cluster::{self, Objects};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use crate::api::{Following, bind, until};
@@ -32,11 +32,7 @@ impl Following {
         let classes: Api<PriorityClass> = Api::all(cluster.client.clone());
         for (name, value) in [("low", 10), ("middle", 20), ("high", 30)] {
             let class = json!({"metadata": {"name": name}, "value": value});
-            let class = serde_json::from_value(class).unwrap();
-            classes
-                .create(&PostParams::default(), &class)
-                .await
-                .unwrap();
+            classes.add(class).await;
         }
         cluster
     }
@@ -55,9 +51,7 @@ impl Following {
         for (key, value) in spec.as_object().unwrap() {
             pod["spec"][key] = value.clone();
         }
-        let pod = serde_json::from_value(pod).unwrap();
-        let pods = self.pods();
-        pods.create(&PostParams::default(), &pod).await.unwrap()
+        self.pods().add(pod).await
     }
 
     /// A pod that runs on the node.
@@ -76,12 +70,7 @@ impl Following {
     ) -> Pod {
         let pod = self.create_of(name, gib, class).await;
         assert_eq!(bind(extender, &pod, node).await, "");
-        let running = json!({"status": {
-            "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
-        }});
-        let (params, patch) = (PatchParams::default(), Patch::Strategic(running));
-        let pods = self.pods();
-        pods.patch_status(name, &params, &patch).await.unwrap()
+        cluster::runs(&self.pods(), name).await
     }
 
     pub(super) async fn until_booked(&self, number: u64) {
@@ -158,38 +147,13 @@ impl Following {
     }
 
     pub(super) async fn event(&self, pod: &str, reason: &str) -> Option<String> {
-        let events: Api<Event> = Api::namespaced(self.client.clone(), "default");
-        let all = events.list(&ListParams::default()).await.unwrap();
-        let about = |event: &Event| {
-            let name = event.involved_object.name.as_deref();
-            name == Some(pod) && event.reason.as_deref() == Some(reason)
-        };
-        all.items.into_iter().find(about)?.message
+        let event = cluster::event(&self.client, "default", pod, reason).await;
+        event?.message
     }
 
-    /// A PodDisruptionBudget for the pods of this app, with a status as its controller would have written it.
-    pub(super) async fn protect(&self, app: &str, allowed: i32) {
-        let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), "default");
-        let budget = json!({
-            "metadata": {"name": app},
-            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
-        });
-        let budget = serde_json::from_value(budget).unwrap();
-        budgets
-            .create(&PostParams::default(), &budget)
-            .await
-            .unwrap();
-        self.allow(app, allowed).await;
-    }
-
+    /// This many pods of the app may be evicted now.
     pub(super) async fn allow(&self, app: &str, allowed: i32) {
-        let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), "default");
-        let status = Patch::Merge(json!({"status": {
-            "observedGeneration": 1, "currentHealthy": 1, "desiredHealthy": 1 - allowed,
-            "disruptionsAllowed": allowed, "expectedPods": 1,
-        }}));
-        let params = PatchParams::default();
-        budgets.patch_status(app, &params, &status).await.unwrap();
+        cluster::allow_disruptions(&self.client, "default", app, allowed).await;
     }
 
     pub(super) async fn claims(&self) -> u64 {
