@@ -1,17 +1,8 @@
 //! The budget sidecar as a process, against the test's own timekeeper over TLS.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests stop at the first surprise, as tests do"
-)]
-
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::State;
@@ -20,12 +11,12 @@ use axum::response::{IntoResponse, Response};
 use gpushare_daemon::Tasks;
 use gpushare_daemon::serve::{self, Connections};
 use gpushare_daemon::tls::{Tls, TlsFiles};
+use gpushare_testkit::until_blocking;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_gpushare-control");
-const PATIENCE: Duration = Duration::from_mins(1);
+use super::{Running, role};
 
 /// What the timekeeper answers, and what it was asked.
 #[derive(Debug)]
@@ -115,18 +106,10 @@ async fn reply(State(mind): State<Arc<Mutex<Mind>>>, uri: Uri, headers: HeaderMa
     mind.answer.clone().into_response()
 }
 
-/// A running sidecar, killed when dropped.
+/// A running sidecar, and the directory in which it tells the application.
 struct Sidecar {
-    process: Child,
-    address: String,
+    running: Running,
     directory: TempDir,
-}
-
-impl Drop for Sidecar {
-    fn drop(&mut self) {
-        let _already_ended = self.process.kill();
-        let _ended = self.process.wait();
-    }
 }
 
 impl Sidecar {
@@ -136,37 +119,21 @@ impl Sidecar {
     }
 
     fn believing(timekeeper: &Timekeeper, ca: &str, directory: TempDir) -> Self {
-        let mut process = Command::new(PROGRAM)
-            .env_clear()
+        let address = format!("https://{}", timekeeper.address);
+        let flags = ["--listen=127.0.0.1:0", "--interval=1s", "--log-format=json"];
+        let mut command = role("sidecar", &flags);
+        command
             // As the webhook sets it.
-            .env(
-                "GPUSHARE_TIMEKEEPER",
-                format!("https://{}", timekeeper.address),
-            )
+            .env("GPUSHARE_TIMEKEEPER", address)
             .env("GPUSHARE_TIMEKEEPER_CA", ca)
             .env("POD_NAMESPACE", "team-a")
             .env("POD_NAME", "train-0")
-            .args(["sidecar", "--listen", "127.0.0.1:0", "--interval", "1s"])
-            .args(["--log-format", "json", "--token-file"])
+            .arg("--token-file")
             .arg(timekeeper.files.path().join("token"))
             .arg("--directory")
-            .arg(directory.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut logs = BufReader::new(process.stderr.take().unwrap()).lines();
-        let address = logs
-            .by_ref()
-            .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap())
-            .find_map(|line| line.get("address")?.as_str().map(str::to_owned))
-            .unwrap();
-        // Keep reading, or the process would block on a full pipe.
-        thread::spawn(move || logs.map_while(Result::ok).count());
+            .arg(directory.path());
         Self {
-            process,
-            address,
+            running: Running::start(command, "address"),
             directory,
         }
     }
@@ -176,42 +143,19 @@ impl Sidecar {
         Some(serde_json::from_slice(&text).unwrap())
     }
 
-    fn get(&self, path: &str) -> String {
-        let mut connection = TcpStream::connect(&self.address).unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
-        connection.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        connection.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
-    }
-
     /// Waits until the file and the server both satisfy the condition.
     fn until(&mut self, told: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
+        until_blocking("the sidecar tells it", || {
+            self.running.process.process.assert_alive();
             let file = self.file();
-            if let Some(file) = file.filter(&told) {
-                let served: Value = serde_json::from_str(&self.get("/budget")).unwrap();
-                // The sidecar may have received something newer in between.
-                if told(&served) {
-                    return file;
-                }
-            }
-            let ended = self.process.try_wait().unwrap();
-            assert!(ended.is_none(), "it ended by itself: {ended:?}");
-            let late = Instant::now() > deadline;
-            assert!(!late, "not told in time: {:?}", self.file());
-            thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    fn terminate(mut self) {
-        let pid = self.process.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &pid]).status();
-        assert!(sent.unwrap().success());
-        let ended = self.process.wait().unwrap();
-        assert!(ended.success(), "{ended}");
+            let file = file.filter(&told).ok_or_else(|| self.file())?;
+            let served = self.running.get("/budget").unwrap();
+            assert_eq!(served.status, 200, "{served:?}");
+            // The sidecar may have received something newer in between.
+            told(&served.json())
+                .then_some(file)
+                .ok_or(Some(served.json()))
+        })
     }
 }
 
@@ -245,8 +189,8 @@ fn the_application_is_told_its_own_pods_standing_and_every_change_of_it() {
     );
     let asked = timekeeper.mind.lock().questions.clone();
     assert!(asked.iter().all(|other| *other == question), "{asked:?}");
-    assert_eq!(sidecar.get("/healthz"), "ok\n");
-    sidecar.terminate();
+    assert_eq!(sidecar.running.get("/healthz").unwrap().body, b"ok\n");
+    sidecar.running.terminate();
 }
 
 #[test]
@@ -284,7 +228,7 @@ fn the_last_state_stays_marked_as_stale_while_the_timekeeper_makes_no_sense() {
         timekeeper.say(StatusCode::OK, &standing(100));
         sidecar.until(|told| told["stale"] == false);
     }
-    sidecar.terminate();
+    sidecar.running.terminate();
 }
 
 #[test]
@@ -297,7 +241,7 @@ fn a_timekeeper_that_cannot_be_believed_is_shown_no_token_and_ends_nothing() {
     let told = sidecar.until(|told| told["stale"] == true);
     assert_eq!(told["observedAt"], Value::Null);
     assert_eq!(timekeeper.mind.lock().questions, []);
-    sidecar.terminate();
+    sidecar.running.terminate();
 }
 
 #[test]
@@ -315,28 +259,4 @@ fn a_restarted_sidecar_goes_on_from_what_was_known() {
     let mut sidecar = Sidecar::believing(&timekeeper, &ca, directory);
     let told = sidecar.until(|told| told["stale"] == true);
     assert_eq!(told["remaining"], 100);
-}
-
-#[test]
-fn a_sidecar_that_cannot_work_says_so_at_once() {
-    for (flags, expected) in [
-        (["--timekeeper", "http://t"], "https"),
-        (["--timekeeper-ca", "nonsense"], "--timekeeper-ca"),
-        (["--listen", "0.0.0.0:0"], "loopback"),
-    ] {
-        let output = Command::new(PROGRAM)
-            .env_clear()
-            .envs([("POD_NAMESPACE", "n"), ("POD_NAME", "p")])
-            .envs([
-                ("GPUSHARE_TIMEKEEPER", "https://t"),
-                ("GPUSHARE_TIMEKEEPER_CA", "x"),
-            ])
-            .arg("sidecar")
-            .args(flags)
-            .output()
-            .unwrap();
-        assert!(!output.status.success());
-        let error = String::from_utf8(output.stderr).unwrap();
-        assert!(error.contains(expected), "{flags:?}: {error}");
-    }
 }
