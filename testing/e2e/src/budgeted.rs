@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use crate::hook::{self, PORTS};
 use crate::process::Process;
 use crate::setup::Setup;
-use crate::world::{World, binary, deploy, enter, kubeconfigs};
+use crate::world::{World, binary, enter, install, kubeconfigs};
 use crate::{http, wait};
 
 const ACCOUNT: &str = "gpushare-timekeeper";
@@ -50,14 +50,7 @@ impl Budgeted {
 
     fn around(world: World) -> Self {
         let rig = world.rig();
-        for file in ["crd.yaml", "webhook.yaml", "timekeeper.yaml"] {
-            let text = fs::read_to_string(deploy(file)).expect("readable");
-            rig.apply(&text)
-                .unwrap_or_else(|error| panic!("{file}: {error:#}"));
-        }
-        wait::until("the API server serves budgets", || {
-            rig.kubectl(&["get", "gpubudgets"])
-        });
+        install(rig, &["crd.yaml", "webhook.yaml", "timekeeper.yaml"]);
         let scale = ["scale", "deployment", ACCOUNT, "--replicas=0"];
         let system = ["--namespace=gpushare-system"];
         rig.kubectl(&[&scale[..], &system].concat())
@@ -269,17 +262,8 @@ fn webhook(world: &World) -> Process {
         .arg(world.kubeconfig(hook::ACCOUNT));
     let log = world.rig().logs().join("gpushare-webhook.log");
     let process = Process::start("webhook", command, &log);
-    wait_ready(world, &format!("127.0.0.1:{admin}"));
+    wait::until_ready(world.rig(), "the webhook", &format!("127.0.0.1:{admin}"));
     process
-}
-
-fn wait_ready(world: &World, address: &str) {
-    wait::until(&format!("{address} to be ready"), || {
-        match world.rig().run(|| http::get(address, "/readyz")) {
-            Ok(answer) if answer.status == 200 => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    });
 }
 
 /// A timekeeper that a test can kill and restart, and whose clock it can set.
@@ -307,7 +291,7 @@ impl Timekeeper<'_> {
             .arg("--now-file")
             .arg(self.directory.path().join("now"));
         self.process = Some(Process::start("timekeeper", command, &self.log()));
-        wait_ready(world, ADMIN);
+        wait::until_ready(world.rig(), "the timekeeper", ADMIN);
     }
 
     /// `kill -9`.
@@ -356,7 +340,7 @@ impl Timekeeper<'_> {
     pub fn metrics(&self) -> String {
         let rig = self.home.world.rig();
         let answer = rig.run(|| http::get(ADMIN, "/metrics"));
-        answer.expect("the metrics").body
+        answer.expect("the metrics").text()
     }
 
     /// The ledger, read while the timekeeper writes it.

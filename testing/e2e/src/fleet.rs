@@ -1,6 +1,5 @@
 //! A cluster of many Node objects without kubelets: pods are scheduled and bound, but never run.
 
-use std::fs;
 use std::time::Duration;
 
 use gpushare_core::{Amounts, Card, CardId, gpu, inventory, names};
@@ -60,8 +59,7 @@ impl Fleet {
         rig.stop_component("kube-controller-manager")
             .expect("stopped");
         let directory = tempfile::tempdir().expect("a directory");
-        let rbac = fs::read_to_string(crate::world::deploy("rbac.yaml")).expect("readable");
-        rig.apply(&rbac).expect("the rights are granted");
+        crate::world::install(&rig, &["rbac.yaml"]);
         let accounts = ["gpushare-extender"];
         kubeconfigs(&rig, directory.path(), &accounts).expect("kubeconfigs");
         rig.run(|| async {

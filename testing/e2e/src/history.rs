@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
-use std::thread;
+use std::sync::mpsc::Sender;
 
 use futures::StreamExt;
 use gpushare_core::gpu::MEMORY;
@@ -17,8 +16,8 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::oneshot;
 
+use crate::follower::Follower;
 use crate::setup::Setup;
 use crate::wait;
 use crate::world::World;
@@ -27,8 +26,7 @@ use crate::world::World;
 #[derive(Debug)]
 pub struct History {
     events: Arc<Mutex<Vec<Event>>>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<thread::JoinHandle<()>>,
+    follower: Follower,
 }
 
 #[derive(Clone, Debug)]
@@ -41,28 +39,16 @@ impl History {
     /// Begins to record. Pods that already exist are the first events.
     pub fn record(world: &World) -> Self {
         let events = Arc::new(Mutex::new(Vec::new()));
-        let (stop, stopped) = oneshot::channel();
-        let (ready, started) = channel();
-        let (rig, recorded) = (world.rig().clone(), events.clone());
-        let kubeconfig = world.rig().kubeconfig();
-        let follow = move || async move {
-            tokio::select! {
-                () = follow(&kubeconfig, &recorded, ready) => {}
-                _ = stopped => {}
-            }
-        };
-        let thread = thread::spawn(move || rig.run(follow));
-        started.recv().expect("the watch begins");
-        Self {
-            events,
-            stop: Some(stop),
-            thread: Some(thread),
-        }
+        let recorded = events.clone();
+        let follower = Follower::start(world.rig(), |kubeconfig, ready| async move {
+            follow(&kubeconfig, &recorded, ready).await;
+        });
+        Self { events, follower }
     }
 
     fn events(&self) -> MutexGuard<'_, Vec<Event>> {
-        let thread = self.thread.as_ref().expect("a thread until the end");
-        assert!(!thread.is_finished(), "the watch broke: states were missed");
+        // Without the watch, states would be missed.
+        self.follower.assert_alive();
         self.events.lock()
     }
 
@@ -129,17 +115,6 @@ impl History {
         }
         assert!(!highest.is_empty(), "the history shows no booking at all");
         highest
-    }
-}
-
-impl Drop for History {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! A real cluster with the real webhook: configured by the files of `deploy/`, and called by the API server over TLS
 //! through the Service. Processes of the test serve it in place of the Deployment's pods.
 
-use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,13 +12,18 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::process::Process;
-use crate::world::{binary, deploy, enter, kubeconfigs};
+use crate::world::{binary, enter, install, kubeconfigs};
 use crate::{http, wait};
 
 pub(crate) const ACCOUNT: &str = "gpushare-webhook";
 const SYSTEM: &str = "--namespace=gpushare-system";
 /// The ports of each replica: for the API server, and for probes.
 pub const PORTS: [(u16, u16); 2] = [(12348, 12349), (12350, 12351)];
+
+/// Where a replica answers probes.
+fn probes(number: usize) -> String {
+    format!("127.0.0.1:{}", PORTS[number].1)
+}
 
 #[derive(Debug)]
 pub struct Hook {
@@ -50,6 +54,11 @@ impl Said {
         assert!(!self.ok, "accepted: {}", self.out);
         &self.err
     }
+
+    /// Asserts that kubectl was refused for this reason.
+    pub fn assert_refused(&self, reason: &str) {
+        assert!(self.refusal().contains(reason), "{}", self.err);
+    }
 }
 
 impl Hook {
@@ -57,14 +66,7 @@ impl Hook {
     pub fn cluster() -> Self {
         let rig = Rig::start(Options::default()).expect("the rig starts");
         let files = ["rbac.yaml", "crd.yaml", "admission.yaml", "webhook.yaml"];
-        for file in files {
-            let text = fs::read_to_string(deploy(file)).expect("readable");
-            rig.apply(&text)
-                .unwrap_or_else(|error| panic!("{file}: {error:#}"));
-        }
-        wait::until("the API server serves budgets", || {
-            rig.kubectl(&["get", "gpubudgets"])
-        });
+        install(&rig, &files);
         let directory = tempfile::tempdir().expect("a directory");
         kubeconfigs(&rig, directory.path(), &[ACCOUNT]).expect("kubeconfigs");
         lead_the_service_to_processes(&rig);
@@ -115,18 +117,13 @@ impl Hook {
     }
 
     pub fn wait_ready(&self, number: usize) {
-        wait::until("the webhook to be ready", || {
-            match self.get(number, "/readyz") {
-                Ok(answer) if answer.status == 200 => Ok(()),
-                other => Err(format!("{other:?}")),
-            }
-        });
+        wait::until_ready(&self.rig, "the webhook", &probes(number));
     }
 
     /// Sends a request to a replica's probe port.
     pub fn get(&self, number: usize, path: &str) -> std::io::Result<http::Answer> {
-        let address = format!("127.0.0.1:{}", PORTS[number].1);
-        self.rig.run(|| async { http::get(&address, path).await })
+        let address = probes(number);
+        self.rig.run(|| http::get(&address, path))
     }
 
     /// Sets whether the Service leads to a replica.

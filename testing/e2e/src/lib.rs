@@ -14,14 +14,13 @@ pub mod budgeted;
 pub mod calendar;
 pub mod chaos;
 pub mod fleet;
+mod follower;
 pub mod history;
 pub mod hook;
-pub mod http;
 pub mod interrupt;
 pub mod looking;
 pub mod manifest;
 pub mod paper;
-pub mod process;
 pub mod replicas;
 pub mod rng;
 pub mod setup;
@@ -30,6 +29,8 @@ pub mod teller;
 pub mod wait;
 pub mod world;
 
+pub use gpushare_testkit::http;
+pub use gpushare_testkit::process;
 pub use setup::Setup;
 pub use world::World;
 

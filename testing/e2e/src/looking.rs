@@ -10,8 +10,8 @@ use kube::client::Body;
 
 use crate::process::Process;
 use crate::teller::{Answer, Teller, without_pods};
-use crate::world::{binary, deploy, kubeconfigs};
-use crate::{http, wait};
+use crate::wait;
+use crate::world::{binary, install, kubeconfigs};
 
 const ACCOUNT: &str = "gpushare-dashboard";
 const SYSTEM: &str = "gpushare-system";
@@ -29,8 +29,7 @@ impl Looking {
     /// Starts the dashboard beside the timekeeper.
     pub fn start(teller: &'static Teller) -> Self {
         let rig = &teller.rig;
-        let text = fs::read_to_string(deploy("dashboard.yaml")).expect("readable");
-        rig.apply(&text).expect("applied");
+        install(rig, &["dashboard.yaml"]);
         without_pods(rig, ACCOUNT);
         let directory = teller.file("");
         kubeconfigs(rig, &directory, &[ACCOUNT]).expect("kubeconfigs");
@@ -58,12 +57,7 @@ impl Looking {
             .arg("--kubeconfig")
             .arg(teller.file(&format!("{ACCOUNT}.kubeconfig")));
         let dashboard = Process::start("dashboard", command, &rig.logs().join(LOG));
-        wait::until("the dashboard to be ready", || {
-            match rig.run(|| async { http::get(ADMIN, "/readyz").await }) {
-                Ok(answer) if answer.status == 200 => Ok(()),
-                other => Err(format!("{other:?}")),
-            }
-        });
+        wait::until_ready(rig, "the dashboard", ADMIN);
         Self {
             _dashboard: dashboard,
             teller,

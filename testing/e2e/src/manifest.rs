@@ -1,5 +1,7 @@
 //! Pods as the scenarios write them.
 
+use std::ops::Range;
+
 use serde_json::{Value, json};
 
 pub const IMAGE: &str = "gpushare.test/busybox:1";
@@ -23,6 +25,17 @@ pub fn running(name: &str, script: &str, limits: Value) -> Value {
             "containers": [container("c", script, limits)],
         },
     })
+}
+
+/// A list of pods that each ask for a GiB, named `PREFIX-NUMBER`. A network of its own would only cost each pod time.
+pub fn crowd(prefix: &str, numbers: Range<usize>, change: impl Fn(&mut Value)) -> Value {
+    let pods = numbers.map(|number| {
+        let mut pod = pod(&format!("{prefix}-{number}"), aliyun(1));
+        pod["spec"]["hostNetwork"] = json!(true);
+        change(&mut pod);
+        pod
+    });
+    json!({"apiVersion": "v1", "kind": "List", "items": pods.collect::<Vec<_>>()})
 }
 
 #[expect(

@@ -1,7 +1,6 @@
 //! A real API server, scheduler and extender over nodes that are only on paper: pods are refused and bound as anywhere, and
 //! never run. Any situation of nodes and cards can be made in a moment.
 
-use std::fs;
 use std::process::Output;
 
 use anyhow::{Result, ensure};
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 use crate::process::Process;
 use crate::setup::Setup;
 use crate::wait;
-use crate::world::{NODE, binary, deploy, extender, kubeconfigs};
+use crate::world::{NODE, binary, extender, install, kubeconfigs};
 
 /// A label with the node's name, for pods that must run on that node.
 pub const NAME_LABEL: &str = "paper";
@@ -150,10 +149,7 @@ impl Paper {
     pub fn start() -> Self {
         let rig = without_nodes(Setup::cards(&[]).scheduler());
         let directory = tempfile::tempdir().expect("a directory");
-        for file in ["rbac.yaml", "admission.yaml"] {
-            let text = fs::read_to_string(deploy(file)).expect("readable");
-            rig.apply(&text).expect("accepted");
-        }
+        install(&rig, &["rbac.yaml", "admission.yaml"]);
         kubeconfigs(&rig, directory.path(), &["gpushare-extender"]).expect("kubeconfigs");
         let extender = extender(&rig, directory.path(), &[]);
         Self {

@@ -24,8 +24,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::process::Process;
-use crate::world::{binary, deploy, kubeconfigs};
-use crate::{http, wait};
+use crate::wait;
+use crate::world::{binary, install, kubeconfigs};
 
 const ACCOUNT: &str = "gpushare-timekeeper";
 const LOG: &str = "gpushare-timekeeper.log";
@@ -88,15 +88,8 @@ impl Teller {
             "timekeeper.yaml",
             "budget-access.yaml",
         ];
-        for file in files {
-            let text = fs::read_to_string(deploy(file)).expect("readable");
-            rig.apply(&text)
-                .unwrap_or_else(|error| panic!("{file}: {error:#}"));
-        }
+        install(&rig, &files);
         without_pods(&rig, ACCOUNT);
-        wait::until("the API server serves budgets", || {
-            rig.kubectl(&["get", "gpubudgets"])
-        });
         people(&rig);
         let directory = tempfile::tempdir().expect("a directory");
         kubeconfigs(&rig, directory.path(), &[ACCOUNT]).expect("kubeconfigs");
@@ -118,13 +111,7 @@ impl Teller {
     }
 
     fn wait_until_charged(&self) {
-        wait::until("the timekeeper to be ready", || {
-            let answer = self.rig.run(|| async { http::get(ADMIN, "/readyz").await });
-            match answer {
-                Ok(answer) if answer.status == 200 => Ok(()),
-                other => Err(format!("{other:?}")),
-            }
-        });
+        wait::until_ready(&self.rig, "the timekeeper", ADMIN);
         // The timekeeper then leads and has charged everything.
         for budget in [OWN, OTHER] {
             let path = "--output=jsonpath={.status.remainingSeconds}";

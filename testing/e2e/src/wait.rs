@@ -1,8 +1,11 @@
 //! Waits for conditions, never for fixed times.
 
 use std::fmt::Debug;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use gpushare_rig::Rig;
+use gpushare_testkit::http;
+use gpushare_testkit::wait::until_blocking_within;
 
 use crate::interrupt;
 
@@ -11,15 +14,18 @@ pub const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Asks until there is an answer. The panic at the deadline names what was awaited and the last refusal.
 pub fn until<T, E: Debug>(what: &str, mut ask: impl FnMut() -> Result<T, E>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
+    until_blocking_within(PATIENCE, what, || {
         interrupt::check();
-        match ask() {
-            Ok(answer) => return answer,
-            Err(refusal) if Instant::now() > deadline => {
-                panic!("gave up waiting for {what}: {refusal:?}")
-            }
-            Err(_) => thread::sleep(Duration::from_millis(100)),
+        ask()
+    })
+}
+
+/// Waits until a program in the rig says at this address that it is ready.
+pub fn until_ready(rig: &Rig, what: &str, address: &str) {
+    until(&format!("{what} to be ready"), || {
+        match rig.run(|| http::get(address, "/readyz")) {
+            Ok(answer) if answer.status == 200 => Ok(()),
+            other => Err(other),
         }
-    }
+    });
 }

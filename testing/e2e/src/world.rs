@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use gpushare_core::CardId;
 use gpushare_core::gpu;
 use gpushare_fake_nvml::hardware::Hardware;
@@ -20,6 +20,7 @@ use tempfile::TempDir;
 use crate::http::{self, Answer};
 use crate::manifest;
 use crate::process::Process;
+pub use crate::process::binary;
 use crate::setup::Setup;
 use crate::wait;
 
@@ -63,9 +64,7 @@ impl World {
         let rig = Arc::new(Rig::start(options)?);
         let directory = tempfile::tempdir()?;
         let installed = testing::install(directory.path(), &setup.hardware)?;
-        for file in ["rbac.yaml", "admission.yaml"] {
-            rig.apply(&fs::read_to_string(deploy(file)).context(file)?)?;
-        }
+        install(&rig, &["rbac.yaml", "admission.yaml"]);
         let mut world = Self {
             extender: None,
             agent: None,
@@ -222,15 +221,15 @@ impl World {
     /// A number from the extender's metrics; 0 if it is missing.
     pub fn metric(&self, name: &str) -> u64 {
         let answer = wait::until("the extender's metrics", || self.get("/metrics"));
-        let line = answer.body.lines().find_map(|line| line.strip_prefix(name));
+        let text = answer.text();
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
         line.map_or(0, |value| value.trim().parse().expect("a whole number"))
     }
 
     pub fn inspect_node(&self) -> Result<Value> {
         let answer = self.get(&format!("/gpushare-scheduler/inspect/{NODE}"))?;
         ensure!(answer.status == 200, "{answer:?}");
-        let all: Value = serde_json::from_str(&answer.body)?;
-        Ok(all["nodes"][0].clone())
+        Ok(answer.json()["nodes"][0].clone())
     }
 
     /// GiB booked on each card, as the extender sees it.
@@ -424,6 +423,20 @@ pub fn deploy(file: &str) -> PathBuf {
         .join(file)
 }
 
+/// Applies these files of `deploy/`, and waits until the API server serves budgets if it is told of them.
+pub fn install(rig: &Rig, files: &[&str]) {
+    for file in files {
+        let text = fs::read_to_string(deploy(file)).expect("readable");
+        rig.apply(&text)
+            .unwrap_or_else(|error| panic!("{file}: {error:#}"));
+    }
+    if files.contains(&"crd.yaml") {
+        wait::until("the API server serves budgets", || {
+            rig.kubectl(&["get", "gpubudgets"])
+        });
+    }
+}
+
 /// The only extender of a cluster whose nodes have no kubelet, ready to be asked.
 pub(crate) fn extender(rig: &Rig, kubeconfigs: &Path, flags: &[&str]) -> Process {
     let mut command = enter(rig, &binary("gpushare-control"));
@@ -434,18 +447,6 @@ pub(crate) fn extender(rig: &Rig, kubeconfigs: &Path, flags: &[&str]) -> Process
         .arg(kubeconfigs.join("gpushare-extender.kubeconfig"));
     let log = rig.logs().join("gpushare-extender.log");
     let extender = Process::start("extender", command, &log);
-    wait::until("the extender to be ready", || {
-        match rig.run(|| http::get(EXTENDER, "/readyz")) {
-            Ok(answer) if answer.status == 200 => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    });
+    wait::until_ready(rig, "the extender", EXTENDER);
     extender
-}
-
-/// One of our built programs.
-pub fn binary(name: &str) -> PathBuf {
-    let dir = std::env::var_os("GPUSHARE_BIN_DIR")
-        .expect("GPUSHARE_BIN_DIR names the built programs: run `cargo xtask e2e`");
-    PathBuf::from(dir).join(name)
 }

@@ -14,9 +14,9 @@ use super::panics::Panics;
 use super::plan::{PARTS, Part};
 use super::proxy::Proxy;
 use crate::hook;
+use crate::http;
 use crate::process::Process;
-use crate::world::{NODE, World, binary, deploy, kubeconfigs};
-use crate::{http, wait};
+use crate::world::{NODE, World, binary, install, kubeconfigs};
 
 const SIGKILL: i32 = 9;
 const SYSTEM: &str = "--namespace=gpushare-system";
@@ -47,14 +47,7 @@ impl Parts {
         world.extender = None;
         world.agent = None;
         let rig = world.rig().clone();
-        for file in ["crd.yaml", "webhook.yaml", "timekeeper.yaml"] {
-            let text = fs::read_to_string(deploy(file)).expect("readable");
-            rig.apply(&text)
-                .unwrap_or_else(|error| panic!("{file}: {error:#}"));
-        }
-        wait::until("the API server serves budgets", || {
-            rig.kubectl(&["get", "gpubudgets"])
-        });
+        install(&rig, &["crd.yaml", "webhook.yaml", "timekeeper.yaml"]);
         // Our processes run in place of the pods.
         let scale = ["scale", "deployment", "gpushare-timekeeper", "--replicas=0"];
         rig.kubectl(&[&scale[..], &[SYSTEM]].concat())
@@ -265,6 +258,7 @@ fn webhook(world: &World) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wait;
 
     /// Parts whose agent is a shell that runs this script.
     fn parts(script: &str, logs: &std::path::Path) -> Parts {

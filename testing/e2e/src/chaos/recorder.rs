@@ -3,11 +3,10 @@
 //! counted.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::Sender;
 
 use futures::StreamExt;
 use gpushare_core::dialect::Dialects;
@@ -22,19 +21,18 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
 
 use super::Shares;
 use super::judge::{Gap, Held, Seen};
 use super::plan::TENANTS;
+use crate::follower::Follower;
 use crate::setup::Setup;
 
 /// Records from its start until it is dropped.
 #[derive(Debug)]
 pub struct Recorder {
     notes: Arc<Mutex<Notes>>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    follower: Follower,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -61,40 +59,16 @@ impl Recorder {
             sizes,
             ..Notes::default()
         }));
-        let (stop, stopped) = oneshot::channel();
-        let (ready, started) = channel();
-        let (rig, into) = (rig.clone(), notes.clone());
-        let kubeconfig: PathBuf = rig.kubeconfig();
-        let follow = move || async move {
-            tokio::select! {
-                () = follow(&kubeconfig, &into, ready) => {}
-                _ = stopped => {}
-            }
-        };
-        let thread = thread::spawn(move || rig.run(follow));
-        started.recv().expect("the watch begins");
-        Self {
-            notes,
-            stop: Some(stop),
-            thread: Some(thread),
-        }
+        let into = notes.clone();
+        let follower = Follower::start(rig, |kubeconfig, ready| async move {
+            follow(&kubeconfig, &into, ready).await;
+        });
+        Self { notes, follower }
     }
 
     pub fn notes(&self) -> Notes {
-        let thread = self.thread.as_ref().expect("a thread until the end");
-        assert!(!thread.is_finished(), "the recorder's watch has ended");
+        self.follower.assert_alive();
         self.notes.lock().clone()
-    }
-}
-
-impl Drop for Recorder {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use e2e::looking::Looking;
 use e2e::teller::{OTHER, OWN};
+use gpushare_testkit::assert_contains;
 use serde_json::{Value, json};
 
 use crate::TELLER;
@@ -57,10 +58,7 @@ fn whoever_may_not_look_at_the_dashboard_is_told_what_to_do() {
     let tenant = error(&TELLER.token_of(OWN, "tenant", &[]), 403);
     let user = format!("user system:serviceaccount:{OWN}:tenant has not the verb");
     assert!(tenant.contains(&user), "{tenant}");
-    assert!(
-        tenant.contains("ClusterRole gpushare-dashboard-viewer"),
-        "{tenant}"
-    );
+    assert_contains(&tenant, "ClusterRole gpushare-dashboard-viewer");
     let mut forged = LOOKING.token("gpushare-viewer");
     forged.replace_range(forged.len() - 8.., "AAAAAAAA");
     let elsewhere = TELLER.token_of("gpushare-system", "gpushare-viewer", &["--audience=vault"]);

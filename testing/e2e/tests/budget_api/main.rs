@@ -7,6 +7,7 @@ use std::process::Output;
 use std::sync::LazyLock;
 
 use e2e::teller::{HELD, OTHER, OWN, SPARE, Teller, Who};
+use gpushare_testkit::assert_contains;
 use serde_json::{Value, json};
 
 /// One cluster for all tests.
@@ -71,10 +72,7 @@ fn a_pod_reads_the_balance_of_its_namespace_without_any_role_and_no_statement() 
         .good();
     let statement = format!("/v1/namespaces/{OWN}/statement");
     let message = TELLER.get(&pod, &statement).refused(403);
-    assert!(
-        message.contains("budgetstatements.gpushare.io"),
-        "{message}"
-    );
+    assert_contains(&message, "budgetstatements.gpushare.io");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 
 use e2e::{wait, world};
 use gpushare_rig::Binaries;
+use gpushare_testkit::assert_contains;
 use serde_json::Value;
 
 /// A running sandbox, and kubectl for it. Killed when dropped.
@@ -134,10 +135,7 @@ fn stock_kubectl_lists_nodes_and_runs_a_manifest_of_each_dialect() {
     }
 
     let described = sandbox.kubectl(&["describe", "pod", "ours"]);
-    assert!(
-        described.contains("Successfully assigned default/ours"),
-        "{described}"
-    );
+    assert_contains(&described, "Successfully assigned default/ours");
     let described = sandbox.kubectl(&["describe", "node", "t4-1"]);
     assert!(described.contains("aliyun.com/gpu-mem"), "{described}");
 
@@ -261,10 +259,7 @@ fn what_a_newcomer_types_first_works_or_says_why_not() {
     .unwrap();
     let refused = sandbox.try_kubectl(&["apply", "-f", unknown.to_str().unwrap()]);
     let refused = refused.unwrap_err();
-    assert!(
-        refused.contains("no matches for kind \"Widget\""),
-        "{refused}"
-    );
+    assert_contains(&refused, "no matches for kind \"Widget\"");
     for arguments in [
         &["exec", "one", "-n", "demo", "--", "ls"][..],
         &["port-forward", "pod/one", ":80", "-n", "demo"],

@@ -5,6 +5,7 @@ use e2e::http;
 use e2e::manifest::{aliyun, pod};
 use e2e::wait;
 use e2e::world::{EXTENDER, NODE};
+use gpushare_testkit::assert_contains;
 use serde_json::{Value, json};
 
 #[test]
@@ -16,10 +17,7 @@ fn requests_that_make_no_sense_are_refused_in_plain_words() {
     world.apply(&pod("no-slot", json!({"gpushare.io/gpu-mem": 1024})));
     let negative = pod("negative", json!({"aliyun.com/gpu-mem": -1})).to_string();
     let refused = format!("{:#}", world.rig().apply(&negative).unwrap_err());
-    assert!(
-        refused.contains("must be greater than or equal to 0"),
-        "{refused}"
-    );
+    assert_contains(&refused, "must be greater than or equal to 0");
 
     let expected = [
         (
@@ -65,10 +63,7 @@ fn a_forged_record_buys_nothing() {
 
     // Kubernetes itself refuses it, even for an administrator.
     let refused = format!("{:#}", world.rig().apply(&forged()).unwrap_err());
-    assert!(
-        refused.contains("written by the gpushare extender alone"),
-        "{refused}"
-    );
+    assert_contains(&refused, "written by the gpushare extender alone");
 
     // Without that policy the pod reaches the node, where the agent refuses it. The books never accepted it.
     let policy = [
@@ -101,25 +96,24 @@ fn hostile_bodies_do_not_disturb_the_extender() {
     let nested = "[".repeat(200_000);
     let bodies: [&str; 6] = ["", "{\"Pod\":{\"meta", "[]", "null", &huge, &nested];
     for verb in ["filter", "prioritize", "bind", "preempt"] {
+        let post = format!("POST /gpushare-scheduler/{verb}");
         for body in bodies {
-            let path = format!("/gpushare-scheduler/{verb}");
-            let send = || http::send(EXTENDER, "POST", &path, body.as_bytes(), body.len());
+            let send = || http::send(EXTENDER, &post, &[], body.as_bytes());
             let answer = world.rig().run(send).unwrap();
             assert!(
                 (400..500).contains(&answer.status),
                 "{verb} {body:.30}: {answer:?}"
             );
-            let error: Value = serde_json::from_str(&answer.body).unwrap();
+            let error = answer.json();
             assert!(
                 error["Error"].as_str().is_some_and(|text| !text.is_empty()),
                 "{answer:?}"
             );
         }
         // Announces a longer body than it sends.
-        let path = format!("/gpushare-scheduler/{verb}");
-        let _ = world
-            .rig()
-            .run(|| http::send(EXTENDER, "POST", &path, b"{\"Pod\":", 100_000));
+        let longer = [("Content-Length", "100000")];
+        let send = || http::send(EXTENDER, &post, &longer, b"{\"Pod\":");
+        let _ = world.rig().run(send);
     }
     assert_eq!(world.booked(), [0, 0]);
     still_works(&mut world);

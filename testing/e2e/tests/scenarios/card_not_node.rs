@@ -3,6 +3,7 @@
 use e2e::World;
 use e2e::manifest::{aliyun, gpushare, pod};
 use e2e::world::recorded_card;
+use gpushare_testkit::assert_contains;
 
 #[test]
 fn a_pod_of_eight_waits_where_two_cards_have_four_each_and_runs_where_one_has_eight() {
@@ -18,9 +19,9 @@ fn a_pod_of_eight_waits_where_two_cards_have_four_each_and_runs_where_one_has_ei
 
     fragmented.apply(&pod("eight", aliyun(8)));
     let event = fragmented.wait_event("eight", "gpushare:");
-    assert!(
-        event.contains("no card has 8192 MiB of memory free, the most is 4096"),
-        "{event}"
+    assert_contains(
+        &event,
+        "no card has 8192 MiB of memory free, the most is 4096",
     );
     let waiting = fragmented.pod("eight").unwrap();
     assert_eq!(waiting["status"]["phase"], "Pending");

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use e2e::World;
 use e2e::api_proxy::{ApiProxy, Binds};
 use e2e::history::History;
-use e2e::manifest::{aliyun, pod};
+use e2e::manifest::crowd;
 use e2e::wait;
 use e2e::world::recorded_card;
 use gpushare_core::CardId;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 const PODS: usize = 60;
 /// How often the extender is killed at each kind of moment; `cargo xtask soak` asks for more.
@@ -102,14 +102,7 @@ fn restart_extender(world: &mut World, kubeconfig: &std::path::Path) {
 }
 
 fn create(world: &World) {
-    let pods: Vec<Value> = (0..PODS)
-        .map(|number| {
-            let mut pod = pod(&format!("p-{number}"), aliyun(1));
-            pod["spec"]["hostNetwork"] = json!(true);
-            pod
-        })
-        .collect();
-    world.apply(&json!({"apiVersion": "v1", "kind": "List", "items": pods}));
+    world.apply(&crowd("p", 0..PODS, |_| {}));
 }
 
 fn all(world: &World) -> Vec<Value> {

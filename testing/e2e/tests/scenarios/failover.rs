@@ -6,7 +6,7 @@ use std::thread;
 
 use e2e::World;
 use e2e::history::History;
-use e2e::manifest::{aliyun, pod};
+use e2e::manifest::crowd;
 use e2e::replicas::Replicas;
 use e2e::wait;
 use e2e::world::recorded_card;
@@ -111,15 +111,7 @@ fn while_creating(world: &World, numbers: Range<usize>, work: impl FnOnce()) {
 }
 
 fn create(world: &World, numbers: Range<usize>) {
-    let pods: Vec<Value> = numbers
-        .map(|number| {
-            let mut pod = pod(&format!("p-{number}"), aliyun(1));
-            // A network of its own would only cost each pod time.
-            pod["spec"]["hostNetwork"] = json!(true);
-            pod
-        })
-        .collect();
-    world.apply(&json!({"apiVersion": "v1", "kind": "List", "items": pods}));
+    world.apply(&crowd("p", numbers, |_| {}));
 }
 
 fn bound(world: &World) -> Vec<Value> {

@@ -6,8 +6,9 @@ use std::fs;
 use e2e::World;
 use e2e::manifest::{IMAGE, aliyun, gpushare, pod};
 use e2e::wait;
-use e2e::world::{NODE, binary, deploy};
+use e2e::world::{NODE, binary, install};
 use gpushare_rig::{Options, Rig};
+use gpushare_testkit::assert_contains;
 use serde_json::{Value, json};
 
 /// Makes the rig's runtime behave as NVIDIA's does by default: a container gets the cards that it names.
@@ -34,10 +35,7 @@ mount --bind /run/generous-runc "$runc"
 /// A cluster with the policies of `deploy/`, and nothing else of ours.
 fn guarded() -> Rig {
     let rig = Rig::start(Options::default()).unwrap();
-    for file in ["rbac.yaml", "admission.yaml"] {
-        rig.apply(&fs::read_to_string(deploy(file)).unwrap())
-            .unwrap();
-    }
+    install(&rig, &["rbac.yaml", "admission.yaml"]);
     rig
 }
 
@@ -223,16 +221,10 @@ fn an_ephemeral_container_cannot_name_cards_either() {
     };
     let add = |name: &str, env: Value| add_mounting(name, env, json!([]));
     let said = add("bad", visible("all")).unwrap_err();
-    assert!(
-        said.contains("container bad asks for no card and names cards"),
-        "{said}"
-    );
+    assert_contains(&said, "container bad asks for no card and names cards");
     let mounts = json!([{"name": "v", "mountPath": "/var/run/nvidia-container-devices/all"}]);
     let said = add_mounting("bad", json!([]), mounts).unwrap_err();
-    assert!(
-        said.contains("container bad names cards by a mount"),
-        "{said}"
-    );
+    assert_contains(&said, "container bad names cards by a mount");
     add("good", visible("void")).unwrap();
     add("plain", json!([])).unwrap();
 }

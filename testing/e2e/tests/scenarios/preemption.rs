@@ -10,6 +10,7 @@ use e2e::manifest::{aliyun, annotated, pod, running};
 use e2e::wait;
 use e2e::world::{NODE, recorded_card};
 use gpushare_kube::slim;
+use gpushare_testkit::assert_contains;
 use kube::api::{Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client};
@@ -266,10 +267,7 @@ fn nobody_but_the_extender_claims_room_and_it_may_change_nothing_else_of_a_statu
         status(&admin, &claim),
     ] {
         let error = format!("{:#}", refused.unwrap_err());
-        assert!(
-            error.contains("written by the gpushare extender alone"),
-            "{error}"
-        );
+        assert_contains(&error, "written by the gpushare extender alone");
     }
 
     status(&extender, &json!({"status": {"nominatedNodeName": NODE}})).unwrap();

@@ -2,7 +2,7 @@
 
 use e2e::World;
 use e2e::history::History;
-use e2e::manifest::{aliyun, pod};
+use e2e::manifest::crowd;
 use e2e::rng::Rng;
 use e2e::world::{EXTENDER, NODE, recorded_card};
 use e2e::{http, wait};
@@ -45,16 +45,8 @@ fn a_hundred_equal_pods_bound_in_any_order_each_see_the_card_of_their_record() {
 
 /// Creates pods that no scheduler handles: the test binds them itself.
 fn create(world: &World, round: u64) {
-    let pods: Vec<Value> = (0..PODS)
-        .map(|number| {
-            let mut pod = pod(&format!("r{round}-{number}"), aliyun(1));
-            pod["spec"]["schedulerName"] = json!("nobody");
-            // A network of its own would only cost each of the hundred pods time.
-            pod["spec"]["hostNetwork"] = json!(true);
-            pod
-        })
-        .collect();
-    world.apply(&json!({"apiVersion": "v1", "kind": "List", "items": pods}));
+    let unscheduled = |pod: &mut Value| pod["spec"]["schedulerName"] = json!("nobody");
+    world.apply(&crowd(&format!("r{round}"), 0..PODS, unscheduled));
 }
 
 fn bind_shuffled(world: &World, seed: u64) {
@@ -80,7 +72,7 @@ fn bind_shuffled(world: &World, seed: u64) {
     });
     for answer in answers {
         assert_eq!(answer.status, 200, "{answer:?}");
-        let result: Value = serde_json::from_str(&answer.body).unwrap();
+        let result = answer.json();
         assert!(
             matches!(result["Error"].as_str(), None | Some("")),
             "{answer:?}"

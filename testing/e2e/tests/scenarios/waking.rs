@@ -166,7 +166,7 @@ fn the_owner_of_a_waiting_pod_reads_one_event_that_sums_up_and_programs_read_mor
     assert_eq!(events[0]["message"], summary);
 
     let answer = world.get("/explain?namespace=default&pod=eight").unwrap();
-    let explained: Value = serde_json::from_str(&answer.body).unwrap();
+    let explained = answer.json();
     assert_eq!(explained["standing"], "waiting");
     assert_eq!(explained["message"], summary);
     assert_eq!(explained["groups"][0]["lack"]["needed"], 8192);
@@ -177,7 +177,7 @@ fn the_owner_of_a_waiting_pod_reads_one_event_that_sums_up_and_programs_read_mor
     wait::until("the explanation of a pod that never reached us", || {
         let answer = world.get("/explain?namespace=default&pod=sixteen")?;
         ensure!(answer.status == 200, "{answer:?}");
-        let explained: Value = serde_json::from_str(&answer.body)?;
+        let explained = answer.json();
         ensure!(explained["groups"][0]["kind"] == "too-small", "{explained}");
         Ok(())
     });

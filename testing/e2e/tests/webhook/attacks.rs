@@ -15,11 +15,7 @@ fn a_pod_without_devices_cannot_take_one_of_our_classes() {
         let mut plain = pod("plain", &json!({"cpu": "1"}));
         plain["spec"]["priorityClassName"] = json!(class);
         let said = SHARED.create_with(&namespace, &plain, &[AS_TENANT]);
-        assert!(
-            said.refusal().contains("is given by gpushare"),
-            "{}",
-            said.err
-        );
+        said.assert_refused("is given by gpushare");
     }
 }
 
@@ -29,11 +25,7 @@ fn without_a_budget_nobody_can_take_one_of_our_classes() {
     let mut forged = pod("forged", &json!({"aliyun.com/gpu-mem": 1}));
     forged["spec"]["priorityClassName"] = json!("gpushare-in-budget");
     let said = SHARED.create_with(&namespace, &forged, &[AS_TENANT]);
-    assert!(
-        said.refusal().contains("this namespace has none"),
-        "{}",
-        said.err
-    );
+    said.assert_refused("this namespace has none");
 }
 
 #[test]
@@ -42,11 +34,7 @@ fn priority_cannot_be_bought_by_number_or_policy() {
     let mut forged = pod("forged", &json!({"aliyun.com/gpu-mem": 1}));
     forged["spec"]["priority"] = json!(1000);
     let said = SHARED.create_with(&namespace, &forged, &[AS_TENANT]);
-    assert!(
-        said.refusal().contains("must not be provided"),
-        "{}",
-        said.err
-    );
+    said.assert_refused("must not be provided");
     let mut forged = pod("forged", &json!({"aliyun.com/gpu-mem": 1}));
     forged["spec"]["preemptionPolicy"] = json!("PreemptLowerPriority");
     let stored = SHARED
@@ -70,12 +58,7 @@ fn a_tenant_cannot_take_the_metering_off_a_pod_by_any_way() {
     let off = r#"{"metadata":{"finalizers":null}}"#;
     let patch = ["patch", "pod", "p", &name, "--type=merge", "-p", off];
     let said = SHARED.kubectl(&[&patch[..], &[AS_TENANT]].concat(), None);
-    assert!(
-        said.refusal()
-            .contains("taken off by the gpushare timekeeper"),
-        "{}",
-        said.err
-    );
+    said.assert_refused("taken off by the gpushare timekeeper");
     let replaced = {
         let mut stored = SHARED.pod(&namespace, "p");
         stored["metadata"]["finalizers"] = json!(["example.com/other"]);
@@ -83,11 +66,7 @@ fn a_tenant_cannot_take_the_metering_off_a_pod_by_any_way() {
         stored["metadata"]["resourceVersion"] = json!(null);
         SHARED.kubectl(&["replace", "--filename=-", AS_TENANT], Some(&stored))
     };
-    assert!(
-        replaced.refusal().contains("timekeeper"),
-        "{}",
-        replaced.err
-    );
+    replaced.assert_refused("timekeeper");
     let delete = [
         "delete",
         "pod",

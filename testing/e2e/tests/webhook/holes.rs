@@ -2,6 +2,7 @@
 
 use e2e::hook::{container, pod, workload};
 use e2e::wait;
+use gpushare_testkit::assert_contains;
 use serde_json::{Value, json};
 
 use crate::SHARED;
@@ -81,7 +82,7 @@ fn w03_every_container_that_asks_is_seen() {
     }
     two["spec"]["containers"][1] = container("b", &json!({"tencent.com/vcuda-core": 150}));
     let said = SHARED.dry_run(&namespace, &two);
-    assert!(said.refusal().contains(r#"container "b""#), "{}", said.err);
+    said.assert_refused(r#"container "b""#);
 }
 
 /// If the first container had no limits, the others were not checked.
@@ -94,11 +95,7 @@ fn w04_a_container_that_asks_for_nothing_hides_nobody() {
         container("train", &json!({"tencent.com/vcuda-core": 150})),
     ]);
     let said = SHARED.dry_run(&namespace, &hidden);
-    assert!(
-        said.refusal().contains(r#"container "train""#),
-        "{}",
-        said.err
-    );
+    said.assert_refused(r#"container "train""#);
     hidden["spec"]["containers"][1] = container("train", &json!({MEMORY_ONLY: 100}));
     let stored = SHARED.dry_run(&namespace, &hidden).object();
     let limits = &stored["spec"]["containers"][1]["resources"]["limits"];
@@ -120,7 +117,7 @@ fn w05_a_refusal_names_every_mistake_with_its_place_and_its_cure() {
         r#"annotation gpushare.io/policy: "tight""#,
         "binpack",
     ] {
-        assert!(said.refusal().contains(part), "{part}: {}", said.err);
+        said.assert_refused(part);
     }
 }
 
@@ -137,11 +134,7 @@ fn w06_amounts_out_of_range_are_refused() {
     };
     for core in [0, 101, 150, 250] {
         let said = judge(core, Some(10));
-        assert!(
-            said.refusal().contains("tencent.com/vcuda-core"),
-            "{core}: {}",
-            said.err
-        );
+        said.assert_refused("tencent.com/vcuda-core");
     }
     for core in [1, 99] {
         judge(core, Some(10)).object();
@@ -233,7 +226,7 @@ fn w09_a_class_that_a_pod_may_have_stays_and_numbers_are_the_api_servers() {
     }
     for namespace in [within, over] {
         let said = judge(&namespace, Some(system));
-        assert!(said.refusal().contains("name a class from"), "{}", said.err);
+        said.assert_refused("name a class from");
     }
 }
 
@@ -260,11 +253,7 @@ fn w11_pods_over_budget_are_metered_too_and_their_owners_are_told() {
         json!(["gpushare.io/metering"])
     );
     assert_eq!(stored["spec"]["priorityClassName"], "gpushare-over-budget");
-    assert!(
-        said.err.contains("Warning: gpushare: namespace"),
-        "{}",
-        said.err
-    );
+    assert_contains(&said.err, "Warning: gpushare: namespace");
 }
 
 /// The webhook computed the pod's price from constants and wrote it to the pod.
@@ -295,11 +284,7 @@ fn w13_suffixes_are_read_and_refused_only_where_they_make_no_sense() {
     let limits = stored.object()["spec"]["containers"][0]["resources"]["limits"].clone();
     assert_eq!(limits, json!({MEMORY_ONLY: "3k", "gpushare.io/gpu": "1"}));
     let said = SHARED.dry_run(&namespace, &pod("g", &json!({"aliyun.com/gpu-mem": "10G"})));
-    assert!(
-        said.refusal().contains(r#"aliyun.com/gpu-mem: "10G""#),
-        "{}",
-        said.err
-    );
+    said.assert_refused(r#"aliyun.com/gpu-mem: "10G""#);
     assert!(!said.err.contains("failed calling webhook"), "{}", said.err);
 }
 
@@ -394,11 +379,7 @@ fn w16_every_kind_of_container_and_of_request_is_handled() {
         &debugger.to_string(),
     ];
     let said = SHARED.kubectl(&debug, None);
-    assert!(
-        said.refusal().contains("ephemeralContainers[0].resources"),
-        "{}",
-        said.err
-    );
+    said.assert_refused("ephemeralContainers[0].resources");
 }
 
 /// A sidecar without resources changed the pod's quality of service, and quotas refused it.
@@ -426,5 +407,5 @@ fn w17_quality_of_service_stays_and_quotas_are_kept() {
     assert_eq!(stored["status"]["qosClass"], "Guaranteed");
     // The quota counts the card that the webhook filled in.
     let said = SHARED.create(&namespace, &guaranteed("second"));
-    assert!(said.refusal().contains("exceeded quota"), "{}", said.err);
+    said.assert_refused("exceeded quota");
 }

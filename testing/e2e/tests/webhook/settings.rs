@@ -5,6 +5,7 @@ use std::fs;
 
 use e2e::hook::{Hook, pod};
 use e2e::wait;
+use gpushare_testkit::assert_contains;
 use rcgen::generate_simple_self_signed;
 use serde_json::{Value, json};
 
@@ -149,7 +150,7 @@ fn a_budget_may_let_new_pods_wait_and_a_tenant_cannot_open_the_gate() {
     let name = format!("--namespace={namespace}");
     let open = ["patch", "pod", "p", &name, "--type=merge", "-p", &open];
     let said = SHARED.kubectl(&[&open[..], &["--as=tenant"]].concat(), None);
-    assert!(said.refusal().contains("timekeeper"), "{}", said.err);
+    said.assert_refused("timekeeper");
     let said = SHARED.kubectl(&open, None);
     assert!(said.ok, "{}", said.err);
 }
@@ -194,11 +195,7 @@ fn every_refusal_is_counted_and_written_down_with_who_asked() {
     let namespace = SHARED.namespace();
     let wrong = pod("wrong", &json!({"aliyun.com/gpu-mem": 0}));
     let said = SHARED.create_with(&namespace, &wrong, &["--as=tenant"]);
-    assert!(
-        said.refusal().contains("aliyun.com/gpu-mem"),
-        "{}",
-        said.err
-    );
+    said.assert_refused("aliyun.com/gpu-mem");
     let log = fs::read_to_string(SHARED.rig.logs().join("gpushare-webhook.log")).unwrap();
     let line = log
         .lines()
@@ -207,9 +204,9 @@ fn every_refusal_is_counted_and_written_down_with_who_asked() {
     for part in ["wrong", "tenant", "reason", "aliyun.com/gpu-mem"] {
         assert!(line.contains(part), "{part}: {line}");
     }
-    let metrics = SHARED.get(0, "/metrics").unwrap().body;
-    assert!(
-        metrics.contains(r#"gpushare_webhook_denials_total{reason="request"}"#),
-        "{metrics}"
+    let metrics = SHARED.get(0, "/metrics").unwrap().text();
+    assert_contains(
+        &metrics,
+        r#"gpushare_webhook_denials_total{reason="request"}"#,
     );
 }

@@ -9,6 +9,7 @@ use e2e::hook::{Hook, Said};
 use e2e::manifest::{IMAGE, RUN, annotated};
 use e2e::standing::Standing;
 use e2e::wait;
+use gpushare_testkit::assert_contains;
 use serde_json::{Value, json};
 
 const SIDECAR: &str = "gpushare-budget";
@@ -159,7 +160,7 @@ fn a_guaranteed_pod_stays_so_within_its_quota_and_its_application_reads_the_budg
     let served = world.exec(&namespace, "train", served).object();
     assert_eq!(served["remaining"], 7200);
     let written = world.exec(&namespace, "train", &format!("echo {{}} > {FILE}"));
-    assert!(written.refusal().contains("Read-only"), "{}", written.err);
+    written.assert_refused("Read-only");
 
     let asked = world.timekeeper.questions(&namespace);
     let asked = asked.last().unwrap();
@@ -239,20 +240,11 @@ fn nobody_takes_the_sidecars_place_by_its_names() {
     theirs["restartPolicy"] = json!("Always");
     taken["spec"]["initContainers"] = json!([theirs]);
     let said = world.hook.create_with(&namespace, &taken, &["--as=tenant"]);
-    assert!(
-        said.refusal().contains("the budget sidecar has this name"),
-        "{}",
-        said.err
-    );
+    said.assert_refused("the budget sidecar has this name");
     let mut volume = pod("p", RUN);
     volume["spec"]["volumes"] = json!([{"name": SIDECAR, "emptyDir": {}}]);
     let said = world.hook.create(&namespace, &volume);
-    assert!(
-        said.refusal()
-            .contains("the budget sidecar has a volume of this name"),
-        "{}",
-        said.err
-    );
+    said.assert_refused("the budget sidecar has a volume of this name");
     // A copy of a pod that already has the sidecar is accepted like the pod itself.
     let stored = world.hook.dry_run(&namespace, &pod("p", RUN)).object();
     let copy = json!({
@@ -295,11 +287,6 @@ fn what_a_limit_range_adds_to_the_sidecar_stays() {
 fn without_an_image_the_owner_is_warned_and_the_pod_is_as_it_was() {
     let namespace = crate::SHARED.namespace();
     let said = crate::SHARED.dry_run(&namespace, &pod("p", RUN));
-    assert!(
-        said.err
-            .contains("Warning: gpushare: no budget sidecar is added"),
-        "{}",
-        said.err
-    );
+    assert_contains(&said.err, "Warning: gpushare: no budget sidecar is added");
     assert_eq!(said.object()["spec"].get("initContainers"), None);
 }

@@ -39,6 +39,16 @@ fn case(name: &'static str, nodes: Vec<PaperNode>, before: Vec<Value>, subject: 
     }
 }
 
+/// On one node with one card, after these objects.
+fn beside(name: &'static str, before: Vec<Value>, subject: Value) -> Case {
+    case(name, vec![node(&[16384])], before, subject)
+}
+
+/// Like [`beside`], with nothing else on the node.
+fn alone(name: &'static str, subject: Value) -> Case {
+    beside(name, vec![], subject)
+}
+
 impl Case {
     fn is(self, reason: &'static str, says: &'static str) -> Self {
         Self {

@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 
 use carry_out::Stage;
 use e2e::paper::{Paper, PaperNode};
+use gpushare_testkit::assert_contains;
 use serde_json::Value;
 
 /// As many as were promised.
@@ -95,10 +96,7 @@ fn doctor_reads_a_real_installation() {
     let output = paper.plugin(&["doctor"]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(
-        text.contains("not there or not bound: gpushare-allocation-records"),
-        "{text}"
-    );
+    assert_contains(&text, "not there or not bound: gpushare-allocation-records");
 }
 
 #[test]

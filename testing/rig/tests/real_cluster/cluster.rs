@@ -89,9 +89,7 @@ fn pods_go_on_while_the_kubelet_is_down_and_new_ones_run_when_it_is_back() {
     rig.restart("kubelet").unwrap();
     rig.apply(&pod("after", "exec sleep 1000000")).unwrap();
     wait_running(&rig, "after");
-    until("the node to be ready", || {
-        (node_ready(&rig) == "True").then_some(())
-    });
+    until("the node to be ready", || node_ready(&rig) == "True");
     let path = "--output=jsonpath={.status.containerStatuses[0].restartCount}";
     assert_eq!(rig.kubectl(&["get", "pod", "before", path]).unwrap(), "0");
 }
@@ -106,9 +104,7 @@ fn every_component_comes_back_from_a_restart() {
     until("the API server to answer", || {
         rig.kubectl(&["get", "--raw=/readyz"]).ok()
     });
-    until("the node to be ready", || {
-        (node_ready(&rig) == "True").then_some(())
-    });
+    until("the node to be ready", || node_ready(&rig) == "True");
     until("a pod to be accepted", || {
         rig.apply(&pod("after", "exec sleep 1000000")).ok()
     });

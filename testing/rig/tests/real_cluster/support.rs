@@ -2,25 +2,9 @@
 
 use std::fs;
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use gpushare_rig::{BUSYBOX, Options, Rig};
-
-/// Generous: a loaded machine must not fail a test.
-const PATIENCE: Duration = Duration::from_mins(2);
-
-/// Waits until `condition` gives a value; `what` says what was waited for.
-pub(crate) fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(value) = condition() {
-            return value;
-        }
-        assert!(Instant::now() < deadline, "waited in vain for: {what}");
-        thread::sleep(Duration::from_millis(50));
-    }
-}
+pub(crate) use gpushare_testkit::until_blocking as until;
 
 pub(crate) fn start() -> Rig {
     Rig::start(Options::default()).expect("the cluster starts")
@@ -42,7 +26,7 @@ pub(crate) fn phase(rig: &Rig, pod: &str) -> String {
 
 pub(crate) fn wait_running(rig: &Rig, pod: &str) {
     until(&format!("pod {pod} to run"), || {
-        (phase(rig, pod) == "Running").then_some(())
+        phase(rig, pod) == "Running"
     });
 }
 
@@ -88,14 +72,14 @@ impl Traces {
 
     pub(crate) fn wait_without_processes(&self) {
         until("the rig's processes to be gone", || {
-            self.processes().is_empty().then_some(())
+            self.processes().is_empty()
         });
     }
 
     pub(crate) fn wait_gone(&self) {
         self.wait_without_processes();
         until("the rig's control groups to be gone", || {
-            self.cgroups().is_empty().then_some(())
+            self.cgroups().is_empty()
         });
         assert_eq!(host_mounts(), self.mounts, "the host's mounts have changed");
     }

@@ -4,7 +4,7 @@ use e2e::manifest::gpushare;
 use e2e::paper::PaperNode;
 use serde_json::{Value, json};
 
-use super::{Asked, Case, case, deployment, node, pod, quota, spec, subject, with};
+use super::{Asked, Case, alone, beside, case, deployment, node, pod, quota, spec, subject, with};
 
 pub(super) fn all() -> Vec<Case> {
     [placing(), totals(), before_nodes(), owned()]
@@ -46,10 +46,8 @@ fn placing() -> Vec<Case> {
             subject(gpushare(1024)),
         )
         .is("not-ready", "not ready"),
-        case(
+        alone(
             "selector",
-            vec![node(&[16384])],
-            vec![],
             spec(
                 subject(gpushare(1024)),
                 "nodeSelector",
@@ -57,10 +55,8 @@ fn placing() -> Vec<Case> {
             ),
         )
         .is("node-selector", "pool=train"),
-        case(
+        alone(
             "affinity",
-            vec![node(&[16384])],
-            vec![],
             spec(subject(gpushare(1024)), "affinity", affinity),
         )
         .is("node-affinity", "node affinity"),
@@ -99,16 +95,10 @@ fn totals() -> Vec<Case> {
     let mut small = node(&[16384]);
     small.pods = "1";
     vec![
-        case(
-            "cpu",
-            vec![node(&[16384])],
-            vec![],
-            with("subject", &asks("cpu", "100")),
-        )
-        .is("total", "too little cpu: 100 needed, 8 of 8 left"),
-        case(
+        alone("cpu", with("subject", &asks("cpu", "100")))
+            .is("total", "too little cpu: 100 needed, 8 of 8 left"),
+        beside(
             "memory",
-            vec![node(&[16384])],
             vec![with("holder", &json!({"requests": {"memory": "60Gi"}}))],
             with("subject", &asks("memory", "8Gi")),
         )
@@ -129,13 +119,10 @@ fn totals() -> Vec<Case> {
 }
 
 fn before_nodes() -> Vec<Case> {
-    let nodes = || vec![node(&[16384])];
     let volume = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
     vec![
-        case(
+        alone(
             "gate",
-            nodes(),
-            vec![],
             spec(
                 subject(gpushare(1024)),
                 "schedulingGates",
@@ -143,48 +130,34 @@ fn before_nodes() -> Vec<Case> {
             ),
         )
         .is("scheduling-gate", "example.com/hold"),
-        case(
+        alone(
             "scheduler",
-            nodes(),
-            vec![],
             spec(subject(gpushare(1024)), "schedulerName", json!("nobody")),
         )
         .nobody_looks()
         .is("no-scheduler", "a scheduler named nobody"),
-        case(
+        alone(
             "no-such-node",
-            nodes(),
-            vec![],
             spec(subject(gpushare(1024)), "nodeName", json!("atlantis")),
         )
         .asked(Asked::File)
         .is("no-such-node", "atlantis"),
-        case(
+        alone(
             "by-hand",
-            nodes(),
-            vec![],
             spec(subject(gpushare(1024)), "nodeName", json!("a")),
         )
         .asked(Asked::File)
         .is("past-scheduler", "no card was chosen"),
-        case(
-            "volume",
-            nodes(),
-            vec![],
-            spec(subject(gpushare(1024)), "volumes", volume),
-        )
-        .is("no-volume-claim", "volume claim data"),
-        case(
+        alone("volume", spec(subject(gpushare(1024)), "volumes", volume))
+            .is("no-volume-claim", "volume claim data"),
+        alone(
             "priority-class",
-            nodes(),
-            vec![],
             spec(subject(gpushare(1024)), "priorityClassName", json!("paper")),
         )
         .asked(Asked::File)
         .is("no-priority-class", "paper"),
-        case(
+        beside(
             "quota-of-a-file",
-            nodes(),
             vec![
                 quota(json!({"requests.gpushare.io/gpu-mem": "4096"})),
                 pod("holder", gpushare(1024)),
@@ -201,17 +174,15 @@ fn before_nodes() -> Vec<Case> {
 
 fn owned() -> Vec<Case> {
     vec![
-        case(
+        beside(
             "quota-of-a-deployment",
-            vec![node(&[16384])],
             vec![quota(json!({"requests.gpushare.io/gpu-mem": "2048"}))],
             deployment(gpushare(4096)),
         )
         .asked(Asked::Workload("deployment/subject"))
         .is("quota", "requests.gpushare.io/gpu-mem"),
-        case(
+        beside(
             "deployment",
-            vec![node(&[16384])],
             vec![pod("holder", gpushare(12288))],
             deployment(gpushare(8192)),
         )

@@ -4,7 +4,7 @@ use e2e::manifest::{and, annotated, gpushare};
 use e2e::paper::PaperNode;
 use serde_json::json;
 
-use super::{Case, case, node, on, pod, subject};
+use super::{Case, alone, beside, case, node, on, pod, subject};
 
 pub(super) fn all() -> Vec<Case> {
     [of_cards(), of_requests()].into_iter().flatten().collect()
@@ -46,16 +46,14 @@ fn of_cards() -> Vec<Case> {
             subject(whole.clone()),
         )
         .is("no-room", "1 unused card needed, 0 free"),
-        case(
+        beside(
             "two-holders",
-            vec![node(&[16384])],
             vec![pod("one", gpushare(1024)), pod("two", gpushare(1024))],
             subject(whole),
         )
         .is("no-room", "1 unused card needed"),
-        case(
+        beside(
             "compute",
-            vec![node(&[16384])],
             vec![pod(
                 "holder",
                 and(gpushare(1024), "gpushare.io/gpu-core", 80),
@@ -63,46 +61,33 @@ fn of_cards() -> Vec<Case> {
             subject(and(gpushare(1024), "gpushare.io/gpu-core", 50)),
         )
         .is("no-room", "no card has 50 % of core free, the most is 20"),
-        case(
-            "too-large",
-            vec![node(&[16384])],
-            vec![],
-            subject(gpushare(32768)),
-        )
-        .is("cards-too-small", "no card has 32768 MiB of memory in all"),
-        case(
+        alone("too-large", subject(gpushare(32768)))
+            .is("cards-too-small", "no card has 32768 MiB of memory in all"),
+        alone(
             "too-many",
-            vec![node(&[16384])],
-            vec![],
             subject(json!({"gpushare.io/gpu": 2, "gpushare.io/gpu-mem": 1024})),
         )
         .is("cards-too-small", "2 cards needed, the node has 1"),
         case("sick", vec![sick], vec![], subject(gpushare(1024)))
             .is("card-health", "the cards that have room are unhealthy"),
-        case(
+        alone(
             "model",
-            vec![node(&[16384])],
-            vec![],
             annotated(subject(gpushare(1024)), "gpushare.io/card-models", "H100"),
         )
         .is("card-selectors", "selectors exclude"),
-        case(
+        alone(
             "card-id",
-            vec![node(&[16384])],
-            vec![],
             annotated(subject(gpushare(1024)), "gpushare.io/card-ids", "GPU-none"),
         )
         .is("card-selectors", "selectors exclude"),
-        case(
+        beside(
             "aliyun-room",
-            vec![node(&[16384])],
             vec![pod("holder", json!({"aliyun.com/gpu-mem": 12}))],
             subject(json!({"aliyun.com/gpu-mem": 8})),
         )
         .is("no-room", "no card has 8192 MiB"),
-        case(
+        beside(
             "tencent-room",
-            vec![node(&[16384])],
             vec![pod("holder", gpushare(12288))],
             subject(json!({"tencent.com/vcuda-core": 30, "tencent.com/vcuda-memory": 32})),
         )
@@ -111,33 +96,21 @@ fn of_cards() -> Vec<Case> {
 }
 
 fn of_requests() -> Vec<Case> {
-    let nodes = || vec![node(&[16384])];
     vec![
-        case(
+        alone(
             "unit",
-            nodes(),
-            vec![],
             subject(json!({"gpushare.io/gpu": 1, "gpushare.io/gpu-mem": "4Gi"})),
         )
         .is("invalid-request", "the unit is MiB"),
-        case(
-            "no-count",
-            nodes(),
-            vec![],
-            subject(json!({"gpushare.io/gpu-mem": 1024})),
-        )
-        .is("invalid-request", "is missing"),
-        case(
+        alone("no-count", subject(json!({"gpushare.io/gpu-mem": 1024})))
+            .is("invalid-request", "is missing"),
+        alone(
             "dialects",
-            nodes(),
-            vec![],
             subject(and(gpushare(1024), "aliyun.com/gpu-mem", 1)),
         )
         .is("invalid-request", "must not be combined with"),
-        case(
+        alone(
             "no-policy",
-            nodes(),
-            vec![],
             annotated(subject(gpushare(1024)), "gpushare.io/policy", "nicest"),
         )
         .is("invalid-request", "is not a policy"),
