@@ -1,46 +1,16 @@
 //! Builders that the core's tests share.
 
-use std::sync::Arc;
-
 use gpushare_core::card::Card;
 use gpushare_core::gpu::{self, MEMORY};
 use gpushare_core::ledger::{Bound, Ledger};
-use gpushare_core::request::{ContainerAsk, PodAsk, Role, Want};
-use gpushare_core::{Amounts, CardId, NodeName, PodUid, Steps, Why};
+use gpushare_core::request::PodAsk;
+use gpushare_core::{NodeName, PodUid, Steps, Why};
+use gpushare_testkit::model;
+pub(crate) use gpushare_testkit::model::{ask, container, share};
 
+/// A whole card, named by its index.
 pub(crate) fn card(index: u32, memory: u64) -> Card {
-    Card {
-        id: CardId::new(format!("GPU-{index}")),
-        class: gpu::CLASS.into(),
-        index,
-        model: "NVIDIA A10".into(),
-        capacity: Amounts::of(MEMORY, memory).with(gpu::CORE, gpu::WHOLE_CORE),
-        healthy: true,
-    }
-}
-
-pub(crate) fn ask(memory: u64) -> PodAsk {
-    PodAsk {
-        containers: [container("c", Role::App, 1, share(memory))].into(),
-    }
-}
-
-pub(crate) fn share(memory: u64) -> Want {
-    Want::share(Amounts::of(MEMORY, memory))
-}
-
-pub(crate) fn container(name: &str, role: Role, cards: u32, want: Want) -> ContainerAsk {
-    ContainerAsk {
-        container: name.into(),
-        role,
-        index: 0,
-        class: gpu::CLASS.into(),
-        dialect: gpu::OURS.into(),
-        cards,
-        want,
-        limit: Amounts::ZERO,
-        choice: Arc::default(),
-    }
+    model::card(&format!("GPU-{index}"), index, memory)
 }
 
 pub(crate) fn ledger(nodes: &[(&str, &[u64])]) -> Ledger {

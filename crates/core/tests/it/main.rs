@@ -6,6 +6,7 @@
     reason = "helpers of tests stop at the first surprise"
 )]
 
+mod claim;
 mod claims;
 mod common;
 mod explain;
