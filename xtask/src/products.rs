@@ -71,6 +71,9 @@ impl Products {
         build.args(["build", "--lib", "--bins", "--tests"]);
         build.args(["--package", &package.name]);
         build.args(["--package", "gpushare-fake-nvml"]);
+        if package.name == "processes" {
+            build.args(["--package", "gpushare-control"]);
+        }
         Self::of(&artifacts(&mut build)?, &real_tests()?)
     }
 
