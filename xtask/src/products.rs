@@ -25,6 +25,9 @@ const FEATURES: [&str; 5] = [
     "gpushare-dashboard/real-browser",
 ];
 
+/// The package whose tests explore orders of events, for minutes.
+const EXPLORATIONS: &str = "crates/books";
+
 /// What was built: the programs under test, the fake driver, and the programs that test them.
 #[derive(Debug)]
 pub(crate) struct Products {
@@ -135,17 +138,17 @@ impl Products {
         Ok(commands)
     }
 
-    /// The tests that need no real cluster or browser, of one package or of all, with the largest programs first: they take the
-    /// longest.
+    /// The tests that need no real cluster or browser, of one package or of all, with those first that take the longest: the
+    /// explorations, and then large programs.
     pub(crate) fn tests(&self, only: Option<&Package>) -> Vec<Command> {
         let chosen = |test: &&TestProgram| {
             test.needs == Needs::Nothing
                 && only.is_none_or(|package| package.manifest_path.parent() == Some(&test.package))
         };
         let mut tests: Vec<&TestProgram> = self.tests.iter().filter(chosen).collect();
-        let size =
-            |test: &&TestProgram| fs::metadata(&test.executable).map_or(0, |file| file.len());
-        tests.sort_by_cached_key(|test| Reverse(size(test)));
+        let explores = |test: &TestProgram| test.package.ends_with(EXPLORATIONS);
+        let size = |test: &TestProgram| fs::metadata(&test.executable).map_or(0, |file| file.len());
+        tests.sort_by_cached_key(|test| Reverse((explores(test), size(test))));
         let start = |program: &Path| Command::new(program);
         tests
             .into_iter()

@@ -62,7 +62,7 @@ impl PodEvent {
             }
         }
         tracing::info!(pods = ours.len(), "listed the pods that ask for cards");
-        let to_read = books.replace_pods(ours, others);
+        let to_read = books.replace_pods(ours, &others);
         for notice in &invalid {
             books.apply_invalid(&notice.pod.uid);
         }

@@ -73,6 +73,7 @@ impl Reasons {
     }
 
     /// The same reasons, without the index that is needed to add more.
+    #[must_use]
     pub fn written(&self) -> Self {
         Self {
             all: self.all.clone(),

@@ -13,7 +13,7 @@ const ABOUT: &str = "\
 `kubectl inspect gpushare`. Flags stand after the command: `kubectl gpushare cards --context lab`. Every command only
 reads, unless it says otherwise.
 
-All are built by `cargo build --release -p kubectl-gpushare`; copy them to a directory of your PATH. With
+All are built by `cargo build --profile dist -p kubectl-gpushare`; copy them to a directory of your PATH. With
 `kubectl_complete-gpushare` beside them kubectl completes commands, flags and names of the cluster. Man pages of every
 command are written where `man` looks for them by
 

@@ -23,7 +23,7 @@ const GIB: u64 = 1024;
 pub(crate) fn books(cards: &[(&str, u64)]) -> Books {
     let mut books = Books::new(gpu::classes(), Policy::default(), Bells::default());
     books.replace_nodes(vec![node(NODE, cards)]);
-    books.replace_pods(Vec::new(), Vec::new());
+    books.replace_pods(Vec::new(), &[]);
     books
 }
 

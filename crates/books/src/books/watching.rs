@@ -103,7 +103,7 @@ impl Books {
     pub fn replace_pods(
         &mut self,
         mut listed: Vec<PodFacts>,
-        others: Vec<(PodUid, NodeName, Host)>,
+        others: &[(PodUid, NodeName, Host)],
     ) -> Vec<PodRef> {
         listed.retain(|facts| !facts.ended);
         for facts in &mut listed {

@@ -262,7 +262,7 @@ fn a_replica_that_stops_leading_does_not_end_later_what_another_leader_goes_on_w
     world.books.end_preemption(&"high".into());
     world.books.stop_preempting();
     let listed: Vec<PodFacts> = world.pods.iter().map(Pod::facts).collect();
-    world.books.replace_pods(listed, Vec::new());
+    world.books.replace_pods(listed, &[]);
     assert_eq!(world.books.preemptions().count(), 1);
     world.is_gone("victim");
     assert!(matches!(world.step("high"), Step::Wake { .. }));

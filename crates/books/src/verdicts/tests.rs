@@ -88,7 +88,7 @@ fn a_node_that_did_not_change_is_not_judged_again() {
         Bells::default(),
     );
     books.replace_nodes(NODES.map(|name| node(name, CARDS[0])).into());
-    books.replace_pods(Vec::new(), Vec::new());
+    books.replace_pods(Vec::new(), &[]);
     let ask = pending("asking", 9).ask.unwrap().unwrap();
     let judged = |books: &Books| {
         let judged = std::cell::RefCell::new(Vec::new());
@@ -111,7 +111,7 @@ fn listed() -> Books {
         Bells::default(),
     );
     books.replace_nodes(NODES.map(|name| node(name, CARDS[0])).into());
-    books.replace_pods(Vec::new(), Vec::new());
+    books.replace_pods(Vec::new(), &[]);
     books
 }
 

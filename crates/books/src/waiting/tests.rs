@@ -211,7 +211,7 @@ fn pods_leave_when_they_are_booked_bound_deleted_gated_or_gone() {
         }),
         ("gone", |books| books.end_pod(&"p".into())),
         ("not listed", |books| {
-            drop(books.replace_pods(Vec::new(), Vec::new()));
+            drop(books.replace_pods(Vec::new(), &[]));
         }),
     ];
     for (how, leave) in ways {
@@ -233,7 +233,7 @@ fn pods_leave_when_they_are_booked_bound_deleted_gated_or_gone() {
 fn a_list_keeps_waiting_pods_that_may_be_newer_than_it() {
     let (mut books, now) = (full(), Instant::now());
     refuse(&mut books, pending("unseen", 4), &[NODE], now);
-    books.replace_pods(Vec::new(), Vec::new());
+    books.replace_pods(Vec::new(), &[]);
     assert_eq!(books.waiting().count(), 1);
 }
 

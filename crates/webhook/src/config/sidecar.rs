@@ -153,7 +153,7 @@ mod tests {
             let image = ["--sidecar-image", "a:1"];
             sidecar(&[&image[..], flags].concat()).unwrap_err()
         };
-        assert!(error(&["--sidecar-cpu", "0"]).contains("nothing"));
+        assert!(error(&["--sidecar-cpu", "0"]).contains("must be above zero"));
         assert!(error(&["--sidecar-memory", "much"]).contains("--sidecar-memory"));
         assert!(error(&["--sidecar-timekeeper", "http://t"]).contains("https"));
         let missing = ["--sidecar-image", "a:1", "--sidecar-ca", "/none"];

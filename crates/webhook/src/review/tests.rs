@@ -153,9 +153,9 @@ async fn objects_that_cannot_be_read_are_refused_if_pods_and_passed_on_otherwise
 #[tokio::test]
 async fn bodies_that_are_no_review_get_a_clear_answer() {
     for (body, expected) in [
-        ("", "no AdmissionReview"),
-        ("[]", "no AdmissionReview"),
-        ("{\"kind\":", "no AdmissionReview"),
+        ("", "not an AdmissionReview"),
+        ("[]", "not an AdmissionReview"),
+        ("{\"kind\":", "not an AdmissionReview"),
         (r#"{"apiVersion":"v1","kind":"Pod"}"#, "a Pod of v1"),
     ] {
         let (status, answer) = post(body).await;

@@ -7,7 +7,7 @@ use gpushare_core::names;
 use crate::documents::{Document, documents, mentions, root};
 
 /// Flags of other programs that the documents recommend.
-const OF_OTHERS: [&str; 23] = [
+const OF_OTHERS: [&str; 24] = [
     "--dry-run",
     "--admission-control-config-file",
     "--all-namespaces",
@@ -25,6 +25,7 @@ const OF_OTHERS: [&str; 23] = [
     "--memory-unit",
     "--minutes",
     "--reference",
+    "--profile",
     "--release",
     "--screenshots",
     "--seeds",

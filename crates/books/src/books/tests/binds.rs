@@ -97,7 +97,7 @@ fn a_fence_of_a_pod_without_a_node_counts_whatever_became_known_of_the_pod_since
     reserve(&mut books, "u1", 8).unwrap();
     books.unknown(&uid);
     let fence = books.begin_read(&uid);
-    books.replace_pods(vec![pending("u1", 8)], Vec::new());
+    books.replace_pods(vec![pending("u1", 8)], &[]);
     books.finish_fence(&uid, fence, Some(pending("u1", 8)));
     assert_eq!(used(&books, CARD), 0);
 }

@@ -69,7 +69,7 @@ fn requests(books: &mut Books, pod: &PodFacts) {
 
 /// A list older than all binds, which therefore remain booked.
 fn list(books: &mut Books, pod: &PodFacts) {
-    books.replace_pods(vec![pod.clone()], Vec::new());
+    books.replace_pods(vec![pod.clone()], &[]);
 }
 
 fn watch_and_requests(books: &mut Books, pod: &PodFacts) {
@@ -96,7 +96,7 @@ fn who_has_ended_teaches_nothing_when_a_late_request_shows_it() {
     books.end_pod(&facts.uid);
     assert!(!books.is_news(&facts));
     watch(&mut books, &pending("u2", 3));
-    books.replace_pods(Vec::new(), Vec::new());
+    books.replace_pods(Vec::new(), &[]);
     assert!(!books.is_news(&pending("u2", 3)));
 }
 
@@ -119,7 +119,7 @@ fn nothing_is_learned_from_invalid_requests_nor_before_all_is_listed() {
     let mut books = Books::new(gpu::classes(), Policy::default(), Bells::default());
     assert!(!books.is_news(&pending("u1", 3)));
     books.replace_nodes(vec![node(NODE, &[(CARD, 8)])]);
-    books.replace_pods(Vec::new(), Vec::new());
+    books.replace_pods(Vec::new(), &[]);
     assert!(books.is_news(&pending("u1", 3)));
     let invalid = pending("u2", 0);
     assert!(invalid.ask.is_err());

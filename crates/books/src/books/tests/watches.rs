@@ -44,7 +44,7 @@ fn an_answer_older_than_the_pods_end_does_not_book_it_again() {
     assert_eq!(used(&books, CARD), 0);
 
     let read = books.begin_read(&uid);
-    books.replace_pods(Vec::new(), Vec::new());
+    books.replace_pods(Vec::new(), &[]);
     let verdict = books.finish_read(&uid, read, Some(running("u1", 3, &record)));
     assert!(matches!(verdict, Finding::Stale), "{verdict:?}");
 
@@ -74,7 +74,7 @@ fn a_list_ends_what_is_gone_and_asks_about_what_it_cannot_know() {
     books.bound(&"settled".into());
     reserve(&mut books, "under-way", 4).unwrap();
 
-    let to_read = books.replace_pods(vec![running("stays", 2, &stays)], Vec::new());
+    let to_read = books.replace_pods(vec![running("stays", 2, &stays)], &[]);
     let to_read: Vec<_> = to_read.iter().map(|pod| pod.uid.as_str()).collect();
     assert_eq!(to_read, ["settled"]);
     assert_eq!(used(&books, CARD), 2 + 3 + 4);
@@ -98,7 +98,7 @@ fn a_list_older_than_a_read_does_not_end_what_the_read_showed() {
     let read = books.begin_read(&uid);
     books.finish_read(&uid, read, Some(running("u1", 8, &record)));
 
-    let to_read = books.replace_pods(older, Vec::new());
+    let to_read = books.replace_pods(older, &[]);
     assert_eq!(used(&books, CARD), 8, "it runs");
     assert_eq!(to_read, [named("u1")], "it may have ended since");
     books.apply_pod(running("u1", 8, &record));
@@ -118,7 +118,7 @@ fn a_pod_missing_from_a_list_is_read_after_its_bind_whatever_came_of_that() {
         let mut books = books(&[(CARD, 8)]);
         let uid = "u1".into();
         reserve(&mut books, "u1", 8).unwrap();
-        books.replace_pods(Vec::new(), Vec::new());
+        books.replace_pods(Vec::new(), &[]);
         let followup = books.conclude(&uid, &outcome);
         assert_eq!(followup, Followup::Read, "{outcome:?}");
         let read = books.begin_read(&uid);
@@ -135,11 +135,7 @@ fn a_doubt_is_cleared_also_if_the_pod_was_gone_when_its_bind_began() {
     let reserved = books.reserve(&named("u1"), &ask, &NODE.into(), AliyunUnit::GiB, 1);
     assert!(reserved.is_ok());
     books.unknown(&uid);
-    assert_eq!(
-        books.replace_pods(Vec::new(), Vec::new()),
-        [],
-        "its fence follows"
-    );
+    assert_eq!(books.replace_pods(Vec::new(), &[]), [], "its fence follows");
     let fence = books.begin_read(&uid);
     books.finish_fence(&uid, fence, None);
     assert!(books.ledger().is_empty() && books.pods.count() == 0);
@@ -152,7 +148,7 @@ fn a_pod_that_was_gone_when_its_bind_began_is_read_after_it_and_after_a_list() {
     let reserved = books.reserve(&named("u1"), &ask, &NODE.into(), AliyunUnit::GiB, 1);
     assert!(reserved.is_ok());
     assert_eq!(books.bound(&"u1".into()), Followup::Read);
-    let to_read = books.replace_pods(Vec::new(), Vec::new());
+    let to_read = books.replace_pods(Vec::new(), &[]);
     assert_eq!(to_read, [named("u1")]);
 }
 
@@ -161,7 +157,7 @@ fn reads_of_one_pod_at_once_do_not_keep_each_other_from_an_answer() {
     let mut books = books(&[(CARD, 8)]);
     let uid = "u1".into();
     let old = books.begin_read(&uid);
-    books.replace_pods(vec![pending("u1", 8)], Vec::new());
+    books.replace_pods(vec![pending("u1", 8)], &[]);
     let newer = books.begin_read(&uid);
     let verdict = books.finish_read(&uid, old, Some(pending("u1", 8)));
     assert!(matches!(verdict, Finding::Stale), "{verdict:?}");
@@ -185,7 +181,7 @@ fn a_record_changed_after_the_bind_moves_nothing() {
     ] {
         books.apply_pod(changed.clone());
         assert_eq!((used(&books, CARD), used(&books, "GPU-big")), (3, 0));
-        books.replace_pods(vec![changed], Vec::new());
+        books.replace_pods(vec![changed], &[]);
         assert_eq!((used(&books, CARD), used(&books, "GPU-big")), (3, 0));
     }
 }
@@ -228,7 +224,7 @@ fn what_a_pod_chose_while_it_waited_is_remembered_of_a_bound_one() {
     let bound = annotated("u1", 8, Some(NODE), &edited);
     books.apply_pod(bound.clone());
     assert_eq!(books.pods().get("u1").unwrap().ask, ask);
-    books.replace_pods(vec![bound], Vec::new());
+    books.replace_pods(vec![bound], &[]);
     assert_eq!(books.pods().get("u1").unwrap().ask, ask);
     assert_eq!(used(&books, CARD), 8);
 }
@@ -264,7 +260,7 @@ fn nothing_is_ready_before_both_lists() {
     assert!(books.ready().unwrap_err().contains("nodes"));
     books.replace_nodes(Vec::new());
     assert!(books.ready().unwrap_err().contains("pods"));
-    books.replace_pods(Vec::new(), Vec::new());
+    books.replace_pods(Vec::new(), &[]);
     assert_eq!(books.ready(), Ok(()));
 }
 
@@ -349,7 +345,7 @@ fn containers_that_outlive_their_pod_keep_their_room_until_the_agent_takes_it_ba
         refused.contains("held by containers of a pod that no longer exists"),
         "{refused}"
     );
-    books.replace_pods(vec![pending("u2", 4)], Vec::new());
+    books.replace_pods(vec![pending("u2", 4)], &[]);
     assert_eq!(used(&books, CARD), 6, "a list of pods does not know of it");
     let before = books.moment();
     books.apply_node(node_holding(&[]));
@@ -361,7 +357,7 @@ fn containers_that_outlive_their_pod_keep_their_room_until_the_agent_takes_it_ba
 fn a_new_extender_learns_from_the_node_what_is_held_without_a_pod() {
     let mut books = books(&[(CARD, 8)]);
     books.apply_node(node_holding(&[("u1", 6)]));
-    books.replace_pods(vec![pending("u2", 4)], Vec::new());
+    books.replace_pods(vec![pending("u2", 4)], &[]);
     reserve(&mut books, "u2", 4).unwrap_err();
     books.delete_node(NODE);
     books.apply_node(node_holding(&[]));

@@ -196,7 +196,7 @@ impl Model {
         let listed = self.pods.iter().map(Pod::facts).collect();
         let replica = &mut self.replicas[replica];
         replica.changes.clear();
-        replica.books.replace_pods(listed, Vec::new());
+        replica.books.replace_pods(listed, &[]);
         // A replica that begins to lead or restarts continues every claim.
         for pod in &self.pods {
             let goes_on = replica.books.preemptions().claim(&pod.uid.into()).is_some();

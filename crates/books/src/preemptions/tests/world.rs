@@ -234,7 +234,7 @@ impl World {
     pub(super) fn restarts(&mut self, cards: usize) {
         self.books = empty(cards);
         let listed = self.pods.iter().map(Pod::facts).collect();
-        self.books.replace_pods(listed, Vec::new());
+        self.books.replace_pods(listed, &[]);
     }
 }
 
