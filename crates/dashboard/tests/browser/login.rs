@@ -73,7 +73,7 @@ async fn a_viewer_logs_in_stays_and_logs_out_with_the_keyboard_alone() {
         .unwrap();
     // The page has selected the rejected token, so that typing the next one replaces it.
     enter(&window, "stranger");
-    page.wait_for_text("stranger has not the verb \"get\" on dashboards.gpushare.io")
+    page.wait_for_text("stranger does not have the verb \"get\" on dashboards.gpushare.io")
         .unwrap();
     page.wait_for_text("gpushare-dashboard-viewer").unwrap();
     enter(&window, "viewer");

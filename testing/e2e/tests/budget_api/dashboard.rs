@@ -56,7 +56,7 @@ fn whoever_may_not_look_at_the_dashboard_is_told_what_to_do() {
     };
     // This user may do nearly everything in one namespace, but nothing in the cluster.
     let tenant = error(&TELLER.token_of(OWN, "tenant", &[]), 403);
-    let user = format!("user system:serviceaccount:{OWN}:tenant has not the verb");
+    let user = format!("user system:serviceaccount:{OWN}:tenant does not have the verb");
     assert!(tenant.contains(&user), "{tenant}");
     assert_contains(&tenant, "ClusterRole gpushare-dashboard-viewer");
     let mut forged = LOOKING.token("gpushare-viewer");

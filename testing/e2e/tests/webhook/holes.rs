@@ -226,7 +226,7 @@ fn w09_a_class_that_a_pod_may_have_stays_and_numbers_are_the_api_servers() {
     }
     for namespace in [within, over] {
         let said = judge(&namespace, Some(system));
-        said.assert_refused("name a class from");
+        said.assert_refused("name a class with a priority from");
     }
 }
 
