@@ -22,8 +22,8 @@ pub(crate) struct Arguments {
     /// Put the clusters' logs below this directory (default: the cache)
     #[arg(long, value_name = "DIR")]
     keep_logs: Option<PathBuf>,
-    /// How many scenarios run at once, each with a cluster of its own (0.75 GiB)
-    #[arg(long, value_name = "N", default_value_t = 2)]
+    /// How many scenarios run at once; more than one only with a filter for scenarios with clusters of their own (0.75 GiB each)
+    #[arg(long, value_name = "N", default_value_t = 1)]
     test_threads: u32,
 }
 
