@@ -2,7 +2,7 @@
 //! part, and in which order.
 //!
 //! The API server's word (watch and reads) always wins over what binds in progress believe, with one exception: a
-//! record that was believed once is not exchanged for another one on the same node, because the containers already
+//! record that was accepted once is not exchanged for another one on the same node, because the containers already
 //! hold the first card.
 
 mod preempting;

@@ -6,7 +6,7 @@ use gpushare_kube::convert::PodFacts;
 
 use crate::pods::Pods;
 
-/// The booking that a bound pod proves. Once one was believed, it stays: the containers hold that
+/// The booking that a bound pod proves. Once accepted, it stays: the containers hold that
 /// card, whatever is written on the pod later.
 pub(crate) fn proven(pods: &Pods, ledger: &Ledger, facts: &PodFacts) -> Option<Bound> {
     let node = facts.node.as_ref()?;

@@ -1,6 +1,6 @@
 //! Pods that we refused and that wait: what they ask for, where they may go, and when they were woken.
 //!
-//! kube-scheduler does not learn that a card has room again, so whoever waits here must be woken. A pod
+//! kube-scheduler does not learn that a card has room again, so a pod that waits here must be woken. A pod
 //! leaves when it is booked, bound, being deleted, ended or gone. What a woken pod will probably take is
 //! its prospect: others are not woken for that. Filter and bind do not look at prospects.
 
@@ -24,7 +24,7 @@ const MOST_WAITING: usize = 10_000;
 const PROSPECT_LASTS: Duration = Duration::from_secs(15);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// Who was not woken for this long begins anew with the first pause.
+/// A pod that was not woken for this long starts again with the first pause.
 const FORGIVEN_AFTER: Duration = Duration::from_mins(10);
 
 /// A pod to which no node was offered.

@@ -53,8 +53,8 @@ impl Books {
         self.preemptions.ring();
     }
 
-    /// A pod that waits for a node with a request that makes no sense: nothing is decided for it. It may have
-    /// made sense when a bind of it began, and that bind may have taken effect before the watch showed anything of it, so
+    /// A pod that waits for a node with an invalid request: nothing is decided for it. The request may have
+    /// been valid when a bind of it began, and that bind may have taken effect before the watch showed anything of it, so
     /// what it has booked stays until its outcome is known.
     pub fn apply_invalid(&mut self, pod: &PodUid) {
         if !self.nodes.is_booked(pod) {
