@@ -63,7 +63,13 @@ pub(crate) struct Campaign {
 
 impl Campaign {
     /// Runs the test program with these seeds, and shows its output as it happens.
-    pub(crate) fn run(&self, tests: &mut Tests, products: &Products, logs: &Path) -> Result<()> {
+    fn run(&self, tests: &mut Tests, products: &Products, logs: &Path) -> Result<()> {
+        let mut program = self.command(products, logs)?;
+        interrupt::left_to(|| tests.run(&mut program))
+    }
+
+    /// The test program, told which seeds to run.
+    pub(crate) fn command(&self, products: &Products, logs: &Path) -> Result<Command> {
         let start = |program: &Path| Command::new(program);
         let programs = products.tests_of("testing/e2e", Needs::RealParts, start)?;
         let mut program = programs
@@ -76,7 +82,7 @@ impl Campaign {
             .env("GPUSHARE_CHAOS_SEED", self.seed.to_string())
             .env("GPUSHARE_CHAOS_SEEDS", self.seeds.to_string())
             .env("GPUSHARE_CHAOS_MINUTES", self.minutes.to_string());
-        interrupt::left_to(|| tests.run(&mut program))
+        Ok(program)
     }
 }
 

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use gpushare_rig::{Binaries, Options, Rig, host, sweep};
 
 use crate::products::{Needs, Products};
-use crate::steps::{Steps, Tests};
+use crate::steps::{Steps, Tests, name_of};
 
 /// Test on a real Kubernetes: API server, scheduler, kubelet and containerd
 ///
@@ -22,9 +22,6 @@ pub(crate) struct Arguments {
     /// Put the clusters' logs below this directory (default: the cache)
     #[arg(long, value_name = "DIR")]
     keep_logs: Option<PathBuf>,
-    /// How many scenarios run at once; more than one only with a filter for scenarios with clusters of their own (0.75 GiB each)
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    test_threads: u32,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -43,15 +40,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             filters: arguments.filter.iter().map(String::as_str).collect(),
             env: Vec::new(),
             show_output: false,
-            threads: arguments.test_threads,
             logs: arguments.log_directory()?,
             products,
         };
-        steps.run("rig", |tests| suite.run(tests, "testing/rig"));
-        steps.run("cluster command", |tests| suite.run(tests, "xtask"));
-        steps.run("scenarios", |tests| suite.run(tests, "testing/e2e"));
-        steps.run("dashboard in Chromium", |tests| {
-            suite.run(tests, "crates/dashboard")
+        steps.run("tests on clusters of their own", |tests| {
+            suite.run_side_by_side(tests)
         });
         steps.run("integration on the real API server", |tests| {
             suite.integration(tests)
@@ -72,6 +65,12 @@ impl Arguments {
     }
 }
 
+/// Packages whose test programs start clusters of their own.
+const PACKAGES: [&str; 4] = ["testing/e2e", "testing/rig", "xtask", "crates/dashboard"];
+
+/// The test program that takes the longest, so it starts first.
+pub(crate) const LONGEST: &str = "scenarios";
+
 /// Built test programs and how to run them.
 pub(crate) struct Suite<'a> {
     /// Only tests whose name contains one of these; all when there is none.
@@ -79,19 +78,39 @@ pub(crate) struct Suite<'a> {
     pub(crate) env: Vec<(&'a str, String)>,
     /// Also what successful tests print.
     pub(crate) show_output: bool,
-    pub(crate) threads: u32,
     pub(crate) logs: Option<PathBuf>,
     pub(crate) products: Products,
 }
 
 impl Suite<'_> {
+    /// The tests of all packages that start clusters of their own.
+    ///
+    /// Programs run side by side, because they mostly wait.
+    fn run_side_by_side(&self, tests: &mut Tests) -> Result<()> {
+        let mut commands = Vec::new();
+        for package in PACKAGES {
+            commands.extend(self.commands(package)?);
+        }
+        commands.sort_by_key(|command| !name_of(command).ends_with(LONGEST));
+        tests.run_side_by_side(commands)
+    }
+
     /// The tests of one package, which start clusters of their own.
-    pub(crate) fn run(&self, tests: &mut Tests, package: &str) -> Result<()> {
-        self.run_with(tests, package, Needs::RealParts, |program| {
-            let mut command = Command::new(program);
-            command.arg(format!("--test-threads={}", self.threads));
-            command
-        })
+    pub(crate) fn commands(&self, package: &str) -> Result<Vec<Command>> {
+        let start = |program: &Path| self.set_up(Command::new(program));
+        self.products.tests_of(package, Needs::RealParts, start)
+    }
+
+    /// Passes on what was asked of this run. The tests of a program run one after the other, because they may share a cluster.
+    fn set_up(&self, mut command: Command) -> Command {
+        command.arg("--test-threads=1");
+        command.args(&self.filters);
+        command.args(self.show_output.then_some("--show-output"));
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        if let Some(logs) = &self.logs {
+            command.env("GPUSHARE_RIG_LOGS", logs);
+        }
+        command
     }
 
     /// The suite that also runs on the embedded API server, unchanged, in a cluster's network.
@@ -101,13 +120,7 @@ impl Suite<'_> {
             log_dir,
             ..Options::default()
         })?;
-        let result = self.run_with(tests, "testing/integration", Needs::Nothing, |program| {
-            let mut command = rig.net(program);
-            command.env("GPUSHARE_TEST_KUBECONFIG", rig.kubeconfig());
-            // All these tests share one cluster.
-            command.arg("--test-threads=1");
-            command
-        });
+        let result = self.integration_in(&rig, tests);
         if result.is_err() {
             println!("the cluster's logs are in {}", rig.logs().display());
         }
@@ -115,32 +128,13 @@ impl Suite<'_> {
         result
     }
 
-    /// Every test program of the package is run, even when one before it failed.
-    fn run_with(
-        &self,
-        tests: &mut Tests,
-        package: &str,
-        needs: Needs,
-        start: impl Fn(&Path) -> Command,
-    ) -> Result<()> {
-        let mut failures = Vec::new();
-        for mut command in self.products.tests_of(package, needs, start)? {
-            command.args(&self.filters);
-            command.args(self.show_output.then_some("--show-output"));
-            command.envs(self.env.iter().map(|(name, value)| (name, value)));
-            if let Some(logs) = &self.logs {
-                command.env("GPUSHARE_RIG_LOGS", logs);
-            }
-            failures.extend(
-                tests
-                    .run(&mut command)
-                    .err()
-                    .map(|error| format!("{error:#}")),
-            );
-        }
-        if !failures.is_empty() {
-            bail!("{}", failures.join("\n"));
-        }
-        Ok(())
+    fn integration_in(&self, rig: &Rig, tests: &mut Tests) -> Result<()> {
+        let start = |program: &Path| {
+            let mut command = rig.net(program);
+            command.env("GPUSHARE_TEST_KUBECONFIG", rig.kubeconfig());
+            self.set_up(command)
+        };
+        let package = "testing/integration";
+        tests.run_all(self.products.tests_of(package, Needs::Nothing, start)?)
     }
 }

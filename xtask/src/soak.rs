@@ -1,24 +1,32 @@
 //! `cargo xtask soak`: races, crashes and leader changes, for longer than CI has time.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use gpushare_rig::{Binaries, host};
+use gpushare_rig::{Binaries, host, sweep};
 
-use crate::cargo::cargo;
 use crate::chaos::Campaign;
-use crate::e2e::Suite;
-use crate::fuzz;
-use crate::products::Products;
-use crate::steps::Steps;
+use crate::e2e::{LONGEST, Suite};
+use crate::products::{Needs, Products};
+use crate::steps::{Steps, name_of};
+use crate::{fuzz, interrupt};
+
+/// The packages with properties.
+const PROPERTIES: [&str; 4] = [
+    "crates/core",
+    "crates/packing",
+    "crates/books",
+    "crates/timekeeper",
+];
 
 /// Explore orders of events, run property tests, fuzzing, races, crashes, failovers and chaos at full length
 ///
 /// The same tests as in `cargo xtask test` and `cargo xtask e2e`, with more orders, cases, seconds, rounds,
 /// kills and seeds; each prints what it went through. Run it before you call anything
-/// about bookings or identity done. It takes two and a half hours on two idle cores; a number of 0 leaves a
-/// part out, so that it can be run in parts.
+/// about bookings or identity done. Parts run side by side, and all of them take SOAKTIME on two idle cores. A number of 0 leaves a
+/// part out.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Orders of events to explore for each way in which extenders live and end
@@ -53,41 +61,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let logs = std::path::absolute(&arguments.keep_logs)
         .with_context(|| format!("no path: {}", arguments.keep_logs.display()))?;
     let mut steps = Steps::default();
-    if arguments.orders > 0 {
-        steps.run("orders of events", |tests| {
-            let mut explore = cargo();
-            explore.args(["test", "--workspace", "--lib", "explore::books"]);
-            explore.args(["--", "--show-output"]);
-            explore.env("GPUSHARE_SOAK_ORDERS", arguments.orders.to_string());
-            tests.run(&mut explore)
-        });
+    if arguments.scenarios() {
+        println!("the clusters' logs go to {}", logs.display());
+        steps.run("remains of killed clusters", |_| sweep());
+        steps.run("cluster programs", |_| Binaries::ensure());
     }
-    if arguments.cases > 0 {
-        println!("{} cases of each property", arguments.cases);
-        steps.run("properties", |tests| {
-            let mut properties = cargo();
-            properties.args(["test", "--lib", "--test", "it"]);
-            properties.args([
-                "-p",
-                "gpushare-core",
-                "-p",
-                "gpushare-packing",
-                "-p",
-                "gpushare-books",
-                "-p",
-                "gpushare-timekeeper",
-            ]);
-            properties.args(["--", "--skip", "explore::"]);
-            properties.env("PROPTEST_CASES", arguments.cases.to_string());
-            tests.run(&mut properties)
+    if let Some(products) = steps.run("build", |_| Products::build()) {
+        let parts = arguments.parts(products, logs)?;
+        steps.run("orders, properties and clusters", |tests| {
+            interrupt::left_to(|| tests.run_side_by_side(parts))
         });
     }
     if arguments.seconds > 0 {
         steps.run("fuzzing", |_| fuzz::search_all(arguments.seconds));
-    }
-    if arguments.scenarios() {
-        println!("the clusters' logs go to {}", logs.display());
-        on_clusters(arguments, logs, &mut steps);
     }
     steps.finish(None)
 }
@@ -96,47 +82,75 @@ impl Arguments {
     fn scenarios(&self) -> bool {
         self.chaos > 0 || self.rounds + self.kills + self.failovers > 0
     }
-}
 
-fn on_clusters(arguments: &Arguments, logs: PathBuf, steps: &mut Steps) {
-    let binaries = steps.run("cluster programs", |_| Binaries::ensure());
-    let products = steps.run("build", |_| Products::build());
-    let (Some(_), Some(products)) = (binaries, products) else {
-        return;
-    };
-    let mut suite = Suite {
-        filters: Vec::new(),
-        env: vec![
-            ("GPUSHARE_SOAK_ROUNDS", arguments.rounds.to_string()),
-            ("GPUSHARE_SOAK_KILLS", arguments.kills.to_string()),
-        ],
-        show_output: true,
-        threads: 1,
-        logs: Some(logs),
-        products,
-    };
-    let parts = [
-        ("races", "race::", arguments.rounds.min(1)),
-        ("crashes", "crash::", arguments.kills.min(1)),
-        ("failovers", "failover::", arguments.failovers),
-    ];
-    if let (seeds @ 1.., Some(logs)) = (arguments.chaos, &suite.logs) {
-        let campaign = Campaign {
-            seed: first_seed(),
-            seeds,
-            minutes: 1,
-        };
-        steps.run("chaos", |tests| campaign.run(tests, &suite.products, logs));
-    }
-    for (name, filter, times) in parts {
-        suite.filters = vec![filter];
-        for time in 1..=times {
-            let name = match times {
-                1 => name.to_owned(),
-                _ => format!("{name} {time} of {times}"),
+    /// What runs side by side, with those first that take the longest: clusters mostly wait while the others compute.
+    fn parts(&self, products: Products, logs: PathBuf) -> Result<Vec<Command>> {
+        let mut parts = Vec::new();
+        if self.chaos > 0 {
+            let campaign = Campaign {
+                seed: first_seed(),
+                seeds: self.chaos,
+                minutes: 1,
             };
-            steps.run(&name, |tests| suite.run(tests, "testing/e2e"));
+            parts.push(campaign.command(&products, &logs)?);
         }
+        if self.orders > 0 {
+            parts.extend(self.orders_of_events(&products)?);
+        }
+        if self.cases > 0 {
+            for package in PROPERTIES {
+                parts.extend(self.properties(&products, package)?);
+            }
+        }
+        let mut suite = Suite {
+            filters: Vec::new(),
+            env: vec![
+                ("GPUSHARE_SOAK_ROUNDS", self.rounds.to_string()),
+                ("GPUSHARE_SOAK_KILLS", self.kills.to_string()),
+            ],
+            show_output: true,
+            logs: Some(logs),
+            products,
+        };
+        for (filter, times) in [
+            ("race::", self.rounds.min(1)),
+            ("crash::", self.kills.min(1)),
+            ("failover::", self.failovers),
+        ] {
+            suite.filters = vec![filter];
+            for _ in 0..times {
+                let mut commands = suite.commands("testing/e2e")?;
+                commands.retain(|command| name_of(command).ends_with(LONGEST));
+                parts.extend(commands);
+            }
+        }
+        Ok(parts)
+    }
+
+    fn orders_of_events(&self, products: &Products) -> Result<Vec<Command>> {
+        let start = |program: &Path| {
+            let mut command = Command::new(program);
+            command.args(["explore::books", "--show-output"]);
+            command.env("GPUSHARE_SOAK_ORDERS", self.orders.to_string());
+            command
+        };
+        products.tests_of("crates/books", Needs::Nothing, start)
+    }
+
+    /// The properties stand among the unit tests and in `tests/it`.
+    fn properties(&self, products: &Products, package: &str) -> Result<Vec<Command>> {
+        let start = |program: &Path| {
+            let mut command = Command::new(program);
+            command.args(["--skip", "explore::"]);
+            command.env("PROPTEST_CASES", self.cases.to_string());
+            command
+        };
+        let mut commands = products.tests_of(package, Needs::Nothing, start)?;
+        commands.retain(|command| {
+            let name = name_of(command);
+            name.ends_with(" it") || name.contains(" gpushare_")
+        });
+        Ok(commands)
     }
 }
 

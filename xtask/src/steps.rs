@@ -1,13 +1,14 @@
 //! A run as a list of named steps: a heading and a duration for each, test counts summed up, and
 //! one table at the end. After a failed step the others still run.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 /// The steps done so far.
 #[derive(Debug, Default)]
@@ -128,8 +129,19 @@ impl Tests {
         Ok(())
     }
 
-    /// Runs test commands, as many at once as there are processors, because many tests only wait. The output of each is shown
-    /// when it has ended. All are run, even when one fails.
+    /// Runs test commands one after the other. All are run, even when one fails.
+    pub(crate) fn run_all(&mut self, commands: Vec<Command>) -> Result<()> {
+        let mut failures = Vec::new();
+        for mut command in commands {
+            let failed = self.run(&mut command).err();
+            failures.extend(failed.map(|error| format!("{error:#}")));
+        }
+        ensure!(failures.is_empty(), "{}", failures.join("\n"));
+        Ok(())
+    }
+
+    /// Runs test commands, as many at once as there are processors, because many tests only wait. Each line is shown as it comes,
+    /// behind the name of its command. All are run, even when one fails.
     pub(crate) fn run_side_by_side(&mut self, commands: Vec<Command>) -> Result<()> {
         let waiting = Mutex::new(commands.into_iter());
         let shared = Mutex::new((self, Vec::new()));
@@ -139,28 +151,49 @@ impl Tests {
             for _ in 0..processors {
                 scope.spawn(|| {
                     while let Some(mut command) = next() {
-                        let name = command.get_program().display().to_string();
-                        let ended = to_the_end(&mut command);
+                        let name = name_of(&command);
+                        let mut own = Self::default();
+                        let ended = own.follow(&mut command, &name);
                         let Ok(mut shared) = shared.lock() else {
                             return;
                         };
                         let (tests, failures) = &mut *shared;
-                        match ended {
-                            Ok((output, passed)) => {
-                                print!("\n{name}\n{output}");
-                                output.lines().for_each(|line| tests.count(line));
-                                failures.extend((!passed).then_some(name));
-                            }
-                            Err(error) => failures.push(format!("{error:#}")),
-                        }
+                        tests.passed += own.passed;
+                        tests.failed += own.failed;
+                        failures.extend(ended.err().map(|error| format!("{name}: {error:#}")));
                     }
                 });
             }
         });
         let (_, failures) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if !failures.is_empty() {
-            bail!("these tests failed: {}", failures.join(", "));
+        ensure!(
+            failures.is_empty(),
+            "these tests failed:\n{}",
+            failures.join("\n")
+        );
+        Ok(())
+    }
+
+    /// Runs a test command to its end, and shows both its streams in the order in which they come.
+    fn follow(&mut self, command: &mut Command, name: &str) -> Result<()> {
+        let (reader, writer) = io::pipe().context("cannot make a pipe")?;
+        let errors = writer.try_clone().context("cannot share a pipe")?;
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(writer)
+            .stderr(errors)
+            .spawn()
+            .context("cannot start it")?;
+        // The command keeps the writing ends, and the output would not end.
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        for line in BufReader::new(reader).split(b'\n') {
+            let line = line.context("cannot read its output")?;
+            let line = String::from_utf8_lossy(&line);
+            println!("{name}: {line}");
+            self.count(&line);
         }
+        let status = child.wait().context("cannot wait for it")?;
+        ensure!(status.success(), "it ended with {status}");
         Ok(())
     }
 
@@ -182,30 +215,22 @@ impl Tests {
     }
 }
 
-/// What a command printed, both streams in the order in which they came, and whether it succeeded.
-fn to_the_end(command: &mut Command) -> Result<(String, bool)> {
-    let name = command.get_program().display().to_string();
-    let (mut reader, writer) = io::pipe().context("cannot make a pipe")?;
-    let errors = writer.try_clone().context("cannot share a pipe")?;
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(writer)
-        .stderr(errors)
-        .spawn()
-        .with_context(|| format!("cannot start {name}"))?;
-    // The command keeps the writing ends, and the output would not end.
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut output = Vec::new();
-    reader
-        .read_to_end(&mut output)
-        .with_context(|| format!("cannot read the output of {name}"))?;
-    let status = child
-        .wait()
-        .with_context(|| format!("cannot wait for {name}"))?;
-    Ok((
-        String::from_utf8_lossy(&output).into_owned(),
-        status.success(),
-    ))
+/// The package and the program of a test command, without the hash that cargo appends: `node it`.
+pub(crate) fn name_of(command: &Command) -> String {
+    let file = |path: &Path| {
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        name.to_string_lossy().into_owned()
+    };
+    let program = file(Path::new(command.get_program()));
+    let program = match program.rsplit_once('-') {
+        Some((name, _)) => name,
+        None => &program,
+    };
+    let package = command.get_current_dir().map(file);
+    package.map_or_else(
+        || program.to_owned(),
+        |package| format!("{package} {program}"),
+    )
 }
 
 #[cfg(test)]
@@ -241,9 +266,19 @@ mod tests {
         let mut tests = Tests::default();
         let commands = vec![script(fails), script(ends_well), script(ends_well)];
         let error = tests.run_side_by_side(commands).unwrap_err().to_string();
-        assert_eq!(error, "these tests failed: sh");
+        assert_eq!(
+            error,
+            "these tests failed:\nsh: it ended with exit status: 101"
+        );
         let (passed, failed) = (7, 1);
         assert_eq!(tests, Tests { passed, failed });
+    }
+
+    #[test]
+    fn the_output_of_tests_side_by_side_names_package_and_program() {
+        let mut command = Command::new("/out/debug/deps/real_cluster-0123456789abcdef");
+        command.current_dir("/src/testing/rig");
+        assert_eq!(name_of(&command), "rig real_cluster");
     }
 
     #[test]
