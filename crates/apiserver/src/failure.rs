@@ -49,40 +49,34 @@ impl Failure {
         }
     }
 
-    fn about(mut self, resource: &Resource, name: &str) -> Self {
-        self.details = Some(Box::new(Details {
+    fn about(self, resource: &Resource, name: &str) -> Self {
+        self.with_details(Details {
             name: name.to_owned(),
             group: resource.group.to_owned(),
             kind: resource.plural.to_owned(),
             ..Details::default()
-        }));
+        })
+    }
+
+    fn with_details(mut self, details: Details) -> Self {
+        self.details = Some(Box::new(details));
         self
     }
 
     pub(crate) fn not_found(resource: &Resource, name: &str) -> Self {
-        Self::new(
-            404,
-            "NotFound",
-            format!("{} {name:?} not found", resource.qualified()),
-        )
-        .about(resource, name)
+        let message = format!("{} {name:?} not found", resource.qualified());
+        Self::new(404, "NotFound", message).about(resource, name)
     }
 
     /// No such path: not an object that is missing but a resource we do not serve.
     pub(crate) fn no_such_path() -> Self {
         let message = "the server could not find the requested resource";
-        let mut failure = Self::new(404, "NotFound", message);
-        failure.details = Some(Box::default());
-        failure
+        Self::new(404, "NotFound", message).with_details(Details::default())
     }
 
     pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
-        Self::new(
-            409,
-            "AlreadyExists",
-            format!("{} {name:?} already exists", resource.qualified()),
-        )
-        .about(resource, name)
+        let message = format!("{} {name:?} already exists", resource.qualified());
+        Self::new(409, "AlreadyExists", message).about(resource, name)
     }
 
     /// A create of an object with the name of one that is still being deleted.
@@ -102,11 +96,8 @@ impl Failure {
 
     /// A conflict that names no object, for faults that do not know it.
     pub(crate) fn fault_conflict() -> Self {
-        Self::new(
-            409,
-            "Conflict",
-            format!("Operation cannot be fulfilled: {STALE}"),
-        )
+        let message = format!("Operation cannot be fulfilled: {STALE}");
+        Self::new(409, "Conflict", message)
     }
 
     /// A conflict on a subresource, whose qualified name (`pods/binding`) appears in message and details.
@@ -116,8 +107,8 @@ impl Failure {
         name: &str,
         why: &str,
     ) -> Self {
-        let mut failure = Self::conflict_on(&format!("{}/{sub}", resource.qualified()), why, name)
-            .about(resource, name);
+        let what = format!("{}/{sub}", resource.qualified());
+        let mut failure = Self::conflict_on(&what, why, name).about(resource, name);
         if let Some(details) = &mut failure.details {
             details.kind = format!("{}/{sub}", resource.plural);
         }
@@ -125,11 +116,8 @@ impl Failure {
     }
 
     fn conflict_on(what: &str, why: &str, name: &str) -> Self {
-        Self::new(
-            409,
-            "Conflict",
-            format!("Operation cannot be fulfilled on {what} {name:?}: {why}"),
-        )
+        let message = format!("Operation cannot be fulfilled on {what} {name:?}: {why}");
+        Self::new(409, "Conflict", message)
     }
 
     /// A conflict that names the kind instead of the resource, as failed delete preconditions do.
@@ -151,26 +139,22 @@ impl Failure {
             .iter()
             .map(|c| format!("{}: {}", c.message, c.field))
             .collect::<Vec<_>>();
-        let noun = if causes.len() == 1 {
-            "conflict"
-        } else {
-            "conflicts"
-        };
-        let message = format!(
-            "Apply failed with {} {noun}: {}",
-            causes.len(),
-            list.join(", ")
-        );
-        let mut failure = Self::new(409, "Conflict", message);
-        failure.details = Some(Box::new(Details {
+        let (number, list) = (causes.len(), list.join(", "));
+        let noun = if number == 1 { "conflict" } else { "conflicts" };
+        let message = format!("Apply failed with {number} {noun}: {list}");
+        Self::new(409, "Conflict", message).with_details(Details {
             causes,
             ..Details::default()
-        }));
-        failure
+        })
     }
 
     pub(crate) fn invalid(resource: &Resource, name: &str, causes: Vec<Cause>) -> Self {
         Self::invalid_kind(resource.kind, resource.group, name, causes)
+    }
+
+    /// The options of a request are not valid; they have a kind of their own, such as `ListOptions`.
+    pub(crate) fn invalid_options(kind: &str, causes: Vec<Cause>) -> Self {
+        Self::invalid_kind(kind, "meta.k8s.io", "", causes)
     }
 
     pub(crate) fn invalid_kind(kind: &str, group: &str, name: &str, causes: Vec<Cause>) -> Self {
@@ -184,27 +168,20 @@ impl Failure {
         } else {
             format!("{kind}.{group}")
         };
-        let mut failure = Self::new(
-            422,
-            "Invalid",
-            format!("{subject} {name:?} is invalid: {joined}"),
-        );
-        failure.details = Some(Box::new(Details {
+        let message = format!("{subject} {name:?} is invalid: {joined}");
+        Self::new(422, "Invalid", message).with_details(Details {
             name: name.to_owned(),
             group: group.to_owned(),
             kind: kind.to_owned(),
             causes,
             ..Details::default()
-        }));
-        failure
+        })
     }
 
     /// A JSON patch that cannot be applied (a missing path, a failed `test`).
     pub(crate) fn unprocessable_patch() -> Self {
         let message = "the server rejected our request due to an error in our request";
-        let mut failure = Self::new(422, "Invalid", message);
-        failure.details = Some(Box::default());
-        failure
+        Self::new(422, "Invalid", message).with_details(Details::default())
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
@@ -216,12 +193,8 @@ impl Failure {
     }
 
     pub(crate) fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
-        Self::new(
-            403,
-            "Forbidden",
-            format!("{} {name:?} is forbidden: {why}", resource.qualified()),
-        )
-        .about(resource, name)
+        let message = format!("{} {name:?} is forbidden: {why}", resource.qualified());
+        Self::new(403, "Forbidden", message).about(resource, name)
     }
 
     pub(crate) fn fault_forbidden() -> Self {
@@ -230,9 +203,7 @@ impl Failure {
 
     pub(crate) fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
-        let mut failure = Self::new(405, "MethodNotAllowed", message);
-        failure.details = Some(Box::default());
-        failure
+        Self::new(405, "MethodNotAllowed", message).with_details(Details::default())
     }
 
     /// Containers are never run, so there is nothing to execute in or connect to.
@@ -256,11 +227,8 @@ impl Failure {
     }
 
     pub(crate) fn too_large(limit: usize) -> Self {
-        Self::new(
-            413,
-            "RequestEntityTooLarge",
-            format!("Request entity too large: limit is {limit}"),
-        )
+        let message = format!("Request entity too large: limit is {limit}");
+        Self::new(413, "RequestEntityTooLarge", message)
     }
 
     pub(crate) fn gone(message: impl Into<String>) -> Self {
@@ -271,29 +239,15 @@ impl Failure {
         message: impl Into<String>,
         retry_after_seconds: Option<u32>,
     ) -> Self {
-        let mut failure = Self::new(429, "TooManyRequests", message);
-        failure.details = Some(Box::new(Details {
+        Self::new(429, "TooManyRequests", message).with_details(Details {
             retry_after_seconds,
             ..Details::default()
-        }));
-        failure
+        })
     }
 
     pub(crate) fn internal(message: impl std::fmt::Display) -> Self {
-        let mut failure = Self::new(
-            500,
-            "InternalError",
-            format!("Internal error occurred: {message}"),
-        );
-        failure.details = Some(Box::new(Details {
-            causes: vec![Cause {
-                reason: "",
-                message: message.to_string(),
-                field: String::new(),
-            }],
-            ..Details::default()
-        }));
-        failure
+        let text = format!("Internal error occurred: {message}");
+        Self::new(500, "InternalError", text).with_cause("", message.to_string(), "")
     }
 
     /// An admission webhook denied the request; its status says why.
@@ -333,17 +287,13 @@ impl Failure {
     /// A read asked for a resourceVersion that does not exist yet.
     pub(crate) fn version_too_large(wanted: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
-        let mut failure = Self::new(504, "Timeout", message);
-        failure.details = Some(Box::new(Details {
+        let details = Details {
             retry_after_seconds: Some(1),
-            causes: vec![Cause {
-                reason: "ResourceVersionTooLarge",
-                message: "Too large resource version".to_owned(),
-                field: String::new(),
-            }],
             ..Details::default()
-        }));
-        failure
+        };
+        Self::new(504, "Timeout", message)
+            .with_details(details)
+            .with_cause("ResourceVersionTooLarge", "Too large resource version", "")
     }
 
     /// Adds a cause to the details of a failure, which are created if missing.
@@ -402,10 +352,8 @@ impl Details {
             }
         }
         if !self.causes.is_empty() {
-            map.insert(
-                "causes".to_owned(),
-                self.causes.iter().map(Cause::json).collect(),
-            );
+            let causes = self.causes.iter().map(Cause::json).collect();
+            map.insert("causes".to_owned(), causes);
         }
         if let Some(seconds) = self.retry_after_seconds {
             map.insert("retryAfterSeconds".to_owned(), seconds.into());

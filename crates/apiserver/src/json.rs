@@ -14,6 +14,8 @@ pub(crate) trait Path {
     fn map(&self, path: &str) -> Option<&Map<String, Value>>;
     /// The map at a path; missing maps along the path are created.
     fn map_mut(&mut self, path: &str) -> &mut Map<String, Value>;
+    /// The items at a path, to change them; missing maps above the list are created.
+    fn list_mut(&mut self, path: &str) -> &mut [Value];
     fn put(&mut self, path: &str, value: impl Into<Value>);
     fn remove(&mut self, path: &str) -> Option<Value>;
     /// Copies the field from another object, or removes it if that object has none.
@@ -57,6 +59,14 @@ impl Path for Value {
             map = as_map(map.entry(key).or_insert(Value::Null));
         }
         map
+    }
+
+    fn list_mut(&mut self, path: &str) -> &mut [Value] {
+        let (parent, key) = path.rsplit_once('.').unwrap_or(("", path));
+        match self.map_mut(parent).get_mut(key) {
+            Some(Value::Array(items)) => items,
+            _ => &mut [],
+        }
     }
 
     fn put(&mut self, path: &str, value: impl Into<Value>) {

@@ -29,11 +29,8 @@ impl Cause {
     }
 
     pub(crate) fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
-        Self::of(
-            "FieldValueInvalid",
-            field,
-            format!("Invalid value: {value}: {detail}"),
-        )
+        let message = format!("Invalid value: {value}: {detail}");
+        Self::of("FieldValueInvalid", field, message)
     }
 
     pub(crate) fn forbidden(field: impl Into<String>, detail: &str) -> Self {

@@ -23,55 +23,55 @@ impl Operation {
     }
 }
 
-/// One manager's fields.
+/// Who owns fields: one manager owns apart what it wrote in different ways.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct Owner {
     pub(crate) manager: String,
     pub(crate) operation: Operation,
     pub(crate) api_version: String,
     pub(crate) subresource: String,
+}
+
+/// One owner's fields, and when it last wrote them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) owner: Owner,
     pub(crate) time: String,
     pub(crate) fields: FieldSet,
 }
 
 impl Entry {
-    fn same_as(&self, other: &Self) -> bool {
-        self.manager == other.manager
-            && self.operation == other.operation
-            && self.api_version == other.api_version
-            && self.subresource == other.subresource
-    }
-
     fn read(value: &Value) -> Self {
-        let operation = if value.text("operation") == "Apply" {
-            Operation::Apply
-        } else {
-            Operation::Update
+        let text = |field| value.text(field).to_owned();
+        let operation = match value.text("operation") {
+            "Apply" => Operation::Apply,
+            _ => Operation::Update,
         };
+        let fields = value.at("fieldsV1").map(FieldSet::from_json);
         Self {
-            manager: value.text("manager").to_owned(),
-            operation,
-            api_version: value.text("apiVersion").to_owned(),
-            subresource: value.text("subresource").to_owned(),
-            time: value.text("time").to_owned(),
-            fields: value
-                .at("fieldsV1")
-                .map(FieldSet::from_json)
-                .unwrap_or_default(),
+            owner: Owner {
+                manager: text("manager"),
+                operation,
+                api_version: text("apiVersion"),
+                subresource: text("subresource"),
+            },
+            time: text("time"),
+            fields: fields.unwrap_or_default(),
         }
     }
 
     fn write(&self) -> Value {
+        let owner = &self.owner;
         let mut entry = json!({
-            "manager": self.manager,
-            "operation": self.operation.name(),
-            "apiVersion": self.api_version,
+            "manager": owner.manager,
+            "operation": owner.operation.name(),
+            "apiVersion": owner.api_version,
             "time": self.time,
             "fieldsType": "FieldsV1",
             "fieldsV1": self.fields.to_json(),
         });
-        if !self.subresource.is_empty() {
-            entry.put("subresource", self.subresource.as_str());
+        if !owner.subresource.is_empty() {
+            entry.put("subresource", owner.subresource.as_str());
         }
         entry
     }
@@ -83,13 +83,8 @@ pub(crate) struct Managers(Vec<Entry>);
 
 impl Managers {
     pub(crate) fn read(object: &Value) -> Self {
-        Self(
-            object
-                .list("metadata.managedFields")
-                .iter()
-                .map(Entry::read)
-                .collect(),
-        )
+        let entries = object.list("metadata.managedFields").iter();
+        Self(entries.map(Entry::read).collect())
     }
 
     pub(crate) fn write(mut self, object: &mut Value) {
@@ -109,7 +104,7 @@ impl Managers {
             return;
         }
         for entry in &mut self.0 {
-            if !entry.same_as(&writer) {
+            if entry.owner != writer.owner {
                 entry.fields.subtract(&changed);
             }
             entry.fields.subtract(&removed);
@@ -117,7 +112,7 @@ impl Managers {
         if changed.is_empty() {
             return;
         }
-        match self.0.iter_mut().find(|entry| entry.same_as(&writer)) {
+        match self.entry_of(&writer) {
             Some(entry) => {
                 entry.fields.unite(&changed);
                 entry.time = writer.time;
@@ -131,30 +126,41 @@ impl Managers {
 
     /// The fields that a manager applied last time.
     pub(crate) fn applied_by(&self, writer: &Entry) -> FieldSet {
-        let mine = self.0.iter().find(|entry| entry.same_as(writer));
+        let mine = self.0.iter().find(|entry| entry.owner == writer.owner);
         mine.map(|entry| entry.fields.clone()).unwrap_or_default()
     }
 
     /// The fields that other managers own.
     pub(crate) fn owned_by_others(&self, writer: &Entry) -> FieldSet {
         let mut all = FieldSet::default();
-        for entry in self.0.iter().filter(|entry| !entry.same_as(writer)) {
+        for entry in self.others(writer) {
             all.unite(&entry.fields);
         }
         all
     }
 
+    fn entry_of(&mut self, writer: &Entry) -> Option<&mut Entry> {
+        let mut entries = self.0.iter_mut();
+        entries.find(|entry| entry.owner == writer.owner)
+    }
+
+    fn others(&self, writer: &Entry) -> impl Iterator<Item = &Entry> {
+        let entries = self.0.iter();
+        entries.filter(|entry| entry.owner != writer.owner)
+    }
+
     /// Fields another manager owns and this write would change, one cause each.
     pub(crate) fn conflicts(&self, writer: &Entry, changed: &FieldSet) -> Vec<Cause> {
-        let others = self.0.iter().filter(|entry| !entry.same_as(writer));
-        others
+        self.others(writer)
             .flat_map(|entry| {
-                let who = match entry.operation {
-                    Operation::Apply => format!("conflict with {:?}", entry.manager),
-                    Operation::Update => format!(
-                        "conflict with {:?} using {}",
-                        entry.manager, entry.api_version
-                    ),
+                let Owner {
+                    manager,
+                    api_version,
+                    ..
+                } = &entry.owner;
+                let who = match entry.owner.operation {
+                    Operation::Apply => format!("conflict with {manager:?}"),
+                    Operation::Update => format!("conflict with {manager:?} using {api_version}"),
                 };
                 let paths = entry.fields.intersection(changed).paths();
                 paths
@@ -166,10 +172,12 @@ impl Managers {
 
     /// Records an apply: the writer owns exactly `writer.fields`, and whoever owned a changed field loses it.
     pub(crate) fn applied(&mut self, writer: Entry, changed: &FieldSet) {
-        for entry in self.0.iter_mut().filter(|entry| !entry.same_as(&writer)) {
-            entry.fields.subtract(changed);
+        for entry in &mut self.0 {
+            if entry.owner != writer.owner {
+                entry.fields.subtract(changed);
+            }
         }
-        match self.0.iter_mut().find(|entry| entry.same_as(&writer)) {
+        match self.entry_of(&writer) {
             Some(entry) if entry.fields == writer.fields => {}
             Some(entry) => *entry = writer,
             None => self.0.push(writer),

@@ -5,6 +5,6 @@ mod managers;
 mod set;
 mod walk;
 
-pub(crate) use managers::{Entry, Managers, Operation, timeless};
+pub(crate) use managers::{Entry, Managers, Operation, Owner, timeless};
 pub(crate) use set::FieldSet;
 pub(crate) use walk::{apply_onto, difference, fields_of, prune};

@@ -23,7 +23,7 @@ use crate::object::Object;
 use crate::patch::Patch;
 use crate::protobuf;
 use crate::registry::{
-    Deleted, Registry, Served, Stamp, Target, Write, Written, decode_body, parse, seconds,
+    Decoded, Deleted, Registry, Served, Stamp, Target, Write, Written, decode_body, parse, seconds,
 };
 use crate::request::Verb;
 use crate::resource::Subresource;
@@ -163,18 +163,21 @@ impl Request<'_> {
 
     fn create(&self, try_only: bool) -> Result<Written, Failure> {
         let write = self.write(Part::Main, try_only)?;
-        let content_type = self.accepted_content_type()?;
-        let resource = &self.served().resource;
-        let decoded = decode_body(resource, &self.body, content_type, write.unknown_fields)?;
+        let decoded = self.decoded(&write)?;
         self.registry.create(self.target(), decoded, &write)
     }
 
     fn update(&self, try_only: bool) -> Result<Written, Failure> {
         let write = self.write(self.part(), try_only)?;
+        let decoded = self.decoded(&write)?;
+        self.registry.replace(self.target(), decoded, &write)
+    }
+
+    /// The whole object that is to be written.
+    fn decoded(&self, write: &Write) -> Result<Decoded, Failure> {
         let content_type = self.accepted_content_type()?;
         let resource = &self.served().resource;
-        let decoded = decode_body(resource, &self.body, content_type, write.unknown_fields)?;
-        self.registry.replace(self.target(), decoded, &write)
+        decode_body(resource, &self.body, content_type, write.unknown_fields)
     }
 
     fn patch(&self, try_only: bool) -> Result<Written, Failure> {
@@ -198,12 +201,7 @@ impl Request<'_> {
             _ => None,
         };
         if let Some(cause) = cause {
-            return Err(Failure::invalid_kind(
-                "PatchOptions",
-                "meta.k8s.io",
-                "",
-                vec![cause],
-            ));
+            return Err(Failure::invalid_options("PatchOptions", vec![cause]));
         }
         self.registry.patch(self.target(), &patch, &write)
     }

@@ -67,12 +67,8 @@ pub(crate) fn list_options(query: &Query) -> Result<(VersionMatch, Paging), Fail
             VersionMatch::NotOlderThan(parse_version(version)?)
         }
         (Some(other), Some(_)) => {
-            let allowed = ["Exact", "NotOlderThan", ""];
-            causes.push(Cause::not_supported(
-                "resourceVersionMatch",
-                &other.into(),
-                &allowed,
-            ));
+            let (field, allowed) = ("resourceVersionMatch", ["Exact", "NotOlderThan", ""]);
+            causes.push(Cause::not_supported(field, &other.into(), &allowed));
             VersionMatch::Latest
         }
         (None, None) => VersionMatch::Latest,
@@ -83,23 +79,15 @@ pub(crate) fn list_options(query: &Query) -> Result<(VersionMatch, Paging), Fail
         ));
     }
     if !causes.is_empty() {
-        return Err(Failure::invalid_kind(
-            "ListOptions",
-            "meta.k8s.io",
-            "",
-            causes,
-        ));
+        return Err(Failure::invalid_options("ListOptions", causes));
     }
     Ok((wanted, Paging { limit, token }))
 }
 
 /// A read may demand a minimum version, which must already exist.
 pub(crate) fn get_options(query: &Query, current: u64) -> Result<(), Failure> {
-    match query
-        .get("resourceVersion")
-        .map(parse_version)
-        .transpose()?
-    {
+    let wanted = query.get("resourceVersion").map(parse_version);
+    match wanted.transpose()? {
         Some(wanted) if wanted > current => Err(Failure::version_too_large(wanted, current)),
         _ => Ok(()),
     }
@@ -130,21 +118,12 @@ pub(crate) fn watch_options(query: &Query) -> Result<WatchOptions, Failure> {
             causes.push(Cause::forbidden("resourceVersionMatch", why));
         }
         if matched != "NotOlderThan" {
-            let allowed = ["NotOlderThan"];
-            causes.push(Cause::not_supported(
-                "resourceVersionMatch",
-                &matched.into(),
-                &allowed,
-            ));
+            let (field, allowed) = ("resourceVersionMatch", ["NotOlderThan"]);
+            causes.push(Cause::not_supported(field, &matched.into(), &allowed));
         }
     }
     if !causes.is_empty() {
-        return Err(Failure::invalid_kind(
-            "ListOptions",
-            "meta.k8s.io",
-            "",
-            causes,
-        ));
+        return Err(Failure::invalid_options("ListOptions", causes));
     }
     let bookmarks = query.flag("allowWatchBookmarks");
     let start = match (initial, query.get("resourceVersion")) {
@@ -187,12 +166,7 @@ pub(crate) fn write_options(
         Some("All") => true,
         Some(other) => {
             let cause = Cause::not_supported("dryRun", &other.into(), &["All"]);
-            return Err(Failure::invalid_kind(
-                "CreateOptions",
-                "meta.k8s.io",
-                "",
-                vec![cause],
-            ));
+            return Err(Failure::invalid_options("CreateOptions", vec![cause]));
         }
     };
     let unknown_fields = match query.get("fieldValidation") {
@@ -202,12 +176,7 @@ pub(crate) fn write_options(
         Some(other) => {
             let allowed = ["", "Ignore", "Strict", "Warn"];
             let cause = Cause::not_supported("fieldValidation", &other.into(), &allowed);
-            return Err(Failure::invalid_kind(
-                "CreateOptions",
-                "meta.k8s.io",
-                "",
-                vec![cause],
-            ));
+            return Err(Failure::invalid_options("CreateOptions", vec![cause]));
         }
     };
     let manager = query
@@ -276,12 +245,7 @@ fn check_propagation(policy: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let cause = Cause::not_supported("propagationPolicy", &policy.into(), &allowed);
-    Err(Failure::invalid_kind(
-        "DeleteOptions",
-        "meta.k8s.io",
-        "",
-        vec![cause],
-    ))
+    Err(Failure::invalid_options("DeleteOptions", vec![cause]))
 }
 
 pub(crate) fn from_object(sent: &Value) -> DeleteOptions {

@@ -6,7 +6,6 @@ use serde_json::Value;
 use super::{Registry, Target};
 use crate::failure::Failure;
 use crate::json::Path;
-use crate::resource::Resource;
 use crate::store::Store;
 
 impl Registry {
@@ -19,11 +18,11 @@ impl Registry {
         let resource = target.resource();
         if resource.namespaced {
             let name = object.text("metadata.name");
-            self.admit_namespace(store, resource, &target.namespace, name)?;
+            self.admit_namespace(store, target, name)?;
         }
         if resource.is("", "pods") {
-            self.admit_priority(store, resource, object)?;
-            self.admit_account(store, resource, &target.namespace, object)?;
+            self.admit_priority(store, target, object)?;
+            self.admit_account(store, target, object)?;
         }
         Ok(())
     }
@@ -32,10 +31,10 @@ impl Registry {
     pub(super) fn admit_namespace(
         &self,
         store: &Store,
-        resource: &Resource,
-        namespace: &str,
+        target: &Target<'_>,
         name: &str,
     ) -> Result<(), Failure> {
+        let namespace = &target.namespace;
         let namespaces = self.built_in("", "namespaces")?;
         let Some(found) = store.get(namespaces.table, "", namespace) else {
             return Err(Failure::not_found(&namespaces.resource, namespace));
@@ -46,7 +45,7 @@ impl Registry {
         let why = format!(
             "unable to create new content in namespace {namespace} because it is being terminated"
         );
-        let failure = Failure::forbidden(resource, name, &why);
+        let failure = Failure::forbidden(target.resource(), name, &why);
         Err(failure.with_cause(
             "NamespaceTerminating",
             format!("namespace {namespace} is being terminated"),
@@ -57,7 +56,7 @@ impl Registry {
     fn admit_priority(
         &self,
         store: &Store,
-        resource: &Resource,
+        target: &Target<'_>,
         pod: &mut Value,
     ) -> Result<(), Failure> {
         let classes = self.built_in("scheduling.k8s.io", "priorityclasses")?;
@@ -75,11 +74,7 @@ impl Registry {
         } else {
             let Some(class) = store.get(classes.table, "", &wanted) else {
                 let why = format!("no PriorityClass with name {wanted} was found");
-                return Err(Failure::forbidden(
-                    resource,
-                    pod.text("metadata.name"),
-                    &why,
-                ));
+                return Err(forbidden(target, pod, &why));
             };
             Some(class.clone())
         };
@@ -103,11 +98,7 @@ impl Registry {
                  admission controller computed {priority} from the given PriorityClass name",
                 pod.int("spec.priority").unwrap_or_default()
             );
-            return Err(Failure::forbidden(
-                resource,
-                pod.text("metadata.name"),
-                &why,
-            ));
+            return Err(forbidden(target, pod, &why));
         }
         pod.put("spec.priority", priority);
         pod.default_to("spec.preemptionPolicy", preemption);
@@ -117,10 +108,10 @@ impl Registry {
     fn admit_account(
         &self,
         store: &Store,
-        resource: &Resource,
-        namespace: &str,
+        target: &Target<'_>,
         pod: &Value,
     ) -> Result<(), Failure> {
+        let namespace = &target.namespace;
         let accounts = self.built_in("", "serviceaccounts")?;
         let account = pod.text("spec.serviceAccountName");
         if store.get(accounts.table, namespace, account).is_some() {
@@ -129,10 +120,11 @@ impl Registry {
         let why = format!(
             "error looking up service account {namespace}/{account}: serviceaccount {account:?} not found"
         );
-        Err(Failure::forbidden(
-            resource,
-            pod.text("metadata.name"),
-            &why,
-        ))
+        Err(forbidden(target, pod, &why))
     }
+}
+
+/// A refusal of a new object, which may have got its name only now.
+fn forbidden(target: &Target<'_>, object: &Value, why: &str) -> Failure {
+    Failure::forbidden(target.resource(), object.text("metadata.name"), why)
 }

@@ -22,11 +22,8 @@ impl Registry {
         }
         check_target(binding)?;
         let mut store = self.store();
-        self.admit_namespace(&store, target.resource(), &target.namespace, &target.name)?;
-        let current = store
-            .get(target.served.table, &target.namespace, &target.name)
-            .cloned();
-        let current = current.ok_or_else(|| target.not_found())?;
+        self.admit_namespace(&store, target, &target.name)?;
+        let current = target.current(&store)?;
         for (what, field) in [
             ("UID", "metadata.uid"),
             ("ResourceVersion", "metadata.resourceVersion"),
@@ -39,11 +36,9 @@ impl Registry {
         }
         if let Some(why) = obstacle(current.value()) {
             let resource = target.resource();
+            let name = &target.name;
             return Err(Failure::subresource_conflict(
-                resource,
-                "binding",
-                &target.name,
-                &why,
+                resource, "binding", name, &why,
             ));
         }
         if dry_run {
@@ -95,11 +90,8 @@ fn assign(pod: &mut Value, binding: &Value, time: &str) {
             pod.map_mut(field).extend(added.clone());
         }
     }
-    set_condition(
-        pod,
-        &json!({"type": "PodScheduled", "status": "True"}),
-        time,
-    );
+    let scheduled = json!({"type": "PodScheduled", "status": "True"});
+    set_condition(pod, &scheduled, time);
 }
 
 /// Sets a condition; its transition time changes only with its status.

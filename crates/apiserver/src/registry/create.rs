@@ -42,33 +42,20 @@ impl Registry {
             && !decoded.value.text("metadata.generateName").is_empty();
         if !generated {
             let object = self.insert(&mut store, target, decoded.value, write, &Birth::Update)?;
-            return Ok(Written {
-                object,
-                created: true,
-                warnings: decoded.warnings,
-            });
+            return Ok(Written::created(object, decoded.warnings));
         }
         let mut attempt = 0;
         loop {
             let mut value = decoded.value.clone();
-            let name = generated_name(
-                value.text("metadata.generateName"),
-                write.stamp.uid,
-                attempt,
-            );
+            let prefix = value.text("metadata.generateName");
+            let name = generated_name(prefix, write.stamp.uid, attempt);
             value.put("metadata.name", name);
             match self.insert(&mut store, target, value, write, &Birth::Update) {
                 Err(failure) if failure.reason == "AlreadyExists" && attempt + 1 < ATTEMPTS => {
                     attempt += 1;
                 }
                 Err(failure) => return Err(failure),
-                Ok(object) => {
-                    return Ok(Written {
-                        object,
-                        created: true,
-                        warnings: decoded.warnings,
-                    });
-                }
+                Ok(object) => return Ok(Written::created(object, decoded.warnings)),
             }
         }
     }

@@ -96,8 +96,7 @@ impl Registry {
         write: &Write,
     ) -> Result<Deleted, Failure> {
         let (resource, table) = (target.resource(), target.served.table);
-        let current = store.get(table, &target.namespace, &target.name).cloned();
-        let current = current.ok_or_else(|| target.not_found())?;
+        let current = target.current(store)?;
         check_preconditions(target, options, current.value())?;
         if resource.is("", "namespaces") {
             return self.terminate_namespace(store, target, &current, write);

@@ -26,11 +26,8 @@ impl Registry {
         write: &Write,
     ) -> Result<(), Failure> {
         let mut store = self.store();
-        self.admit_namespace(&store, target.resource(), &target.namespace, &target.name)?;
-        let pod = store
-            .get(target.served.table, &target.namespace, &target.name)
-            .cloned();
-        let pod = pod.ok_or_else(|| target.not_found())?;
+        self.admit_namespace(&store, target, &target.name)?;
+        let pod = target.current(&store)?;
         check_preconditions(target, options, pod.value())?;
         let budgets = self.built_in("policy", "poddisruptionbudgets")?.table;
         let verdict = judge(&store, budgets, pod.value())?;
@@ -89,10 +86,8 @@ fn judge(store: &Store, budgets: TableId, pod: &Value) -> Result<Verdict, Failur
         }
     };
     let count = |field: &str| budget.int(field).unwrap_or(0);
-    let (healthy, needed) = (
-        count("status.currentHealthy"),
-        count("status.desiredHealthy"),
-    );
+    let healthy = count("status.currentHealthy");
+    let needed = count("status.desiredHealthy");
     if !is_ready(pod) {
         let always = budget.text("spec.unhealthyPodEvictionPolicy") == "AlwaysAllow";
         if always || (healthy >= needed && needed > 0) {

@@ -20,14 +20,14 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::failure::{Cause, Failure};
-use crate::fields::{Entry, FieldSet, Operation};
+use crate::fields::{Entry, FieldSet, Operation, Owner};
 use crate::object::Object;
 use crate::resource::{BUILT_IN, Resource};
 use crate::rules::{Part, event};
 use crate::store::{Begun, OutOfReach, Start, Store, TableId};
 use crate::watch::Filter;
 
-pub(crate) use decode::{decode, decode_body, parse};
+pub(crate) use decode::{Decoded, decode, decode_body, parse};
 pub(crate) use delete::{DeleteOptions, Deleted};
 pub(crate) use list::{Listed, Paging, VersionMatch};
 pub(crate) use webhooks::{Hook, Kind as HookKind, Operation as HookOperation};
@@ -89,6 +89,17 @@ impl Target<'_> {
         &self.served.resource
     }
 
+    /// The object as it is stored.
+    fn find(&self, store: &Store) -> Option<Arc<Object>> {
+        let found = store.get(self.served.table, &self.namespace, &self.name);
+        found.cloned()
+    }
+
+    /// The object as it is stored, which must exist.
+    fn current(&self, store: &Store) -> Result<Arc<Object>, Failure> {
+        self.find(store).ok_or_else(|| self.not_found())
+    }
+
     fn not_found(&self) -> Failure {
         Failure::not_found(self.resource(), &self.name)
     }
@@ -141,10 +152,12 @@ impl Write {
             Part::Finalize => "finalize",
         };
         Entry {
-            manager: self.manager.clone(),
-            operation,
-            api_version: resource.api_version(),
-            subresource: subresource.to_owned(),
+            owner: Owner {
+                manager: self.manager.clone(),
+                operation,
+                api_version: resource.api_version(),
+                subresource: subresource.to_owned(),
+            },
             time: self.stamp.time(),
             fields: FieldSet::default(),
         }
@@ -157,6 +170,16 @@ pub(crate) struct Written {
     pub(crate) object: Arc<Object>,
     pub(crate) created: bool,
     pub(crate) warnings: Vec<String>,
+}
+
+impl Written {
+    fn created(object: Arc<Object>, warnings: Vec<String>) -> Self {
+        Self {
+            object,
+            created: true,
+            warnings,
+        }
+    }
 }
 
 /// All resources and their objects.
@@ -213,9 +236,7 @@ impl Registry {
     }
 
     pub(crate) fn get(&self, target: &Target<'_>) -> Result<Arc<Object>, Failure> {
-        let store = self.store();
-        let found = store.get(target.served.table, &target.namespace, &target.name);
-        found.cloned().ok_or_else(|| target.not_found())
+        target.current(&self.store())
     }
 
     /// Begins a watch. It may start after a version that has not been written yet; events up to it are not sent.

@@ -39,20 +39,13 @@ impl Registry {
         settle_namespace(target, &mut value)?;
         settle_name(target, &value)?;
         let mut store = self.store();
-        let Some(current) = store
-            .get(target.served.table, &target.namespace, &target.name)
-            .cloned()
-        else {
+        let Some(current) = target.find(&store) else {
             if write.part == Part::Main && target.resource().habits.create_on_update {
                 require_uid(target, value.text("metadata.uid"), "")?;
                 // kube-apiserver checks the version only if there is an object to compare it with.
                 value.remove("metadata.resourceVersion");
                 let object = self.insert(&mut store, target, value, write, &Birth::Update)?;
-                return Ok(Written {
-                    object,
-                    created: true,
-                    warnings,
-                });
+                return Ok(Written::created(object, warnings));
             }
             return Err(target.not_found());
         };
@@ -80,9 +73,7 @@ impl Registry {
             return Err(Failure::unsupported_media_type(accepted));
         }
         let mut store = self.store();
-        let current = store
-            .get(target.served.table, &target.namespace, &target.name)
-            .cloned();
+        let current = target.find(&store);
         if let Patch::Apply { config, force } = patch {
             return self.apply(&mut store, target, current, config, *force, write);
         }
@@ -135,11 +126,7 @@ impl Registry {
             None if write.part == Part::Main => {
                 let birth = Birth::Apply(owned);
                 let object = self.insert(store, target, decoded.value, write, &birth)?;
-                Ok(Written {
-                    object,
-                    created: true,
-                    warnings: decoded.warnings,
-                })
+                Ok(Written::created(object, decoded.warnings))
             }
             None => Err(target.not_found()),
             Some(current) => {
@@ -181,36 +168,21 @@ impl Registry {
         }
         credit(target, &mut value, old, applied, write);
         value.copy("metadata.resourceVersion", old);
-        if timeless(&value) == timeless(old) {
-            let object = Arc::clone(current);
-            return Ok(Written {
-                object,
-                created: false,
-                warnings,
-            });
-        }
-        if write.dry_run {
-            let object = Object::seal(value, current.version());
-            return Ok(Written {
-                object,
-                created: false,
-                warnings,
-            });
-        }
-        if is_finished(&value, old) {
+        let object = if timeless(&value) == timeless(old) {
+            Arc::clone(current)
+        } else if write.dry_run {
+            Object::seal(value, current.version())
+        } else if is_finished(&value, old) {
             store.remove(target.served.table, &target.namespace, &target.name);
             self.finish_namespace(store, &target.namespace)?;
-            let object = Object::seal(value, store.version());
-            return Ok(Written {
-                object,
-                created: false,
-                warnings,
-            });
-        }
-        let object = store.put(target.served.table, value);
-        if resource.is("", "namespaces") {
-            self.finish_namespace(store, &target.name)?;
-        }
+            Object::seal(value, store.version())
+        } else {
+            let object = store.put(target.served.table, value);
+            if resource.is("", "namespaces") {
+                self.finish_namespace(store, &target.name)?;
+            }
+            object
+        };
         Ok(Written {
             object,
             created: false,

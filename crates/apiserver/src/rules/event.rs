@@ -18,28 +18,20 @@ const RENAMED: [(&str, &str); 7] = [
 
 /// An events.k8s.io/v1 event as core/v1.
 pub(crate) fn to_stored(event: &Value) -> Value {
-    rename(event, "v1", |key| {
-        RENAMED
-            .iter()
-            .find(|(_, new)| *new == key)
-            .map(|(old, _)| *old)
-    })
+    rename(event, "v1", RENAMED.map(|(old, new)| (new, old)))
 }
 
 /// A stored event as events.k8s.io/v1.
 pub(crate) fn to_view(event: &Value) -> Value {
-    rename(event, "events.k8s.io/v1", |key| {
-        RENAMED
-            .iter()
-            .find(|(old, _)| *old == key)
-            .map(|(_, new)| *new)
-    })
+    rename(event, "events.k8s.io/v1", RENAMED)
 }
 
-fn rename(event: &Value, version: &str, renamed: impl Fn(&str) -> Option<&'static str>) -> Value {
+/// The event in another version, in which some fields have another name.
+fn rename(event: &Value, version: &str, names: [(&str, &str); 7]) -> Value {
     let mut map = Map::new();
     for (key, value) in event.as_object().into_iter().flatten() {
-        let key = renamed(key).unwrap_or(key);
+        let renamed = names.iter().find(|(name, _)| name == key);
+        let key = renamed.map_or(key.as_str(), |(_, other)| other);
         map.insert(key.to_owned(), value.clone());
     }
     map.insert("apiVersion".to_owned(), version.into());
@@ -70,11 +62,8 @@ pub(super) fn check(event: &Value) -> Vec<Cause> {
     };
     if misplaced {
         let why = "does not match event.namespace";
-        causes.push(Cause::invalid(
-            "involvedObject.namespace",
-            &about.into(),
-            why,
-        ));
+        let field = "involvedObject.namespace";
+        causes.push(Cause::invalid(field, &about.into(), why));
     }
     if is_new_style {
         for field in [
@@ -106,11 +95,8 @@ pub(crate) fn check_view(event: &Value) -> Vec<Cause> {
     }
     let kind = event.text("type");
     if kind != "Normal" && kind != "Warning" {
-        causes.push(Cause::invalid(
-            "type",
-            &"".into(),
-            "must be Normal or Warning",
-        ));
+        let why = "must be Normal or Warning";
+        causes.push(Cause::invalid("type", &"".into(), why));
     }
     for field in ["firstTimestamp", "lastTimestamp", "count"] {
         if event.at(field).is_some() {

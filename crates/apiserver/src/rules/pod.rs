@@ -11,11 +11,7 @@ pub(super) fn default_pod(pod: &mut Value) {
     default_pod_spec(pod, "spec");
     pod.default_to("spec.enableServiceLinks", true);
     for list in CONTAINER_LISTS {
-        let containers = pod
-            .map_mut("spec")
-            .get_mut(list)
-            .and_then(Value::as_array_mut);
-        for container in containers.into_iter().flatten() {
+        for container in pod.list_mut(&format!("spec.{list}")) {
             default_requests(container);
         }
     }
@@ -34,11 +30,7 @@ pub(super) fn default_pod_spec(object: &mut Value, path: &str) {
         object.put(&field("serviceAccount"), account);
     }
     for list in CONTAINER_LISTS {
-        let containers = object
-            .map_mut(path)
-            .get_mut(list)
-            .and_then(Value::as_array_mut);
-        for container in containers.into_iter().flatten() {
+        for container in object.list_mut(&field(list)) {
             default_container(container);
         }
     }
@@ -54,11 +46,7 @@ fn default_container(container: &mut Value) {
     container.default_to("terminationMessagePath", "/dev/termination-log");
     container.default_to("terminationMessagePolicy", "File");
     container.default_to("resources", json!({}));
-    let ports = container
-        .map_mut("")
-        .get_mut("ports")
-        .and_then(Value::as_array_mut);
-    for port in ports.into_iter().flatten() {
+    for port in container.list_mut("ports") {
         port.default_to("protocol", "TCP");
     }
 }

@@ -190,8 +190,7 @@ fn fixed_part(pod: &Value) -> Value {
         spec.remove("affinity");
     }
     for list in ["containers", "initContainers"] {
-        let containers = spec.map_mut("").get_mut(list).and_then(Value::as_array_mut);
-        for container in containers.into_iter().flatten() {
+        for container in spec.list_mut(list) {
             container.remove("image");
         }
     }

@@ -40,11 +40,7 @@ pub(super) fn default_service(service: &mut Value) {
     service.default_to("spec.sessionAffinity", "None");
     service.default_to("spec.type", "ClusterIP");
     service.default_to("spec.internalTrafficPolicy", "Cluster");
-    let ports = service
-        .map_mut("spec")
-        .get_mut("ports")
-        .and_then(Value::as_array_mut);
-    for port in ports.into_iter().flatten() {
+    for port in service.list_mut("spec.ports") {
         port.default_to("protocol", "TCP");
         let number = port.at("port").cloned().unwrap_or(json!(0));
         port.default_to("targetPort", number);

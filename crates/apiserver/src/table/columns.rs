@@ -22,13 +22,18 @@ pub(crate) struct Column {
 pub(crate) enum Cell {
     /// A field by its dotted path, unchanged.
     Field(&'static str),
+    /// The text of a field by its dotted path, or `<none>`.
+    Optional(&'static str),
+    /// The number of a field by its dotted path, or 0.
+    Number(&'static str),
     /// The status of a condition.
     Condition(&'static str),
     /// How long ago a time was.
     Age(&'static str),
     /// A text made from the object.
     Text(fn(&Value) -> String),
-    Number(fn(&Value) -> i64),
+    /// A number made from the object.
+    Count(fn(&Value) -> i64),
     /// A text that depends on the time.
     Timed(fn(&Value, Timestamp) -> String),
 }
@@ -37,10 +42,12 @@ impl Cell {
     pub(super) fn read(self, object: &Value, now: Timestamp) -> Value {
         match self {
             Self::Field(path) => object.at(path).cloned().unwrap_or(json!("")),
+            Self::Optional(path) => cells::or_none(object.text(path)).into(),
+            Self::Number(path) => object.int(path).unwrap_or(0).into(),
             Self::Condition(kind) => cells::condition_status(object, kind).into(),
             Self::Age(path) => since(object.text(path), now).into(),
             Self::Text(read) => read(object).into(),
-            Self::Number(read) => read(object).into(),
+            Self::Count(read) => read(object).into(),
             Self::Timed(read) => read(object, now).into(),
         }
     }
@@ -49,7 +56,7 @@ impl Cell {
 impl Column {
     pub(super) fn kind(&self) -> &'static str {
         match self.cell {
-            Cell::Number(_) => "integer",
+            Cell::Number(_) | Cell::Count(_) => "integer",
             _ => "string",
         }
     }
@@ -63,107 +70,98 @@ const fn column(name: &'static str, cell: Cell) -> Column {
     }
 }
 
-const fn wide(name: &'static str, cell: Cell) -> Column {
+const fn wide(column: Column) -> Column {
     Column {
-        name,
-        cell,
         wide: true,
+        ..column
     }
 }
 
-const NAME: Column = column("Name", Cell::Field("metadata.name"));
-const AGE: Column = column("Age", Cell::Age("metadata.creationTimestamp"));
-const CONTAINERS: Column = wide(
-    "Containers",
-    Cell::Text(|object| cells::of_containers(object, "name")),
-);
-const IMAGES: Column = wide(
-    "Images",
-    Cell::Text(|object| cells::of_containers(object, "image")),
-);
-const SELECTOR: Column = wide(
-    "Selector",
-    Cell::Text(|object| cells::pairs(object, "spec.selector.matchLabels")),
-);
+const fn field(name: &'static str, path: &'static str) -> Column {
+    column(name, Cell::Field(path))
+}
+
+const fn optional(name: &'static str, path: &'static str) -> Column {
+    column(name, Cell::Optional(path))
+}
+
+const fn number(name: &'static str, path: &'static str) -> Column {
+    column(name, Cell::Number(path))
+}
 
 const fn count(name: &'static str, read: fn(&Value) -> i64) -> Column {
-    column(name, Cell::Number(read))
+    column(name, Cell::Count(read))
 }
+
+const fn text(name: &'static str, read: fn(&Value) -> String) -> Column {
+    column(name, Cell::Text(read))
+}
+
+const NAME: Column = field("Name", "metadata.name");
+const AGE: Column = column("Age", Cell::Age("metadata.creationTimestamp"));
+const CONTAINERS: Column = wide(text("Containers", |object| {
+    cells::of_containers(object, "name")
+}));
+const IMAGES: Column = wide(text("Images", |object| {
+    cells::of_containers(object, "image")
+}));
+const SELECTOR: Column = wide(text("Selector", |object| {
+    cells::pairs(object, "spec.selector.matchLabels")
+}));
+const READY_REPLICAS: Column = text("Ready", |object| {
+    cells::of_replicas(object, "status.readyReplicas")
+});
 
 const PODS: &[Column] = &[
     NAME,
-    column("Ready", Cell::Text(cells::pod_ready)),
-    column("Status", Cell::Text(cells::pod_status)),
+    text("Ready", cells::pod_ready),
+    text("Status", cells::pod_status),
     count("Restarts", cells::pod_restarts),
     AGE,
-    wide(
-        "IP",
-        Cell::Text(|pod| cells::or_none(pod.text("status.podIP"))),
-    ),
-    wide(
-        "Node",
-        Cell::Text(|pod| cells::or_none(pod.text("spec.nodeName"))),
-    ),
-    wide(
-        "Nominated Node",
-        Cell::Text(|pod| cells::or_none(pod.text("status.nominatedNodeName"))),
-    ),
-    wide("Readiness Gates", Cell::Text(|_| cells::or_none(""))),
+    wide(optional("IP", "status.podIP")),
+    wide(optional("Node", "spec.nodeName")),
+    wide(optional("Nominated Node", "status.nominatedNodeName")),
+    wide(text("Readiness Gates", |_| cells::or_none(""))),
 ];
 
 const NODES: &[Column] = &[
     NAME,
-    column("Status", Cell::Text(cells::node_status)),
-    column("Roles", Cell::Text(cells::node_roles)),
+    text("Status", cells::node_status),
+    text("Roles", cells::node_roles),
     AGE,
-    column("Version", Cell::Field("status.nodeInfo.kubeletVersion")),
-    wide(
-        "Internal-IP",
-        Cell::Text(|node| cells::node_address(node, "InternalIP")),
-    ),
-    wide(
-        "External-IP",
-        Cell::Text(|node| cells::node_address(node, "ExternalIP")),
-    ),
-    wide("OS-Image", Cell::Field("status.nodeInfo.osImage")),
-    wide(
-        "Kernel-Version",
-        Cell::Field("status.nodeInfo.kernelVersion"),
-    ),
-    wide(
+    field("Version", "status.nodeInfo.kubeletVersion"),
+    wide(text("Internal-IP", |node| {
+        cells::node_address(node, "InternalIP")
+    })),
+    wide(text("External-IP", |node| {
+        cells::node_address(node, "ExternalIP")
+    })),
+    wide(field("OS-Image", "status.nodeInfo.osImage")),
+    wide(field("Kernel-Version", "status.nodeInfo.kernelVersion")),
+    wide(field(
         "Container-Runtime",
-        Cell::Field("status.nodeInfo.containerRuntimeVersion"),
-    ),
+        "status.nodeInfo.containerRuntimeVersion",
+    )),
 ];
 
 const EVENTS: &[Column] = &[
     column("Last Seen", Cell::Timed(cells::event_last_seen)),
-    column("Type", Cell::Field("type")),
-    column("Reason", Cell::Field("reason")),
-    column("Object", Cell::Text(cells::event_object)),
-    wide("Subobject", Cell::Field("involvedObject.fieldPath")),
-    wide("Source", Cell::Field("reportingComponent")),
-    column("Message", Cell::Field("message")),
-    wide("First Seen", Cell::Age("firstTimestamp")),
-    wide(
-        "Count",
-        Cell::Number(|event| event.int("count").unwrap_or(1)),
-    ),
-    wide("Name", Cell::Field("metadata.name")),
+    field("Type", "type"),
+    field("Reason", "reason"),
+    text("Object", cells::event_object),
+    wide(field("Subobject", "involvedObject.fieldPath")),
+    wide(field("Source", "reportingComponent")),
+    field("Message", "message"),
+    wide(column("First Seen", Cell::Age("firstTimestamp"))),
+    wide(count("Count", |event| event.int("count").unwrap_or(1))),
+    wide(field("Name", "metadata.name")),
 ];
 
 const DEPLOYMENTS: &[Column] = &[
     NAME,
-    column(
-        "Ready",
-        Cell::Text(|object| cells::of_replicas(object, "status.readyReplicas")),
-    ),
-    count("Up-to-date", |d| {
-        d.int("status.updatedReplicas").unwrap_or(0)
-    }),
-    count("Available", |d| {
-        d.int("status.availableReplicas").unwrap_or(0)
-    }),
+    READY_REPLICAS,
+    number("Up-to-date", "status.updatedReplicas"),
+    number("Available", "status.availableReplicas"),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -172,30 +170,21 @@ const DEPLOYMENTS: &[Column] = &[
 
 const REPLICA_SETS: &[Column] = &[
     NAME,
-    count("Desired", |set| set.int("spec.replicas").unwrap_or(0)),
-    count("Current", |set| set.int("status.replicas").unwrap_or(0)),
-    count("Ready", |set| set.int("status.readyReplicas").unwrap_or(0)),
+    number("Desired", "spec.replicas"),
+    number("Current", "status.replicas"),
+    number("Ready", "status.readyReplicas"),
     AGE,
     CONTAINERS,
     IMAGES,
     SELECTOR,
 ];
 
-const STATEFUL_SETS: &[Column] = &[
-    NAME,
-    column(
-        "Ready",
-        Cell::Text(|object| cells::of_replicas(object, "status.readyReplicas")),
-    ),
-    AGE,
-    CONTAINERS,
-    IMAGES,
-];
+const STATEFUL_SETS: &[Column] = &[NAME, READY_REPLICAS, AGE, CONTAINERS, IMAGES];
 
 const JOBS: &[Column] = &[
     NAME,
-    column("Status", Cell::Text(cells::job_status)),
-    column("Completions", Cell::Text(cells::job_completions)),
+    text("Status", cells::job_status),
+    text("Completions", cells::job_completions),
     column("Duration", Cell::Timed(cells::job_duration)),
     AGE,
     CONTAINERS,
@@ -205,48 +194,37 @@ const JOBS: &[Column] = &[
 
 const SERVICES: &[Column] = &[
     NAME,
-    column("Type", Cell::Field("spec.type")),
-    column(
-        "Cluster-IP",
-        Cell::Text(|service| cells::or_none(service.text("spec.clusterIP"))),
-    ),
-    column("External-IP", Cell::Text(|_| cells::or_none(""))),
-    column("Port(s)", Cell::Text(cells::service_ports)),
+    field("Type", "spec.type"),
+    optional("Cluster-IP", "spec.clusterIP"),
+    text("External-IP", |_| cells::or_none("")),
+    text("Port(s)", cells::service_ports),
     AGE,
-    wide(
-        "Selector",
-        Cell::Text(|service| cells::pairs(service, "spec.selector")),
-    ),
+    wide(text("Selector", |service| {
+        cells::pairs(service, "spec.selector")
+    })),
 ];
 
 const DISRUPTION_BUDGETS: &[Column] = &[
     NAME,
-    column(
-        "Min Available",
-        Cell::Text(|object| cells::number_or_percentage(object, "spec.minAvailable")),
-    ),
-    column(
-        "Max Unavailable",
-        Cell::Text(|object| cells::number_or_percentage(object, "spec.maxUnavailable")),
-    ),
-    count("Allowed Disruptions", |budget| {
-        budget.int("status.disruptionsAllowed").unwrap_or(0)
+    text("Min Available", |object| {
+        cells::number_or_percentage(object, "spec.minAvailable")
     }),
+    text("Max Unavailable", |object| {
+        cells::number_or_percentage(object, "spec.maxUnavailable")
+    }),
+    number("Allowed Disruptions", "status.disruptionsAllowed"),
     AGE,
 ];
 
 const PRIORITY_CLASSES: &[Column] = &[
     NAME,
-    count("Value", |class| class.int("value").unwrap_or(0)),
-    column(
-        "Global-Default",
-        Cell::Text(|class| {
-            let default = class.at("globalDefault").and_then(Value::as_bool);
-            default.unwrap_or_default().to_string()
-        }),
-    ),
+    number("Value", "value"),
+    text("Global-Default", |class| {
+        let default = class.at("globalDefault").and_then(Value::as_bool);
+        default.unwrap_or_default().to_string()
+    }),
     AGE,
-    column("PreemptionPolicy", Cell::Field("preemptionPolicy")),
+    field("PreemptionPolicy", "preemptionPolicy"),
 ];
 
 const fn size(name: &'static str, read: fn(&Value) -> i64) -> [Column; 3] {
@@ -269,18 +247,14 @@ const SERVICE_ACCOUNTS: &[Column] = &size("Secrets", |object| items(object, "sec
 const WEBHOOKS: &[Column] = &size("Webhooks", |object| items(object, "webhooks"));
 const SECRETS: &[Column] = &[
     NAME,
-    column("Type", Cell::Field("type")),
+    field("Type", "type"),
     count("Data", |secret| entries(secret, "data")),
     AGE,
 ];
-const NAMESPACES: &[Column] = &[NAME, column("Status", Cell::Field("status.phase")), AGE];
-const LEASES: &[Column] = &[
-    NAME,
-    column("Holder", Cell::Field("spec.holderIdentity")),
-    AGE,
-];
+const NAMESPACES: &[Column] = &[NAME, field("Status", "status.phase"), AGE];
+const LEASES: &[Column] = &[NAME, field("Holder", "spec.holderIdentity"), AGE];
 
-const RUNTIME_CLASSES: &[Column] = &[NAME, column("Handler", Cell::Field("handler")), AGE];
+const RUNTIME_CLASSES: &[Column] = &[NAME, field("Handler", "handler"), AGE];
 
 /// The columns of a resource; unknown kinds have a name and an age.
 pub(super) fn of(resource: &Resource) -> Vec<Column> {
