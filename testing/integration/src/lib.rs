@@ -10,12 +10,14 @@
 mod api;
 pub mod objects;
 mod raw;
+mod requests;
 mod scope;
+pub mod verdict;
 mod wait;
 mod watch;
 
-pub use api::Api;
 pub use raw::{Answer, Raw, refused};
+pub use requests::{Objects, version_of};
 pub use scope::{Scope, in_namespace};
-pub use wait::{DEADLINE, wait_for};
+pub use wait::until;
 pub use watch::{Change, Watch};

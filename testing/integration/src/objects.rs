@@ -19,10 +19,7 @@ pub const RESERVED: &str = "gpushare.io/integration-test";
 /// A pod with one container, which no scheduler handles.
 pub fn pod(name: &str) -> PodBuilder {
     PodBuilder {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            ..ObjectMeta::default()
-        },
+        metadata: named(name),
         limits: BTreeMap::new(),
         gates: Vec::new(),
     }
@@ -39,10 +36,8 @@ pub struct PodBuilder {
 impl PodBuilder {
     #[must_use]
     pub fn label(mut self, key: &str, value: &str) -> Self {
-        self.metadata
-            .labels
-            .get_or_insert_default()
-            .insert(key.to_owned(), value.to_owned());
+        let labels = self.metadata.labels.get_or_insert_default();
+        labels.insert(key.to_owned(), value.to_owned());
         self
     }
 
@@ -55,10 +50,8 @@ impl PodBuilder {
 
     #[must_use]
     pub fn finalizer(mut self, name: &str) -> Self {
-        self.metadata
-            .finalizers
-            .get_or_insert_default()
-            .push(name.to_owned());
+        let finalizers = self.metadata.finalizers.get_or_insert_default();
+        finalizers.push(name.to_owned());
         self
     }
 
@@ -73,8 +66,8 @@ impl PodBuilder {
     /// Sets a limit of the container, which is also its request.
     #[must_use]
     pub fn limit(mut self, resource: &str, amount: &str) -> Self {
-        self.limits
-            .insert(resource.to_owned(), Quantity(amount.to_owned()));
+        let amount = Quantity(amount.to_owned());
+        self.limits.insert(resource.to_owned(), amount);
         self
     }
 
@@ -87,9 +80,8 @@ impl PodBuilder {
 
     #[must_use]
     pub fn scheduling_gate(mut self, name: &str) -> Self {
-        self.gates.push(PodSchedulingGate {
-            name: name.to_owned(),
-        });
+        let name = name.to_owned();
+        self.gates.push(PodSchedulingGate { name });
         self
     }
 
@@ -117,92 +109,64 @@ impl PodBuilder {
     }
 }
 
-/// A node that exists only as an object. Nodes are cluster-wide: take the name from `Scope::unique`.
-pub fn node(name: &str) -> NodeBuilder {
-    NodeBuilder {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            ..ObjectMeta::default()
-        },
-        capacity: BTreeMap::new(),
-        cards: Vec::new(),
+impl From<PodBuilder> for Pod {
+    fn from(builder: PodBuilder) -> Self {
+        builder.build()
     }
 }
 
-/// Builds a node.
-#[derive(Debug, Clone)]
-pub struct NodeBuilder {
-    metadata: ObjectMeta,
-    capacity: BTreeMap<String, Quantity>,
-    cards: Vec<Card>,
+/// A node that exists only as an object, with this capacity. Nodes are cluster-wide: take the name from `Scope::unique`.
+pub fn node(name: &str, resource: &str, amount: &str) -> Node {
+    let taint = Taint {
+        key: RESERVED.to_owned(),
+        effect: "NoSchedule".to_owned(),
+        ..Taint::default()
+    };
+    let amount = Quantity(amount.to_owned());
+    Node {
+        metadata: named(name),
+        spec: Some(NodeSpec {
+            taints: Some(vec![taint]),
+            ..NodeSpec::default()
+        }),
+        status: Some(NodeStatus {
+            capacity: Some([(resource.to_owned(), amount)].into()),
+            ..NodeStatus::default()
+        }),
+    }
 }
 
-impl NodeBuilder {
-    #[must_use]
-    pub fn annotation(mut self, key: &str, value: &str) -> Self {
-        let annotations = self.metadata.annotations.get_or_insert_default();
-        annotations.insert(key.to_owned(), value.to_owned());
-        self
-    }
+/// The same with healthy cards of so many MiB, which the inventory lists and the node's capacity counts.
+pub fn node_with_cards(name: &str, cards: &[u64]) -> Node {
+    let total: u64 = cards.iter().sum();
+    let mut node = node(name, names::GPU_MEM, &total.to_string());
+    let card = |(mib, index): (&u64, u32)| Card {
+        id: CardId::new(format!("GPU-{name}-{index}")),
+        class: gpu::CLASS.into(),
+        index,
+        model: "Test Card".into(),
+        capacity: Amounts::of(gpu::MEMORY, *mib).with(gpu::CORE, gpu::WHOLE_CORE),
+        healthy: true,
+    };
+    let cards: Vec<_> = cards.iter().zip(0..).map(card).collect();
+    let written = inventory::encode(&gpu::classes(), &cards);
+    node.metadata.annotations = Some([(names::CARDS.to_owned(), written)].into());
+    node
+}
 
-    #[must_use]
-    pub fn label(mut self, key: &str, value: &str) -> Self {
-        self.metadata
-            .labels
-            .get_or_insert_default()
-            .insert(key.to_owned(), value.to_owned());
-        self
-    }
+/// The node that a pod is bound to.
+pub fn node_of(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref()
+}
 
-    #[must_use]
-    pub fn capacity(mut self, resource: &str, amount: &str) -> Self {
-        self.capacity
-            .insert(resource.to_owned(), Quantity(amount.to_owned()));
-        self
-    }
+/// How far a pod has come, such as `Pending`.
+pub fn phase_of(pod: &Pod) -> Option<&str> {
+    pod.status.as_ref()?.phase.as_deref()
+}
 
-    /// Adds a healthy card with this much memory; the inventory and the node's totals follow.
-    #[must_use]
-    pub fn card(mut self, id: &str, mib: u64) -> Self {
-        let index = u32::try_from(self.cards.len()).unwrap_or(u32::MAX);
-        self.cards.push(Card {
-            id: CardId::new(id),
-            class: gpu::CLASS.into(),
-            index,
-            model: "Test Card".into(),
-            capacity: Amounts::of(gpu::MEMORY, mib).with(gpu::CORE, gpu::WHOLE_CORE),
-            healthy: true,
-        });
-        self
-    }
-
-    pub fn build(mut self) -> Node {
-        if !self.cards.is_empty() {
-            let total: u64 = self
-                .cards
-                .iter()
-                .map(|card| card.capacity.get(gpu::MEMORY))
-                .sum();
-            let written = inventory::encode(&gpu::classes(), &self.cards);
-            self = self
-                .annotation(names::CARDS, &written)
-                .capacity(names::GPU_MEM, &total.to_string());
-        }
-        let taint = Taint {
-            key: RESERVED.to_owned(),
-            effect: "NoSchedule".to_owned(),
-            ..Taint::default()
-        };
-        Node {
-            metadata: self.metadata,
-            spec: Some(NodeSpec {
-                taints: Some(vec![taint]),
-                ..NodeSpec::default()
-            }),
-            status: Some(NodeStatus {
-                capacity: Some(self.capacity),
-                ..NodeStatus::default()
-            }),
-        }
+fn named(name: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        ..ObjectMeta::default()
     }
 }

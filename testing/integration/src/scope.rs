@@ -4,35 +4,42 @@ use std::panic::AssertUnwindSafe;
 
 use anyhow::{Context, Result};
 use futures::FutureExt;
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
+use gpushare_apiserver::Server;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, ServiceAccount};
 use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
-use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Api as Objects, Client, Resource, ResourceExt};
+use kube::api::ListParams;
+use kube::{Api, Client, Resource, ResourceExt};
 use parking_lot::Mutex;
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::raw::Raw;
-use crate::wait::{DEADLINE, wait_for};
+use crate::api::connect;
+use crate::objects;
+use crate::raw::{Answer, Raw};
+use crate::requests::Objects;
+use crate::verdict::CREATED;
+use crate::wait::until;
 use crate::watch::Watch;
-use crate::{Api, objects};
 
 /// Runs a test in its own namespace and removes everything it created, also when it fails.
-pub async fn in_namespace(test: impl AsyncFnOnce(&Scope) -> Result<()>) -> Result<()> {
-    let scope = Scope::open().await?;
-    let outcome = AssertUnwindSafe(Box::pin(test(&scope)))
-        .catch_unwind()
-        .await;
-    let closed = scope.close().await;
-    match outcome {
-        Ok(result) => result.and(closed),
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
+pub fn in_namespace(test: impl AsyncFnOnce(&Scope) -> Result<()>) -> Result<()> {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().build()?.block_on(async {
+        let scope = Scope::open().await?;
+        let outcome = AssertUnwindSafe(Box::pin(test(&scope)))
+            .catch_unwind()
+            .await;
+        let closed = scope.close().await;
+        match outcome {
+            Ok(result) => result.and(closed),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
 }
 
 /// A namespace on an API server, and what was created beside it.
 pub struct Scope {
-    pub api: Api,
+    _server: Option<Server>,
     client: Client,
     namespace: String,
     nodes: Mutex<Vec<String>>,
@@ -48,11 +55,10 @@ impl std::fmt::Debug for Scope {
 
 impl Scope {
     async fn open() -> Result<Self> {
-        let api = Api::start().await?;
-        let client = api.client()?;
+        let (server, client) = connect().await?;
         let namespace = make_namespace(&client).await?;
         Ok(Self {
-            api,
+            _server: server,
             client,
             namespace,
             nodes: Mutex::new(Vec::new()),
@@ -73,7 +79,8 @@ impl Scope {
         K: Resource<Scope = NamespaceResourceScope>,
         K::DynamicType: Default,
     {
-        Objects::namespaced(self.client(), &self.namespace)
+        let api = Api::namespaced(self.client(), &self.namespace);
+        Objects { api }
     }
 
     /// Cluster-wide objects of one kind.
@@ -82,10 +89,20 @@ impl Scope {
         K: Resource<Scope = ClusterResourceScope>,
         K::DynamicType: Default,
     {
-        Objects::all(self.client())
+        let api = Api::all(self.client());
+        Objects { api }
     }
 
     pub fn pods(&self) -> Objects<Pod> {
+        self.objects()
+    }
+
+    pub fn pods_in(&self, namespace: &str) -> Objects<Pod> {
+        let api = Api::namespaced(self.client(), namespace);
+        Objects { api }
+    }
+
+    pub fn configs(&self) -> Objects<ConfigMap> {
         self.objects()
     }
 
@@ -99,32 +116,55 @@ impl Scope {
     }
 
     pub async fn drop_namespace(&self, name: &str) -> Result<()> {
-        let pods: Objects<Pod> = Objects::namespaced(self.client(), name);
-        release_pods(&pods).await?;
-        self.cluster::<Namespace>()
-            .delete(name, &DeleteParams::default())
-            .await?;
+        release_pods(&self.pods_in(name)).await?;
+        self.cluster::<Namespace>().delete(name).await?;
         Ok(())
     }
 
     /// Creates a pod that no scheduler and no kubelet will touch.
-    pub async fn create_pod(&self, pod: &Pod) -> Result<Pod> {
+    pub async fn create_pod(&self, pod: impl Into<Pod>) -> Result<Pod> {
+        let pod = pod.into();
         let name = pod.name_any();
-        let created = self.pods().create(&PostParams::default(), pod).await;
+        let created = self.pods().create(pod).await;
         created.with_context(|| format!("cannot create pod {name}"))
     }
 
     /// Creates the plain pod of that name.
     pub async fn pod(&self, name: &str) -> Result<Pod> {
-        self.create_pod(&objects::pod(name).build()).await
+        self.create_pod(objects::pod(name)).await
+    }
+
+    /// Creates the `ConfigMap` of that name.
+    pub async fn config(&self, name: &str, data: Value) -> Result<ConfigMap> {
+        let config = json!({"metadata": {"name": name}, "data": data});
+        self.configs().create_json(config).await
+    }
+
+    /// Binds a pod to a node, as a scheduler does.
+    pub async fn bind(&self, pod: &str, node: &str) -> Result<()> {
+        let binding = json!({"metadata": {"name": pod}, "target": {"kind": "Node", "name": node}});
+        self.post_binding(pod, &binding).await?.must_be(CREATED);
+        Ok(())
+    }
+
+    /// Binds a pod with a binding of the test's own.
+    pub async fn post_binding(&self, pod: &str, binding: &Value) -> Result<Answer> {
+        let path = self.path("/api/v1", &format!("pods/{pod}/binding"));
+        self.raw().post(&path, binding.to_string()).await
     }
 
     /// Creates a node that exists only as an object; it is deleted with the scope.
-    pub async fn create_node(&self, node: &Node) -> Result<Node> {
+    pub async fn create_node(&self, node: Node) -> Result<Node> {
         let name = node.name_any();
         self.nodes.lock().push(name.clone());
-        let created = self.nodes().create(&PostParams::default(), node).await;
+        let created = self.nodes().create(node).await;
         created.with_context(|| format!("cannot create node {name}"))
+    }
+
+    /// Creates a node with this capacity and a name of its own, which is returned.
+    pub async fn node(&self, resource: &str, amount: &str) -> Result<String> {
+        let node = objects::node(&self.unique("node"), resource, amount);
+        Ok(self.create_node(node).await?.name_any())
     }
 
     /// A name for cluster-wide objects that no other test uses.
@@ -146,9 +186,9 @@ impl Scope {
         Raw::new(self.client())
     }
 
-    /// The path of a collection in the test's namespace: `path("/api/v1", "pods")`.
-    pub fn path(&self, root: &str, plural: &str) -> String {
-        format!("{root}/namespaces/{}/{plural}", self.namespace)
+    /// The path of what is in the test's namespace: `path("/api/v1", "pods/a")`.
+    pub fn path(&self, root: &str, rest: &str) -> String {
+        format!("{root}/namespaces/{}/{rest}", self.namespace)
     }
 
     async fn close(self) -> Result<()> {
@@ -157,36 +197,27 @@ impl Scope {
             .context("cannot remove the test's pods")?;
         let nodes = std::mem::take(&mut *self.nodes.lock());
         for node in nodes {
-            match self.nodes().delete(&node, &DeleteParams::default()).await {
-                Ok(_) => {}
-                Err(kube::Error::Api(status)) if status.is_not_found() => {}
-                Err(error) => return Err(error).context("cannot delete the test's node"),
-            }
+            let deleted = ignore_missing(self.nodes().delete(&node).await);
+            deleted.context("cannot delete the test's node")?;
         }
-        self.cluster::<Namespace>()
-            .delete(&self.namespace, &DeleteParams::default())
-            .await
-            .context("cannot delete the test's namespace")?;
+        let namespaces = self.cluster::<Namespace>();
+        let deleted = namespaces.delete(&self.namespace).await;
+        deleted.context("cannot delete the test's namespace")?;
         Ok(())
     }
 }
 
 async fn make_namespace(client: &Client) -> Result<String> {
     let name = format!("gpushare-test-{}", short_id());
-    let namespace = Namespace {
-        metadata: ObjectMeta {
-            name: Some(name.clone()),
-            ..ObjectMeta::default()
-        },
-        ..Namespace::default()
-    };
-    let namespaces: Objects<Namespace> = Objects::all(client.clone());
-    let created = namespaces.create(&PostParams::default(), &namespace).await;
+    let api = Api::all(client.clone());
+    let namespaces: Objects<Namespace> = Objects { api };
+    let namespace = json!({"metadata": {"name": name}});
+    let created = namespaces.create_json(namespace).await;
     created.context("cannot create the test's namespace")?;
     // Pods are not admitted without the default account, which a real cluster creates a moment later.
-    let accounts: Objects<ServiceAccount> = Objects::namespaced(client.clone(), &name);
-    wait_for("the default service account exists", DEADLINE, async || {
-        Ok(accounts.get_opt("default").await?)
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &name);
+    until("the default service account exists", async || {
+        Ok(accounts.get_opt("default").await?.is_some())
     })
     .await?;
     Ok(name)
@@ -194,16 +225,12 @@ async fn make_namespace(client: &Client) -> Result<String> {
 
 /// Deletes all pods at once: no kubelet would confirm the end of their grace period.
 async fn release_pods(pods: &Objects<Pod>) -> Result<()> {
-    for pod in pods.list(&ListParams::default()).await?.items {
+    for pod in pods.api.list(&ListParams::default()).await?.items {
         let name = pod.name_any();
         if !pod.finalizers().is_empty() {
-            let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-            ignore_missing(pods.patch(&name, &PatchParams::default(), &free).await)?;
+            ignore_missing(pods.free(&name).await)?;
         }
-        ignore_missing(
-            pods.delete(&name, &DeleteParams::default().grace_period(0))
-                .await,
-        )?;
+        ignore_missing(pods.delete_in(0, &name).await)?;
     }
     Ok(())
 }

@@ -6,11 +6,13 @@ use std::pin::Pin;
 use anyhow::{Context, Result, bail};
 use futures::{Stream, StreamExt};
 use kube::api::{WatchEvent, WatchParams};
-use kube::core::Status;
-use kube::{Api as Objects, Resource, ResourceExt};
+use kube::{Resource, ResourceExt};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
+use crate::raw::Answer;
+use crate::requests::Objects;
 use crate::wait::DEADLINE;
 
 /// An event of a watch.
@@ -20,15 +22,15 @@ pub enum Change<K> {
     Modified(K),
     Deleted(K),
     /// Everything up to this version has been sent; true at the end of the initial state.
-    Bookmark(String, bool),
-    Error(Box<Status>),
+    Bookmark(u64, bool),
+    Error(Answer),
 }
 
 /// A watch to be started, then stepped through.
 pub struct Watch<K> {
     objects: Objects<K>,
     params: WatchParams,
-    from: String,
+    from: u64,
     bookmarks: bool,
 }
 
@@ -43,16 +45,25 @@ impl<K> Watch<K> {
         Self {
             objects,
             params: WatchParams::default(),
-            from: "0".to_owned(),
+            from: 0,
             bookmarks: false,
         }
     }
 
     /// Shows only what comes after this version; by default the current state comes first.
     #[must_use]
-    pub fn after(mut self, version: &str) -> Self {
-        version.clone_into(&mut self.from);
+    pub fn after(mut self, version: u64) -> Self {
+        self.from = version;
         self
+    }
+
+    /// Shows only what comes after this moment.
+    pub async fn from_now(self) -> Result<Self>
+    where
+        K: Resource + Clone + DeserializeOwned + Serialize + Debug,
+    {
+        let now = self.objects.version().await?;
+        Ok(self.after(now))
     }
 
     #[must_use]
@@ -84,7 +95,8 @@ impl<K> Watch<K> {
     where
         K: Clone + DeserializeOwned + Debug + Send + 'static,
     {
-        let stream = self.objects.watch(&self.params, &self.from).await;
+        let from = self.from.to_string();
+        let stream = self.objects.api.watch(&self.params, &from).await;
         let stream = stream.context("cannot start the watch")?.boxed();
         Ok(Changes {
             stream,
@@ -115,7 +127,7 @@ impl<K: Resource> Changes<K> {
             let change = match event {
                 None => return Ok(None),
                 Some(Ok(WatchEvent::Error(status)) | Err(kube::Error::Api(status))) => {
-                    Change::Error(status)
+                    Change::Error((*status).into())
                 }
                 Some(Err(error)) => return Err(error).context("the watch broke"),
                 Some(Ok(WatchEvent::Added(object))) => Change::Added(object),
@@ -128,7 +140,7 @@ impl<K: Resource> Changes<K> {
                         .annotations
                         .get("k8s.io/initial-events-end");
                     let complete = end.is_some_and(|value| value == "true");
-                    Change::Bookmark(bookmark.metadata.resource_version, complete)
+                    Change::Bookmark(bookmark.metadata.resource_version.parse()?, complete)
                 }
             };
             return Ok(Some(change));
@@ -142,7 +154,7 @@ impl<K: Resource> Changes<K> {
             Some(Change::Modified(object)) => Ok(("MODIFIED", object)),
             Some(Change::Deleted(object)) => Ok(("DELETED", object)),
             Some(Change::Bookmark(version, _)) => bail!("a bookmark at {version}, not a change"),
-            Some(Change::Error(status)) => bail!("the watch said {status:?}"),
+            Some(Change::Error(error)) => bail!("the watch said {error:?}"),
             None => bail!("the watch ended"),
         }
     }

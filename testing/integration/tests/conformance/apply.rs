@@ -1,189 +1,141 @@
 //! Server-side apply: owning fields, conflicts, force, and giving fields back.
 
 use anyhow::{Context, Result};
-use integration::{Scope, in_namespace, objects, refused};
-use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use integration::verdict::{BAD_REQUEST, CONFLICT, CREATED, INVALID, UNFORESEEN};
+use integration::{Scope, in_namespace, refused};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-async fn apply(test: &Scope, manager: &str, force: bool, data: Value) -> kube::Result<ConfigMap> {
-    let mut params = PatchParams::apply(manager);
-    params.force = force;
-    let config = json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "a"},
-        "data": data,
-    });
-    test.objects::<ConfigMap>()
-        .patch("a", &params, &Patch::Apply(config))
-        .await
+async fn apply(test: &Scope, manager: &str, data: Value) -> kube::Result<ConfigMap> {
+    apply_as(test, &PatchParams::apply(manager), data).await
 }
 
-fn data(config: ConfigMap) -> Result<Value> {
-    Ok(serde_json::to_value(config.data.unwrap_or_default())?)
+async fn apply_as(test: &Scope, params: &PatchParams, data: Value) -> kube::Result<ConfigMap> {
+    let metadata = json!({"name": "a"});
+    let config =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
+    let configs = test.configs().api;
+    configs.patch("a", params, &Patch::Apply(config)).await
 }
 
-#[tokio::test]
-async fn applying_creates_and_then_changes_only_what_is_applied() -> Result<()> {
+/// An object of the core group, to which a test adds what it applies.
+fn object(kind: &str, name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}})
+}
+
+#[test]
+fn applying_creates_and_then_changes_only_what_is_applied() -> Result<()> {
     in_namespace(async |test| {
-        let created = apply(test, "one", false, json!({"x": "1", "y": "1"})).await?;
-        let entries = created
-            .metadata
-            .managed_fields
-            .clone()
-            .context("no managed fields")?;
+        let created = apply(test, "one", json!({"x": "1", "y": "1"})).await?;
+        let entries = created.managed_fields();
         assert_eq!(entries.len(), 1);
         assert_eq!(entries[0].manager.as_deref(), Some("one"));
         assert_eq!(entries[0].operation.as_deref(), Some("Apply"));
-        let same = apply(test, "one", false, json!({"x": "1", "y": "1"})).await?;
+        let same = apply(test, "one", json!({"x": "1", "y": "1"})).await?;
         assert_eq!(same.resource_version(), created.resource_version());
-        let both = apply(test, "two", false, json!({"z": "1"})).await?;
-        assert_eq!(data(both)?, json!({"x": "1", "y": "1", "z": "1"}));
+        let both = apply(test, "two", json!({"z": "1"})).await?;
+        assert_eq!(json!(both.data), json!({"x": "1", "y": "1", "z": "1"}));
         Ok(())
     })
-    .await
 }
 
-#[tokio::test]
-async fn a_field_of_another_manager_is_taken_only_by_force() -> Result<()> {
+#[test]
+fn a_field_of_another_manager_is_taken_only_by_force() -> Result<()> {
     in_namespace(async |test| {
-        apply(test, "one", false, json!({"x": "1"})).await?;
-        let refusal = refused(apply(test, "two", false, json!({"x": "2"})).await)?;
-        assert_eq!((refusal.code, refusal.reason.as_str()), (409, "Conflict"));
-        let cause = &refusal.details.context("no details")?.causes[0];
-        assert_eq!(cause.reason, "FieldManagerConflict");
-        assert_eq!(cause.field, ".data.x");
-        assert!(cause.message.contains("\"one\""), "{}", cause.message);
-        apply(test, "two", false, json!({"x": "1"}))
-            .await
-            .context("the same value is no conflict")?;
-        let taken = apply(test, "two", true, json!({"x": "2"})).await?;
-        assert_eq!(data(taken)?, json!({"x": "2"}));
-        let refusal = refused(apply(test, "one", false, json!({"x": "1"})).await)?;
-        assert_eq!(
-            refusal.code, 409,
-            "the field belongs to the other manager now"
-        );
+        apply(test, "one", json!({"x": "1"})).await?;
+        let refusal = refused(apply(test, "two", json!({"x": "2"})).await, CONFLICT)?;
+        assert_eq!(refusal.detail("causes/0/reason"), "FieldManagerConflict");
+        assert_eq!(refusal.detail("causes/0/field"), ".data.x");
+        let cause = refusal.detail("causes/0/message");
+        assert!(cause.contains("\"one\""), "{cause}");
+        let same = apply(test, "two", json!({"x": "1"})).await;
+        same.context("the same value is no conflict")?;
+        let force = PatchParams::apply("two").force();
+        let taken = apply_as(test, &force, json!({"x": "2"})).await?;
+        assert_eq!(json!(taken.data), json!({"x": "2"}));
+        // The field belongs to the other manager now.
+        refused(apply(test, "one", json!({"x": "1"})).await, CONFLICT)?;
         Ok(())
     })
-    .await
 }
 
-#[tokio::test]
-async fn a_field_no_longer_applied_goes_away_unless_someone_else_owns_it() -> Result<()> {
+#[test]
+fn a_field_no_longer_applied_goes_away_unless_someone_else_owns_it() -> Result<()> {
     in_namespace(async |test| {
-        apply(test, "one", false, json!({"mine": "1", "shared": "1"})).await?;
-        apply(test, "two", false, json!({"shared": "1"})).await?;
-        let left = apply(test, "one", false, json!({})).await?;
-        assert_eq!(data(left)?, json!({"shared": "1"}));
+        apply(test, "one", json!({"mine": "1", "shared": "1"})).await?;
+        apply(test, "two", json!({"shared": "1"})).await?;
+        let left = apply(test, "one", json!({})).await?;
+        assert_eq!(json!(left.data), json!({"shared": "1"}));
         Ok(())
     })
-    .await
 }
 
-#[tokio::test]
-async fn a_plain_write_takes_fields_over_from_an_applier() -> Result<()> {
+#[test]
+fn a_plain_write_takes_fields_over_from_an_applier() -> Result<()> {
     in_namespace(async |test| {
-        apply(test, "one", false, json!({"x": "1"})).await?;
-        let params = PatchParams {
+        apply(test, "one", json!({"x": "1"})).await?;
+        let plain = PatchParams {
             field_manager: Some("plain".to_owned()),
             ..PatchParams::default()
         };
         let patch = Patch::Merge(json!({"data": {"x": "2"}}));
-        test.objects::<ConfigMap>()
-            .patch("a", &params, &patch)
-            .await?;
-        let refusal = refused(apply(test, "one", false, json!({"x": "1"})).await)?;
-        assert_eq!(refusal.code, 409);
-        assert!(refusal.message.contains("\"plain\""), "{}", refusal.message);
+        test.configs().api.patch("a", &plain, &patch).await?;
+        let refusal = refused(apply(test, "one", json!({"x": "1"})).await, CONFLICT)?;
+        refusal.must_say("\"plain\"");
         Ok(())
     })
-    .await
 }
 
-#[tokio::test]
-async fn an_agent_owns_its_annotation_and_its_capacity_beside_others() -> Result<()> {
+#[test]
+fn an_agent_owns_its_annotation_and_its_capacity_beside_others() -> Result<()> {
     in_namespace(async |test| {
-        let name = test.unique("node");
-        test.create_node(&objects::node(&name).capacity("cpu", "4").build())
-            .await?;
-        let params = PatchParams::apply("agent").force();
-        let inventory = json!({
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": name, "annotations": {"x.io/cards": "two"}},
-        });
-        test.nodes()
-            .patch(&name, &params, &Patch::Apply(&inventory))
-            .await?;
-        let capacity = json!({
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": name},
-            "status": {"capacity": {"x.io/slots": "8"}},
-        });
-        let node: Node = test
-            .nodes()
-            .patch_status(&name, &params, &Patch::Apply(&capacity))
-            .await?;
-        assert_eq!(
-            node.annotations()["x.io/cards"],
-            "two",
-            "applying status left it alone"
-        );
-        let capacity = node
-            .status
-            .and_then(|status| status.capacity)
-            .context("no capacity")?;
+        let name = test.node("cpu", "4").await?;
+        let agent = PatchParams::apply("agent").force();
+        let nodes = test.nodes().api;
+        let mut inventory = object("Node", &name);
+        inventory["metadata"]["annotations"] = json!({"x.io/cards": "two"});
+        let inventory = Patch::Apply(inventory);
+        nodes.patch(&name, &agent, &inventory).await?;
+        let mut capacity = object("Node", &name);
+        capacity["status"] = json!({"capacity": {"x.io/slots": "8"}});
+        let capacity = Patch::Apply(capacity);
+        let node = nodes.patch_status(&name, &agent, &capacity).await?;
+        let cards = &node.annotations()["x.io/cards"];
+        assert_eq!(cards, "two", "applying status left it alone");
+        let capacity = node.status.and_then(|status| status.capacity);
+        let capacity = capacity.context("no capacity")?;
         assert_eq!(capacity["cpu"].0, "4");
         assert_eq!(capacity["x.io/slots"].0, "8");
         Ok(())
     })
-    .await
 }
 
-#[tokio::test]
-async fn an_apply_must_name_its_manager_its_kind_and_known_fields() -> Result<()> {
+#[test]
+fn an_apply_must_name_its_manager_its_kind_and_known_fields() -> Result<()> {
     in_namespace(async |test| {
-        let path = format!("{}/a", test.path("/api/v1", "configmaps"));
-        let full = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+        let path = test.path("/api/v1", "configmaps/a");
+        let send = async |query: &str, body: &str| {
+            let (raw, path) = (test.raw(), format!("{path}{query}"));
+            raw.patch(&path, "application/apply-patch+yaml", body).await
+        };
+        let full = object("ConfigMap", "a");
         let mut unknown = full.clone();
         unknown["colour"] = json!("red");
-        let mut renamed = full.clone();
-        renamed["metadata"]["name"] = json!("b");
+        let kindless = json!({"metadata": {"name": "a"}});
         for (query, body, verdict) in [
-            ("", full.clone(), (422, "Invalid")),
-            (
-                "?fieldManager=m",
-                json!({"metadata": {"name": "a"}}),
-                (400, "BadRequest"),
-            ),
-            ("?fieldManager=m", unknown, (500, "")),
-            ("?fieldManager=m", renamed, (400, "BadRequest")),
-            ("?fieldManager=m", full, (201, "")),
+            ("", &full, INVALID),
+            ("?fieldManager=m", &kindless, BAD_REQUEST),
+            ("?fieldManager=m", &unknown, UNFORESEEN),
+            ("?fieldManager=m", &object("ConfigMap", "b"), BAD_REQUEST),
+            ("?fieldManager=m", &full, CREATED),
         ] {
-            let path = format!("{path}{query}");
-            let answer = test
-                .raw()
-                .patch(&path, "application/apply-patch+yaml", body.to_string())
-                .await?;
-            assert_eq!(
-                answer.verdict(),
-                verdict,
-                "{query} {body}: {}",
-                answer.message()
-            );
+            send(query, &body.to_string()).await?.must_be(verdict);
         }
         let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata: {k: v}\n";
-        let path = format!("{path}?fieldManager=m");
-        let answer = test
-            .raw()
-            .patch(&path, "application/apply-patch+yaml", yaml)
-            .await?;
+        let answer = send("?fieldManager=m", yaml).await?;
         assert_eq!(answer.body["data"], json!({"k": "v"}));
         Ok(())
     })
-    .await
 }

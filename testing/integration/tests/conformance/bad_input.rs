@@ -1,14 +1,20 @@
 //! Invalid requests: the same code and reason from every API server, and nothing written.
 
 use anyhow::Result;
-use integration::objects::pod;
-use integration::{Scope, in_namespace};
+use integration::objects::{NO_SCHEDULER, pod};
+use integration::verdict::{BAD_REQUEST, CREATED, FORBIDDEN, INVALID, NOT_ALLOWED, NOT_FOUND};
+use integration::{Answer, Scope, in_namespace};
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
+async fn post_pod(test: &Scope, body: impl ToString) -> Result<Answer> {
+    let path = test.path("/api/v1", "pods");
+    test.raw().post(&path, body.to_string()).await
+}
+
 async fn nothing_was_written(test: &Scope) -> Result<()> {
-    let pods = test.pods().list(&ListParams::default()).await?;
-    assert!(pods.items.is_empty(), "{:?}", pods.items);
+    let pods = test.pods().names(&ListParams::default()).await?;
+    assert!(pods.is_empty(), "{pods:?}");
     Ok(())
 }
 
@@ -16,15 +22,17 @@ fn with_container(container: &Value) -> Value {
     json!({"metadata": {"name": "a"}, "spec": {"containers": [container]}})
 }
 
-fn with_limit(resource: &str, amount: &Value) -> Value {
-    let resources = json!({"limits": {resource: amount}});
+fn with_resources(resources: &Value) -> Value {
     with_container(&json!({"name": "c", "image": "i:1", "resources": resources}))
 }
 
-#[tokio::test]
-async fn bodies_that_are_no_pod_are_bad_requests() -> Result<()> {
+fn with_limit(resource: &str, amount: &Value) -> Value {
+    with_resources(&json!({"limits": {resource: amount}}))
+}
+
+#[test]
+fn bodies_that_are_no_pod_are_bad_requests() -> Result<()> {
     in_namespace(async |test| {
-        let path = test.path("/api/v1", "pods");
         for body in [
             r#"{"apiVersion":"v1","kind":"Pod","metadata":{"na"#.to_owned(),
             String::new(),
@@ -38,175 +46,120 @@ async fn bodies_that_are_no_pod_are_bad_requests() -> Result<()> {
             with_limit("cpu", &json!("lots")).to_string(),
             json!({"metadata": {"name": "a", "namespace": "elsewhere"}}).to_string(),
         ] {
-            let answer = test.raw().post(&path, body.clone()).await?;
-            assert_eq!(
-                answer.verdict(),
-                (400, "BadRequest"),
-                "{body}: {}",
-                answer.body
-            );
+            post_pod(test, body).await?.must_be(BAD_REQUEST);
         }
         nothing_was_written(test).await
     })
-    .await
 }
 
-#[tokio::test]
-async fn pods_that_make_no_sense_are_invalid_and_say_where() -> Result<()> {
+#[test]
+fn pods_that_make_no_sense_are_invalid_and_say_where() -> Result<()> {
     in_namespace(async |test| {
-        let path = test.path("/api/v1", "pods");
-        let plain = || json!({"name": "c", "image": "i:1"});
-        let named = |name: &str| {
-            let mut pod = with_container(&plain());
-            pod["metadata"]["name"] = json!(name);
+        let described = |metadata: Value| {
+            let mut pod = with_resources(&json!({}));
+            pod["metadata"] = metadata;
             pod
         };
-        let labelled = |value: &str| {
-            let mut pod = with_container(&plain());
-            pod["metadata"]["labels"] = json!({"app": value});
-            pod
-        };
-        let only_request = json!({
-            "name": "c", "image": "i:1", "resources": {"requests": {"x.io/cards": "1"}},
-        });
-        let unequal = json!({
-            "name": "c", "image": "i:1",
-            "resources": {"requests": {"x.io/cards": "1"}, "limits": {"x.io/cards": "2"}},
-        });
-        let limits = "spec.containers[0].resources.limits[x.io/cards]";
+        let mislabelled = json!({"name": "a", "labels": {"app": "-no-"}});
+        let nameless = with_container(&json!({"image": "i:1"}));
+        let imageless = with_container(&json!({"name": "c"}));
+        let one = json!({"x.io/cards": "1"});
+        let only_request = with_resources(&json!({"requests": one}));
+        let unequal = json!({"requests": one, "limits": {"x.io/cards": "2"}});
+        let limits = "resources.limits[x.io/cards]";
+        let container = |field: &str| format!("spec.containers[0].{field}");
         for (body, field) in [
-            (Value::Null, "metadata.name"),
-            (named(""), "metadata.name"),
-            (named("Not_A_Name"), "metadata.name"),
-            (labelled("-no-"), "metadata.labels"),
-            (json!({"metadata": {"name": "a"}}), "spec.containers"),
+            (Value::Null, "metadata.name".to_owned()),
+            (described(json!({"name": ""})), "metadata.name".to_owned()),
             (
-                with_container(&json!({"image": "i:1"})),
-                "spec.containers[0].name",
+                described(json!({"name": "Not_A_Name"})),
+                "metadata.name".to_owned(),
             ),
+            (described(mislabelled), "metadata.labels".to_owned()),
             (
-                with_container(&json!({"name": "c"})),
-                "spec.containers[0].image",
+                json!({"metadata": {"name": "a"}}),
+                "spec.containers".to_owned(),
             ),
-            (with_limit("x.io/cards", &json!("1.5")), limits),
-            (with_limit("x.io/cards", &json!("-1")), limits),
+            (nameless, container("name")),
+            (imageless, container("image")),
+            (with_limit("x.io/cards", &json!("1.5")), container(limits)),
+            (with_limit("x.io/cards", &json!("-1")), container(limits)),
             (
                 with_limit("cards", &json!("1")),
-                "spec.containers[0].resources.limits[cards]",
+                container("resources.limits[cards]"),
             ),
-            (
-                with_container(&only_request),
-                "spec.containers[0].resources.limits",
-            ),
-            (
-                with_container(&unequal),
-                "spec.containers[0].resources.requests",
-            ),
+            (only_request, container("resources.limits")),
+            (with_resources(&unequal), container("resources.requests")),
         ] {
-            let answer = test.raw().post(&path, body.to_string()).await?;
-            assert_eq!(
-                answer.verdict(),
-                (422, "Invalid"),
-                "{body}: {}",
-                answer.body
-            );
-            assert_eq!(answer.body["details"]["kind"], "Pod");
-            assert_eq!(
-                answer.body["details"]["causes"][0]["field"], field,
-                "{}",
-                answer.body
-            );
+            let answer = post_pod(test, body).await?;
+            answer.must_be(INVALID);
+            assert_eq!(answer.detail("kind"), "Pod");
+            assert_eq!(answer.detail("causes/0/field"), field, "{}", answer.body);
         }
         nothing_was_written(test).await
     })
-    .await
 }
 
-#[tokio::test]
-async fn amounts_that_only_look_wrong_are_kept_in_the_server_s_spelling() -> Result<()> {
+#[test]
+fn amounts_that_only_look_wrong_are_kept_in_the_server_s_spelling() -> Result<()> {
     in_namespace(async |test| {
-        let path = test.path("/api/v1", "pods");
-        for (index, (sent, kept)) in [
+        let amounts = [
             (json!("10G"), "10G"),
             (json!(0), "0"),
             (json!(3000), "3k"),
             (json!("1024Ki"), "1Mi"),
             (json!("1e3"), "1e3"),
             (json!("2000m"), "2"),
-        ]
-        .into_iter()
-        .enumerate()
-        {
+        ];
+        for (index, (sent, kept)) in amounts.into_iter().enumerate() {
             let mut body = with_limit("x.io/cards", &sent);
             body["metadata"]["name"] = json!(format!("p{index}"));
-            body["spec"]["schedulerName"] = json!(integration::objects::NO_SCHEDULER);
-            let answer = test.raw().post(&path, body.to_string()).await?;
-            assert_eq!(answer.code, 201, "{sent}: {}", answer.body);
+            body["spec"]["schedulerName"] = json!(NO_SCHEDULER);
+            let answer = post_pod(test, body).await?;
+            answer.must_be(CREATED);
             let resources = &answer.body["spec"]["containers"][0]["resources"];
             assert_eq!(resources["limits"]["x.io/cards"], kept);
             assert_eq!(resources["requests"]["x.io/cards"], kept);
         }
         Ok(())
     })
-    .await
 }
 
-#[tokio::test]
-async fn pods_that_name_what_does_not_exist_are_forbidden() -> Result<()> {
+#[test]
+fn pods_that_name_what_does_not_exist_are_forbidden() -> Result<()> {
     in_namespace(async |test| {
-        let path = test.path("/api/v1", "pods");
         for (field, value) in [
             ("serviceAccountName", "nobody"),
             ("priorityClassName", "no-class"),
         ] {
             let mut body = serde_json::to_value(pod("a").build())?;
             body["spec"][field] = json!(value);
-            let answer = test.raw().post(&path, body.to_string()).await?;
-            assert_eq!(
-                answer.verdict(),
-                (403, "Forbidden"),
-                "{field}: {}",
-                answer.body
-            );
+            post_pod(test, body).await?.must_be(FORBIDDEN);
         }
         nothing_was_written(test).await
     })
-    .await
 }
 
-#[tokio::test]
-async fn paths_methods_and_content_that_are_not_served_are_refused() -> Result<()> {
+#[test]
+fn paths_methods_and_content_that_are_not_served_are_refused() -> Result<()> {
     in_namespace(async |test| {
-        let pods = test.path("/api/v1", "pods");
         let raw = test.raw();
-        assert_eq!(
-            raw.get("/api/v1/widgets").await?.verdict(),
-            (404, "NotFound")
-        );
+        let pods = test.path("/api/v1", "pods");
+        let pod = format!("{pods}/a");
+        let nonsense = format!("{pod}/nonsense");
+        raw.get("/api/v1/widgets").await?.must_be(NOT_FOUND);
         assert_eq!(raw.get("/apis/no.such.group/v1/widgets").await?.code, 404);
-        assert_eq!(
-            raw.get(&format!("{pods}/a/nonsense")).await?.verdict(),
-            (404, "NotFound")
-        );
-        assert_eq!(
-            raw.put(&pods, "{}").await?.verdict(),
-            (405, "MethodNotAllowed")
-        );
-        assert_eq!(
-            raw.post("/api/v1/pods", "{}").await?.verdict(),
-            (405, "MethodNotAllowed")
-        );
-        let huge = format!(
-            r#"{{"metadata": {{"name": "{}"}}}}"#,
-            "x".repeat(4 * 1024 * 1024)
-        );
-        let answer = raw
-            .patch(&format!("{pods}/a"), "application/merge-patch+json", huge)
+        raw.get(&nonsense).await?.must_be(NOT_FOUND);
+        raw.put(&pods, "{}").await?.must_be(NOT_ALLOWED);
+        let everywhere = raw.post("/api/v1/pods", "{}").await?;
+        everywhere.must_be(NOT_ALLOWED);
+        let huge = json!({"metadata": {"name": "x".repeat(4 * 1024 * 1024)}}).to_string();
+        let huge = raw
+            .patch(&pod, "application/merge-patch+json", huge)
             .await?;
-        assert_eq!(answer.verdict(), (413, "RequestEntityTooLarge"));
-        let answer = raw.delete(&format!("{pods}/a"), "{\"kind\":").await?;
-        assert_eq!(answer.verdict(), (400, "BadRequest"));
+        huge.must_be((413, "RequestEntityTooLarge"));
+        let cut = raw.delete(&pod, "{\"kind\":").await?;
+        cut.must_be(BAD_REQUEST);
         Ok(())
     })
-    .await
 }

@@ -1,12 +1,16 @@
 //! Events, in both of their API versions.
 
 use anyhow::{Context, Result};
-use integration::{Scope, in_namespace, refused};
+use integration::verdict::INVALID;
+use integration::{Objects, Scope, in_namespace, refused};
 use k8s_openapi::api::core::v1::Event as CoreEvent;
 use k8s_openapi::api::events::v1::Event;
-use kube::ResourceExt;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::ListParams;
 use serde_json::{Value, json};
+
+fn core_events(test: &Scope) -> Objects<CoreEvent> {
+    test.objects()
+}
 
 fn core_event(test: &Scope, name: &str, about: &str) -> Value {
     json!({
@@ -38,108 +42,74 @@ fn new_event(test: &Scope, name: &str) -> Value {
     })
 }
 
-#[tokio::test]
-async fn events_are_found_by_the_object_they_are_about() -> Result<()> {
+#[test]
+fn events_are_found_by_the_object_they_are_about() -> Result<()> {
     in_namespace(async |test| {
-        let events = test.objects::<CoreEvent>();
+        let events = core_events(test);
         for (name, about) in [("one", "a"), ("two", "b")] {
-            let event = serde_json::from_value(core_event(test, name, about))?;
-            events.create(&PostParams::default(), &event).await?;
+            let event = core_event(test, name, about);
+            events.create_json(event).await?;
         }
         let about_b = ListParams::default().fields("involvedObject.kind=Pod,involvedObject.name=b");
-        let found = events.list(&about_b).await?;
-        assert_eq!(
-            found
-                .items
-                .iter()
-                .map(ResourceExt::name_any)
-                .collect::<Vec<_>>(),
-            ["two"]
-        );
-        let none = events
-            .list(&ListParams::default().fields("reason=Other"))
-            .await?;
-        assert!(none.items.is_empty());
+        assert_eq!(events.names(&about_b).await?, ["two"]);
+        let others = ListParams::default().fields("reason=Other");
+        assert!(events.names(&others).await?.is_empty());
         Ok(())
     })
-    .await
 }
 
-#[tokio::test]
-async fn an_event_written_in_one_version_reads_well_in_the_other() -> Result<()> {
+#[test]
+fn an_event_written_in_one_version_reads_well_in_the_other() -> Result<()> {
     in_namespace(async |test| {
-        let event = serde_json::from_value(new_event(test, "new"))?;
-        test.objects::<Event>()
-            .create(&PostParams::default(), &event)
-            .await?;
-        let old = test.objects::<CoreEvent>().get("new").await?;
+        let (core_events, events) = (core_events(test), test.objects::<Event>());
+        events.create_json(new_event(test, "new")).await?;
+        let old = core_events.get("new").await?;
         assert_eq!(old.message.as_deref(), Some("no card has room"));
         assert_eq!(old.involved_object.name.as_deref(), Some("p"));
-        assert_eq!(
-            old.reporting_component.as_deref(),
-            Some("gpushare.io/extender")
-        );
-        let event = serde_json::from_value(core_event(test, "old", "q"))?;
-        test.objects::<CoreEvent>()
-            .create(&PostParams::default(), &event)
-            .await?;
-        let new = test.objects::<Event>().get("old").await?;
+        let component = old.reporting_component.as_deref();
+        assert_eq!(component, Some("gpushare.io/extender"));
+        let event = core_event(test, "old", "q");
+        core_events.create_json(event).await?;
+        let new = events.get("old").await?;
         assert_eq!(new.note.as_deref(), Some("no card has room"));
-        assert_eq!(
-            new.regarding.context("about nothing")?.name.as_deref(),
-            Some("q")
-        );
+        let regarding = new.regarding.context("about nothing")?;
+        assert_eq!(regarding.name.as_deref(), Some("q"));
         assert_eq!(new.deprecated_count, Some(1));
         let by_field = ListParams::default().fields("regarding.name=q");
-        let found = test.objects::<Event>().list(&by_field).await?;
-        assert_eq!(
-            found
-                .items
-                .iter()
-                .map(ResourceExt::name_any)
-                .collect::<Vec<_>>(),
-            ["old"]
-        );
+        assert_eq!(events.names(&by_field).await?, ["old"]);
         Ok(())
     })
-    .await
 }
 
-#[tokio::test]
-async fn a_repeated_event_is_counted_by_patching_it() -> Result<()> {
+#[test]
+fn a_repeated_event_is_counted_by_patching_it() -> Result<()> {
     in_namespace(async |test| {
-        let events = test.objects::<CoreEvent>();
-        let event = serde_json::from_value(core_event(test, "a", "p"))?;
-        events.create(&PostParams::default(), &event).await?;
-        let again = Patch::Merge(json!({"count": 2, "message": "still no card has room"}));
-        let patched = events.patch("a", &PatchParams::default(), &again).await?;
-        assert_eq!(patched.count, Some(2));
+        let events = core_events(test);
+        events.create_json(core_event(test, "a", "p")).await?;
+        let again = json!({"count": 2, "message": "still no card has room"});
+        assert_eq!(events.merge("a", again).await?.count, Some(2));
         Ok(())
     })
-    .await
 }
 
-#[tokio::test]
-async fn an_event_must_be_complete_and_beside_its_object() -> Result<()> {
+#[test]
+fn an_event_must_be_complete_and_beside_its_object() -> Result<()> {
     in_namespace(async |test| {
         let mut misplaced = core_event(test, "a", "p");
         misplaced["involvedObject"]["namespace"] = json!("elsewhere");
-        let event = serde_json::from_value(misplaced)?;
-        let events = test.objects::<CoreEvent>();
-        let refusal = refused(events.create(&PostParams::default(), &event).await)?;
-        assert_eq!((refusal.code, refusal.reason.as_str()), (422, "Invalid"));
-        let cause = &refusal.details.context("no details")?.causes[0];
-        assert_eq!(cause.field, "involvedObject.namespace");
+        let misplaced: CoreEvent = serde_json::from_value(misplaced)?;
+        let refusal = refused(core_events(test).create(misplaced).await, INVALID)?;
+        assert_eq!(refusal.detail("causes/0/field"), "involvedObject.namespace");
+        let path = test.path("/apis/events.k8s.io/v1", "events");
         for missing in ["eventTime", "type", "reportingController", "action"] {
-            let mut incomplete = new_event(test, "b");
-            if let Some(event) = incomplete.as_object_mut() {
-                event.remove(missing);
-            }
-            let path = test.path("/apis/events.k8s.io/v1", "events");
-            let answer = test.raw().post(&path, incomplete.to_string()).await?;
-            assert_eq!(answer.verdict(), (422, "Invalid"), "{missing}");
+            let mut event = new_event(test, "b");
+            event
+                .as_object_mut()
+                .context("not an object")?
+                .remove(missing);
+            let answer = test.raw().post(&path, event.to_string()).await?;
+            answer.must_be(INVALID);
         }
         Ok(())
     })
-    .await
 }
