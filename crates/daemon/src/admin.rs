@@ -27,6 +27,18 @@ impl fmt::Debug for Admin {
 }
 
 impl Admin {
+    pub fn new(
+        version: &'static str,
+        registry: Arc<Registry>,
+        ready: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            version,
+            registry,
+            ready: Arc::new(ready),
+        }
+    }
+
     pub fn router(self) -> Router {
         Router::new()
             .route("/healthz", get(async || "ok\n"))
@@ -89,11 +101,7 @@ mod tests {
         let counter: Counter = Counter::default();
         counter.inc();
         registry.register("things", "Things done", counter);
-        Admin {
-            version: "1.2.3",
-            registry: Arc::new(registry),
-            ready: Arc::new(move || ready.clone()),
-        }
+        Admin::new("1.2.3", Arc::new(registry), move || ready.clone())
     }
 
     #[tokio::test]

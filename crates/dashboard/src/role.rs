@@ -3,9 +3,7 @@
 pub mod config;
 
 use gpushare_daemon::Tasks;
-use gpushare_daemon::tls::Tls;
-use gpushare_daemon::tls::TlsError;
-use gpushare_kube::client::{self, ClientError};
+use gpushare_kube::start::{self, identify};
 use thiserror::Error;
 
 use crate::access::Access;
@@ -14,17 +12,16 @@ use config::{Auth, Config};
 /// What can prevent the role from starting.
 #[derive(Debug, Error)]
 pub enum StartError {
+    /// As in any role.
     #[error(transparent)]
-    Client(#[from] ClientError),
-    #[error(transparent)]
-    Tls(#[from] TlsError),
+    Role(#[from] start::StartError),
     #[error(transparent)]
     Dashboard(#[from] crate::StartError),
 }
 
 /// Starts everything as services of the process.
 pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {
-    let client = client::connect(config.kubeconfig.as_deref()).await?;
+    let (client, tls) = identify(config.kubeconfig.as_deref(), config.tls).await?;
     let access = match config.auth {
         Auth::None => Access::Open,
         Auth::Token => Access::tokens(client.clone()),
@@ -32,7 +29,7 @@ pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {
     let settings = crate::Config {
         listen: config.listen,
         admin_listen: config.admin_listen,
-        tls: config.tls.map(Tls::load).transpose()?,
+        tls,
         access,
         dialects: config.dialects,
         sample_every: config.sample_every,

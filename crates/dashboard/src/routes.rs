@@ -5,7 +5,6 @@ mod guard;
 mod login;
 mod stream;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Path, Query, State};
@@ -61,13 +60,9 @@ impl Dashboard {
     }
 
     pub(crate) fn admin_router(&self) -> Router {
-        let ready = self.clone();
-        Admin {
-            version: env!("CARGO_PKG_VERSION"),
-            registry: self.0.metrics.registry(),
-            ready: Arc::new(move || ready.0.model.read().ready()),
-        }
-        .router()
+        let (registry, dashboard) = (self.0.metrics.registry(), self.clone());
+        let ready = move || dashboard.0.model.read().ready();
+        Admin::new(env!("CARGO_PKG_VERSION"), registry, ready).router()
     }
 }
 

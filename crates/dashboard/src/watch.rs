@@ -6,9 +6,9 @@ use gpushare_kube::gpu_budget::GpuBudget;
 use gpushare_kube::kinds::Namespace;
 use gpushare_kube::labels::Labels;
 use gpushare_kube::slim;
-use gpushare_kube::watch::{Index, Kind, Which, follow, not_served};
+use gpushare_kube::watch::{Index, Kind, follow_all, not_served};
 use kube::runtime::watcher;
-use kube::{Api, Client, ResourceExt};
+use kube::{Client, ResourceExt};
 
 use crate::Dashboard;
 use crate::model::{Model, Pod, Seen};
@@ -16,17 +16,11 @@ use crate::model::{Model, Pod, Seen};
 impl Dashboard {
     /// Watches everything that the model contains, as services of the process.
     pub(crate) fn follow(&self, client: &Client, tasks: &Tasks) {
-        self.follow_kind::<slim::Node>(client, tasks, "the watch of nodes");
-        self.follow_kind::<slim::Pod>(client, tasks, "the watch of pods");
-        self.follow_kind::<GpuBudget>(client, tasks, "the watch of budgets");
-        self.follow_kind::<Namespace>(client, tasks, "the watch of namespaces");
-    }
-
-    fn follow_kind<K: Followed>(&self, client: &Client, tasks: &Tasks, name: &'static str) {
-        let (dashboard, api) = (self.clone(), Api::<K>::all(client.clone()));
-        tasks.endless(name, async move {
-            follow(api, Which::All, &Following(&dashboard)).await;
-        });
+        let index = || Following(self.clone());
+        follow_all::<slim::Node>(client, tasks, "the watch of nodes", index());
+        follow_all::<slim::Pod>(client, tasks, "the watch of pods", index());
+        follow_all::<GpuBudget>(client, tasks, "the watch of budgets", index());
+        follow_all::<Namespace>(client, tasks, "the watch of namespaces", index());
     }
 
     fn change(&self, change: impl FnOnce(&mut Model)) {
@@ -125,9 +119,9 @@ impl Followed for Namespace {
     }
 }
 
-struct Following<'a>(&'a Dashboard);
+struct Following(Dashboard);
 
-impl<K: Followed> Index<K> for Following<'_> {
+impl<K: Followed> Index<K> for Following {
     type Value = K::Kept;
 
     fn reduce(&self, object: &K) -> K::Kept {

@@ -22,7 +22,7 @@ use gpushare_books::preemptions::Now;
 
 use super::Extender;
 
-pub(super) use verb::preempt_verb;
+pub(super) use verb::answer_preempt;
 
 /// The most decisions before the preemptions under way are looked at again.
 const DECISIONS_IN_A_ROW: usize = 8;

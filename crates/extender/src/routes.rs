@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use gpushare_books::Books;
 use gpushare_core::PodAsk;
 use gpushare_daemon::admin::Admin;
@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use super::Extender;
 use super::bind::BindError;
-use super::preempt::preempt_verb;
+use super::preempt::answer_preempt;
 use super::wire::{Args, BindingArgs, BodyError, ErrorResult};
 use super::{explain, filter, inspect, prioritize};
 
@@ -43,10 +43,10 @@ impl Extender {
     /// All routes: the scheduler's, and those of operators.
     pub fn router(&self) -> Router {
         let verbs = Router::new()
-            .route("/filter", post(filter_verb))
-            .route("/prioritize", post(prioritize_verb))
-            .route("/bind", post(bind_verb))
-            .route("/preempt", post(preempt_verb))
+            .route("/filter", verb("filter", Self::filter_verb))
+            .route("/prioritize", verb("prioritize", Self::prioritize_verb))
+            .route("/bind", verb("bind", answer_bind))
+            .route("/preempt", verb("preempt", answer_preempt))
             .route("/inspect", get(inspect_all))
             .route("/inspect/{node}", get(inspect_one))
             .with_state(self.clone());
@@ -58,13 +58,16 @@ impl Extender {
     }
 
     pub(super) fn admin_router(&self) -> Router {
-        let ready = self.clone();
-        Admin {
-            version: env!("CARGO_PKG_VERSION"),
-            registry: self.0.metrics.registry(),
-            ready: std::sync::Arc::new(move || ready.ready()),
-        }
-        .router()
+        let (registry, ready) = (self.0.metrics.registry(), self.clone());
+        Admin::new(env!("CARGO_PKG_VERSION"), registry, move || ready.ready()).router()
+    }
+
+    async fn filter_verb(self, headers: HeaderMap, body: Body) -> Response {
+        self.answer(headers, body, Self::answer_filter).await
+    }
+
+    async fn prioritize_verb(self, headers: HeaderMap, body: Body) -> Response {
+        self.answer(headers, body, Self::answer_prioritize).await
     }
 
     fn answer_filter(&self, body: &[u8], on: On) -> Result<Worked, BodyError> {
@@ -133,6 +136,20 @@ impl Extender {
         Ok(Worked::Answered(json(StatusCode::OK, &scores)))
     }
 
+    /// Reads and parses the body; an error is the answer to it.
+    pub(super) async fn parse<T: Send + 'static>(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+        parse: fn(&[u8]) -> Result<T, BodyError>,
+    ) -> Result<T, Response> {
+        let held = self.0.body_room.read(headers, body).await?;
+        let parsed = held.work(parse).await;
+        parsed
+            .map_err(|error| internal_error(&error))?
+            .map_err(|error| bad_request(&error))
+    }
+
     /// Reads the body and answers it, off the async threads if it is large or may take long.
     async fn answer(
         self,
@@ -170,44 +187,24 @@ fn takes_long(pod: &PodFacts, on: On) -> bool {
     on == On::AsyncThread && ask.is_some_and(PodAsk::is_complex)
 }
 
-async fn filter_verb(State(extender): State<Extender>, headers: HeaderMap, body: Body) -> Response {
-    let (started, metrics) = (Instant::now(), extender.0.metrics.clone());
-    let response = extender
-        .answer(headers, body, Extender::answer_filter)
-        .await;
-    metrics.answered("filter", response.status(), started.elapsed());
-    response
-}
-
-async fn prioritize_verb(
-    State(extender): State<Extender>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    let (started, metrics) = (Instant::now(), extender.0.metrics.clone());
-    let response = extender
-        .answer(headers, body, Extender::answer_prioritize)
-        .await;
-    metrics.answered("prioritize", response.status(), started.elapsed());
-    response
-}
-
-async fn bind_verb(State(extender): State<Extender>, headers: HeaderMap, body: Body) -> Response {
-    let (started, metrics) = (Instant::now(), extender.0.metrics.clone());
-    let response = answer_bind(extender, headers, body).await;
-    metrics.answered("bind", response.status(), started.elapsed());
-    response
+/// A verb of the scheduler, whose answers are counted under its name.
+fn verb<A: Future<Output = Response> + Send + 'static>(
+    name: &'static str,
+    answer: fn(Extender, HeaderMap, Body) -> A,
+) -> MethodRouter<Extender> {
+    let counted = async move |State(extender): State<Extender>, headers, body| {
+        let (started, metrics) = (Instant::now(), extender.0.metrics.clone());
+        let response = answer(extender, headers, body).await;
+        metrics.answered(name, response.status(), started.elapsed());
+        response
+    };
+    post(counted)
 }
 
 async fn answer_bind(extender: Extender, headers: HeaderMap, body: Body) -> Response {
-    let held = match extender.0.body_room.read(&headers, body).await {
-        Ok(held) => held,
+    let args = match extender.parse(&headers, body, BindingArgs::parse).await {
+        Ok(args) => args,
         Err(refusal) => return refusal,
-    };
-    let args = match held.work(BindingArgs::parse).await {
-        Ok(Ok(args)) => args,
-        Ok(Err(error)) => return bad_request(&error),
-        Err(error) => return internal_error(&error),
     };
     tracing::debug!(
         pod = %format_args!("{}/{}", args.namespace, args.name), uid = %args.pod, node = %args.node,

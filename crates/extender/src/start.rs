@@ -4,18 +4,15 @@ use std::net::SocketAddr;
 
 use gpushare_daemon::Tasks;
 use gpushare_daemon::serve::{self, Connections};
-use gpushare_daemon::tls::Tls;
 
 use super::Extender;
 use crate::config::Config;
-use gpushare_kube::client;
 use gpushare_kube::leader::election::Election;
-use gpushare_kube::start::StartError;
+use gpushare_kube::start::{StartError, identify};
 
 /// Starts everything as services of the process. Returns the address at which it serves.
 pub async fn start(config: Config, tasks: &Tasks) -> Result<SocketAddr, StartError> {
-    let client = client::connect(config.kubeconfig.as_deref()).await?;
-    let tls = config.tls.clone().map(Tls::load).transpose()?;
+    let (client, tls) = identify(config.kubeconfig.as_deref(), config.tls.clone()).await?;
     let listener = serve::listen(config.listen)?;
     let admin = config.admin_listen.map(serve::listen).transpose()?;
     let address = listener.local_addr()?;

@@ -9,14 +9,16 @@ use gpushare_core::dialect::Dialects;
 use gpushare_core::{PodUid, names};
 use jiff::Timestamp;
 use kube::Client;
-use kube::api::{Patch, PatchParams};
+use kube::api::Patch;
 use kube::core::Status;
 use serde_json::{Value, json};
 
 use crate::PodRef;
-use crate::call::{CallError, call_or};
+use crate::call::CallError;
 use crate::convert::{PodFacts, asked_by_limits};
 use crate::{metering, slim};
+
+pub use crate::pod_ref::Changed;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 const YES: &str = "true";
@@ -57,13 +59,6 @@ pub struct Marks {
     /// Created over budget, and within it again.
     pub restored: bool,
     pub evict_at: Option<Timestamp>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Changed {
-    Yes,
-    /// It does not exist any more; another pod may have its name.
-    Gone,
 }
 
 impl Subject {
@@ -150,14 +145,8 @@ async fn change(
     doing: &str,
     patch: &Patch<Value>,
 ) -> Result<Changed, CallError> {
-    let (api, params) = (pod.api(client), PatchParams::default());
-    let request = async {
-        api.patch(&pod.name, &params, patch)
-            .await
-            .map(|_pod| Changed::Yes)
-    };
-    let gone = |status: &Status| is_gone(status.code, &status.message).then_some(Changed::Gone);
-    call_or(TIMEOUT, || format!("{doing} pod {pod}"), request, gone).await
+    let gone = |status: &Status| is_gone(status.code, &status.message);
+    pod.patch(client, patch, TIMEOUT, doing, gone).await
 }
 
 /// Whether there is no pod of this name, or one with another uid.

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use gpushare_core::{PodUid, names};
 use kube::Client;
-use kube::api::{Patch, PatchParams};
+use kube::api::Patch;
+use kube::core::Status;
 use serde_json::{Value, json};
 
 use crate::PodRef;
-use crate::call::{CallError, call_or};
+use crate::call::CallError;
+
+pub use crate::pod_ref::Changed;
 
 const TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -19,18 +22,9 @@ pub enum Finalizer {
     Off,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Changed {
-    Yes,
-    /// It does not exist any more, and another pod may have its name; or its deletion has begun, after which nothing
-    /// can be put on; or it has another version than the one on which it was decided to take it off.
-    Gone,
-}
-
 impl Finalizer {
     /// In a strategic merge others' finalizers stay, whoever changes them meanwhile.
     fn patch(self, uid: &PodUid, version: &str) -> Value {
-        // A uid cannot be changed, so a patch that names another one is refused as invalid.
         match self {
             Self::On => json!({"metadata": {"uid": uid, "finalizers": [names::METERING]}}),
             // One that arrives late must not take off what was put on again since.
@@ -43,7 +37,9 @@ impl Finalizer {
     }
 }
 
-/// Changes the pod with this uid, and no other of the same name. Doing it twice does no harm.
+/// Changes the pod with this uid, and no other of the same name. Doing it twice does no harm. The pod also counts as
+/// gone if its deletion has begun, after which nothing can be put on, or if it has another version than the one on which
+/// it was decided to take the finalizer off.
 pub async fn change(
     client: &Client,
     pod: &PodRef,
@@ -51,15 +47,9 @@ pub async fn change(
     to: Finalizer,
 ) -> Result<Changed, CallError> {
     let patch = Patch::Strategic(to.patch(&pod.uid, version));
-    let (api, params) = (pod.api(client), PatchParams::default());
-    let request = async {
-        api.patch(&pod.name, &params, &patch)
-            .await
-            .map(|_pod| Changed::Yes)
-    };
-    let what = || format!("change the finalizers of pod {pod}");
-    let gone = |code| matches!(code, 404 | 409 | 422).then_some(Changed::Gone);
-    call_or(TIMEOUT, what, request, |status| gone(status.code)).await
+    let gone = |status: &Status| matches!(status.code, 404 | 409 | 422);
+    let doing = "change the finalizers of";
+    pod.patch(client, &patch, TIMEOUT, doing, gone).await
 }
 
 #[cfg(test)]

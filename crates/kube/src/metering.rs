@@ -29,20 +29,11 @@ pub struct Status {
     pub phase: Option<String>,
     pub start_time: Option<Time>,
     #[serde(deserialize_with = "slim::or_default")]
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<slim::Condition>,
     #[serde(deserialize_with = "slim::or_default")]
     pub init_container_statuses: Vec<Container>,
     #[serde(deserialize_with = "slim::or_default")]
     pub container_statuses: Vec<Container>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct Condition {
-    #[serde(rename = "type")]
-    pub kind: String,
-    pub status: String,
-    pub last_transition_time: Option<Time>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -18,16 +18,23 @@ use crate::totals::{CPU, MEMORY, STORAGE};
 /// Annotations that can concern us: our own, and those with which pods of other dialects choose cards.
 const ANNOTATION_PREFIXES: [&str; 2] = ["gpushare.io/", "nvidia.com/"];
 
+/// What both have, with what is read of the spec and of the status.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Pod {
+#[serde(
+    default,
+    bound = "S: Deserialize<'de> + Default, T: Deserialize<'de> + Default"
+)]
+pub struct Slim<S, T> {
     #[serde(deserialize_with = "metadata")]
     pub metadata: ObjectMeta,
     #[serde(deserialize_with = "or_default")]
-    pub spec: PodSpec,
+    pub spec: S,
     #[serde(deserialize_with = "or_default")]
-    pub status: PodStatus,
+    pub status: T,
 }
+
+pub type Pod = Slim<PodSpec, PodStatus>;
+pub type Node = Slim<NodeSpec, NodeStatus>;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -149,17 +156,6 @@ pub struct PodStatus {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Node {
-    #[serde(deserialize_with = "metadata")]
-    pub metadata: ObjectMeta,
-    #[serde(deserialize_with = "or_default")]
-    pub spec: NodeSpec,
-    #[serde(deserialize_with = "or_default")]
-    pub status: NodeStatus,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
 pub struct NodeSpec {
     /// Cordoned.
     pub unschedulable: bool,
@@ -171,12 +167,12 @@ pub struct NodeStatus {
     #[serde(deserialize_with = "or_default")]
     pub allocatable: HostQuantities,
     #[serde(deserialize_with = "or_default")]
-    pub conditions: Vec<NodeCondition>,
+    pub conditions: Vec<Condition>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct NodeCondition {
+pub struct Condition {
     #[serde(rename = "type")]
     pub kind: String,
     pub status: String,

@@ -1,10 +1,22 @@
-//! What can prevent a role from starting.
+//! What every role starts with, and what can prevent it from starting.
+
+use std::path::Path;
 
 use gpushare_daemon::serve::ListenError;
-use gpushare_daemon::tls::TlsError;
+use gpushare_daemon::tls::{Tls, TlsError, TlsFiles};
+use kube::Client;
 use thiserror::Error;
 
-use crate::client::ClientError;
+use crate::client::{ClientError, connect};
+
+/// A client of the API server, and the role's own certificate if it has one.
+pub async fn identify(
+    kubeconfig: Option<&Path>,
+    tls: Option<TlsFiles>,
+) -> Result<(Client, Option<Tls>), StartError> {
+    let client = connect(kubeconfig).await?;
+    Ok((client, tls.map(Tls::load).transpose()?))
+}
 
 #[derive(Debug, Error)]
 pub enum StartError {

@@ -8,9 +8,10 @@ use std::fmt::Debug;
 use std::pin::pin;
 
 use futures::{Stream, StreamExt};
+use gpushare_daemon::Tasks;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, ListSemantic, watcher};
-use kube::{Api, Resource};
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
 /// What can be watched: any kind whose objects can be decoded.
@@ -57,6 +58,19 @@ pub enum Which<'a> {
 pub async fn follow<K: Kind, I: Index<K>>(api: Api<K>, which: Which<'_>, index: &I) {
     let mut events = pin!(events(api, which));
     feed(&mut events, index, Until::TheEnd).await;
+}
+
+/// Follows all objects of a kind into the index, as a service of the process.
+pub fn follow_all<K: Kind>(
+    client: &Client,
+    tasks: &Tasks,
+    name: &'static str,
+    index: impl Index<K, Value: Send> + Send + Sync + 'static,
+) {
+    let api = Api::<K>::all(client.clone());
+    tasks.endless(name, async move {
+        follow(api, Which::All, &index).await;
+    });
 }
 
 /// Like [`follow`] with all objects, but lists everything again for each order.

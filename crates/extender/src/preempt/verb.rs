@@ -9,10 +9,8 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
-use std::time::Instant;
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use gpushare_books::preemptions::{Outcome, Proposal, Terms};
@@ -25,29 +23,14 @@ use gpushare_kube::convert::PodFacts;
 use super::wire::{Offer, PreemptionArgs, PreemptionResult};
 use super::{beside, now, undecided};
 use crate::Extender;
-use crate::routes::{bad_request, error_response, internal_error, json};
+use crate::routes::{error_response, json};
 use gpushare_kube::PodRef;
 
-pub(crate) async fn preempt_verb(
-    State(extender): State<Extender>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    let (started, metrics) = (Instant::now(), extender.0.metrics.clone());
-    let response = answer(&extender, &headers, body).await;
-    metrics.answered("preempt", response.status(), started.elapsed());
-    response
-}
-
-async fn answer(extender: &Extender, headers: &HeaderMap, body: Body) -> Response {
-    let held = match extender.0.body_room.read(headers, body).await {
-        Ok(held) => held,
+pub(crate) async fn answer_preempt(extender: Extender, headers: HeaderMap, body: Body) -> Response {
+    let parsed = extender.parse(&headers, body, PreemptionArgs::parse).await;
+    let args = match parsed {
+        Ok(args) => args,
         Err(refusal) => return refusal,
-    };
-    let args = match held.work(PreemptionArgs::parse).await {
-        Ok(Ok(args)) => args,
-        Ok(Err(error)) => return bad_request(&error),
-        Err(error) => return internal_error(&error),
     };
     match extender.correct(args).await {
         Ok(result) => json(StatusCode::OK, &result),

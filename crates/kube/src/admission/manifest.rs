@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::convert::started;
-use crate::slim::{QuantityText, Starts, or_default};
+use crate::slim::{QuantityText, SchedulingGate, Starts, or_default};
 
 /// The fields of a pod or pod template that can concern us. Absent and empty fields are kept distinct, because
 /// a patch depends on the difference.
@@ -45,7 +45,7 @@ pub struct Spec {
     pub priority_class_name: Option<String>,
     pub priority: Option<i32>,
     pub preemption_policy: Option<String>,
-    pub scheduling_gates: Option<Vec<Gate>>,
+    pub scheduling_gates: Option<Vec<SchedulingGate>>,
     #[serde(deserialize_with = "or_default")]
     pub containers: Vec<Container>,
     #[serde(deserialize_with = "or_default")]
@@ -53,12 +53,6 @@ pub struct Spec {
     #[serde(deserialize_with = "or_default")]
     pub ephemeral_containers: Vec<Container>,
     pub volumes: Option<Vec<Value>>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Gate {
-    pub name: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

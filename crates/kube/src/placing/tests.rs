@@ -22,6 +22,14 @@ fn check(rows: Vec<Row>) {
     }
 }
 
+/// Pods that a node without anything but its labels takes or refuses.
+fn check_pods<const N: usize>(rows: [(&'static str, Value, bool); N]) {
+    check(
+        rows.map(|(rule, pod, taken)| (rule, pod, json!({}), taken))
+            .into(),
+    );
+}
+
 fn tainted(value: &str, effect: &str) -> Value {
     json!({"taints": [{"key": "gpu", "value": value, "effect": effect}]})
 }
@@ -201,10 +209,7 @@ fn labels_meet_valid_requirements_only() {
         ("a DNS name", label("a-1.b/C_d", "DoesNotExist", &[]), TAKEN),
         ("an unknown operator", label("zone", "Is", &["a"]), REFUSED),
     ];
-    check(
-        rows.map(|(rule, pod, taken)| (rule, pod, json!({}), taken))
-            .into(),
-    );
+    check_pods(rows);
 }
 
 #[test]
@@ -227,10 +232,7 @@ fn the_name_is_the_only_field_and_is_compared_with_one_value() {
             TAKEN,
         ),
     ];
-    check(
-        rows.map(|(rule, pod, taken)| (rule, pod, json!({}), taken))
-            .into(),
-    );
+    check_pods(rows);
 }
 
 #[test]
@@ -268,10 +270,7 @@ fn one_term_that_matches_as_a_whole_is_enough() {
             TAKEN,
         ),
     ];
-    check(
-        rows.map(|(rule, terms, taken)| (rule, required(&terms), json!({}), taken))
-            .into(),
-    );
+    check_pods(rows.map(|(rule, terms, taken)| (rule, required(&terms), taken)));
     let mut both = label("zone", "In", &["a"]);
     both["nodeSelector"] = json!({"size": "small"});
     assert!(!may_go(&both, &json!({})), "the selector counts too");

@@ -83,40 +83,41 @@ fn every_resource_counts_that_kube_scheduler_counts() {
 
 #[test]
 fn what_a_pod_requests_as_a_whole_takes_the_place_of_its_containers_requests() {
-    let of = |pod: Value, container: Value| {
-        let containers = [asking(&container)];
-        json!({"resources": pod, "containers": containers, "overhead": {"cpu": "10m"}})
+    let of = |pod: Value| {
+        let one = json!({"requests": {"cpu": "1"}, "limits": {"example.com/dongle": "1"}});
+        json!({"resources": pod, "containers": [asking(&one)], "overhead": {"cpu": "10m"}})
     };
-    let one = || json!({"requests": {"cpu": "1"}, "limits": {"example.com/dongle": "1"}});
     let dongle = ("example.com/dongle", 1);
-    check(
-        "requests of the pod",
-        &of(json!({"requests": {"cpu": "3"}}), one()),
-        &[("cpu", 3_010), dongle],
-    );
-    check(
-        "less than the containers request",
-        &of(json!({"requests": {"cpu": "500m"}}), one()),
-        &[("cpu", 510), dongle],
-    );
-    check(
-        "a limit of the pod, where a container requests",
-        &of(json!({"limits": {"cpu": "3"}}), one()),
-        &[("cpu", 1_010), dongle],
-    );
-    check(
-        "a limit of the pod, where no container requests",
-        &of(json!({"limits": {"cpu": "3", "memory": "1Gi"}}), one()),
-        &[("cpu", 1_010), ("memory", 1 << 30), dongle],
-    );
-    check(
-        "only CPU, memory and huge pages can be requested so",
-        &of(
-            json!({"limits": {"hugepages-2Mi": "4Mi", "example.com/dongle": "9"}}),
-            one(),
+    let huge = json!({"limits": {"hugepages-2Mi": "4Mi", "example.com/dongle": "9"}});
+    for (what, pod, expected) in [
+        (
+            "requests of the pod",
+            json!({"requests": {"cpu": "3"}}),
+            &[("cpu", 3_010), dongle][..],
         ),
-        &[("cpu", 1_010), ("hugepages-2Mi", 4 << 20), dongle],
-    );
+        (
+            "less than the containers request",
+            json!({"requests": {"cpu": "500m"}}),
+            &[("cpu", 510), dongle],
+        ),
+        (
+            "a limit of the pod, where a container requests",
+            json!({"limits": {"cpu": "3"}}),
+            &[("cpu", 1_010), dongle],
+        ),
+        (
+            "a limit of the pod, where no container requests",
+            json!({"limits": {"cpu": "3", "memory": "1Gi"}}),
+            &[("cpu", 1_010), ("memory", 1 << 30), dongle],
+        ),
+        (
+            "only CPU, memory and huge pages can be requested so",
+            huge,
+            &[("cpu", 1_010), ("hugepages-2Mi", 4 << 20), dongle],
+        ),
+    ] {
+        check(what, &of(pod), expected);
+    }
 }
 
 #[test]
