@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::Serialize;
 
+use crate::view::Level;
 use crate::view::overview::Overview;
 
 /// An hour at the usual interval of 10 s.
@@ -15,13 +16,13 @@ const MOST_POINTS: usize = 240;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Sample {
     /// In seconds since 1970.
-    pub(crate) time: i64,
-    pub(crate) memory: u64,
-    pub(crate) core: u64,
+    time: i64,
+    memory: u64,
+    core: u64,
     /// The part of the free memory that pods of the usual size could use.
-    pub(crate) usable: u64,
-    pub(crate) pods: usize,
-    pub(crate) pending: usize,
+    usable: u64,
+    pods: usize,
+    pending: usize,
 }
 
 #[derive(Debug, Default)]
@@ -32,15 +33,16 @@ pub(crate) struct History {
 
 impl Sample {
     pub(crate) fn new(time: i64, overview: &Overview) -> Self {
-        let permille = |part: u64, whole: u64| {
-            let permille = u128::from(part) * 1000 / u128::from(whole).max(1);
+        let permille = |Level { used, size }| {
+            let permille = u128::from(used) * 1000 / u128::from(size).max(1);
             u64::try_from(permille).unwrap_or(0)
         };
+        let all = &overview.all;
         Self {
             time,
-            memory: permille(overview.memory.used, overview.memory.size),
-            core: permille(overview.core.used, overview.core.size),
-            usable: permille(overview.idle.used, overview.idle.size),
+            memory: permille(all.memory),
+            core: permille(all.core),
+            usable: permille(all.idle),
             pods: overview.pods,
             pending: overview.pending,
         }

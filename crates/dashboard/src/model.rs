@@ -13,7 +13,7 @@ use gpushare_kube::gpu_budget::GpuBudget;
 use gpushare_kube::labels::Labels;
 use gpushare_kube::slim;
 
-pub(crate) use pods::{Pod, Standing};
+pub(crate) use pods::{About, Pod, PodName, Standing};
 
 const NODES: &str = "nodes";
 const PODS: &str = "pods";
@@ -96,7 +96,10 @@ impl Model {
 
     pub(crate) fn pod_named(&self, namespace: &str, name: &str) -> Option<(&PodUid, &Pod)> {
         let mut pods = self.pods.iter();
-        pods.find(|(_, pod)| pod.namespace == namespace && pod.name == name)
+        pods.find(|(_, pod)| {
+            let title = pod.title();
+            title.namespace == namespace && title.name == name
+        })
     }
 
     pub(crate) fn budgets(&self) -> &BTreeMap<String, GpuBudget> {
@@ -166,9 +169,7 @@ impl Model {
     }
 
     pub(crate) fn replace_nodes(&mut self, seen: Vec<Seen>) {
-        let there: BTreeSet<NodeName> = seen.iter().map(|(name, _)| name.clone()).collect();
-        let gone = self.nodes.keys().filter(|name| !there.contains(*name));
-        for name in gone.cloned().collect::<Vec<_>>() {
+        for name in unlisted(&self.nodes, &seen) {
             self.remove_node(&name);
         }
         for node in seen {
@@ -207,6 +208,13 @@ impl Model {
         self.missing.remove(NAMESPACES);
         self.changes.budgets = true;
     }
+}
+
+/// The keys of what is known and not in a new list.
+fn unlisted<K: Ord + Clone, V, S>(known: &BTreeMap<K, V>, listed: &[(K, S)]) -> Vec<K> {
+    let listed: BTreeSet<&K> = listed.iter().map(|(key, _)| key).collect();
+    let unlisted = known.keys().filter(|key| !listed.contains(key));
+    unlisted.cloned().collect()
 }
 
 #[cfg(test)]

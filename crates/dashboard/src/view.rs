@@ -10,6 +10,7 @@ pub(crate) mod pods;
 
 use std::collections::BTreeMap;
 
+use gpushare_core::ledger::CardView;
 use gpushare_core::request::Want;
 use gpushare_core::{Amounts, Classes, DeviceClass, PodAsk};
 use serde::Serialize;
@@ -22,9 +23,17 @@ pub(crate) struct Level {
 }
 
 impl Level {
-    pub(crate) fn add(&mut self, used: u64, size: u64) {
-        self.used = self.used.saturating_add(used);
-        self.size = self.size.saturating_add(size);
+    /// How much of a dimension of the card is used.
+    fn of(card: &CardView<'_>, dimension: usize) -> Self {
+        Self {
+            used: card.used.get(dimension),
+            size: card.card.capacity.get(dimension),
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.used = self.used.saturating_add(other.used);
+        self.size = self.size.saturating_add(other.size);
     }
 
     /// In percent, rounded down, so that only what is full shows 100, and at most 100.

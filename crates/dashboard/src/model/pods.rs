@@ -1,24 +1,35 @@
 //! Pods that concern cards: those whose record says that they hold some, and those that wait for some.
 
-use std::collections::BTreeSet;
-
 use gpushare_core::ledger::Bound;
 use gpushare_core::{NodeName, Placement, PodAsk, PodUid};
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
+use serde::Serialize;
 
-use super::{Model, PODS};
+use super::{Model, PODS, unlisted};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pod {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
+    pub(crate) about: About,
+    pub(crate) standing: Standing,
+}
+
+/// What every detailed view of a pod shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct About {
+    #[serde(flatten)]
+    pub(crate) title: PodName,
     pub(crate) priority: i32,
     /// In seconds since 1970.
     pub(crate) created: i64,
-    pub(crate) running: bool,
-    pub(crate) deleting: bool,
-    pub(crate) standing: Standing,
+    running: bool,
+    deleting: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) struct PodName {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
 }
 
 /// Whether a pod holds cards or waits for them.
@@ -44,6 +55,10 @@ pub(crate) enum Standing {
 }
 
 impl Pod {
+    pub(crate) fn title(&self) -> &PodName {
+        &self.about.title
+    }
+
     pub(crate) fn node(&self) -> Option<&NodeName> {
         match &self.standing {
             Standing::Placed { node, .. } | Standing::Unproven { node, .. } => Some(node),
@@ -67,16 +82,17 @@ impl Model {
         let Some(standing) = self.standing(&facts) else {
             return (uid, None);
         };
-        let pod = Pod {
-            namespace: facts.namespace,
-            name: facts.name,
+        let about = About {
+            title: PodName {
+                namespace: facts.namespace,
+                name: facts.name,
+            },
             priority: facts.rank.priority,
             created: facts.created,
             running: facts.preemption.running,
             deleting: facts.deleting,
-            standing,
         };
-        (uid, Some(pod))
+        (uid, Some(Pod { about, standing }))
     }
 
     fn standing(&self, facts: &PodFacts) -> Option<Standing> {
@@ -166,9 +182,7 @@ impl Model {
     }
 
     pub(crate) fn replace_pods(&mut self, seen: Vec<(PodUid, Option<Pod>)>) {
-        let there: BTreeSet<PodUid> = seen.iter().map(|(uid, _)| uid.clone()).collect();
-        let gone = self.pods.keys().filter(|uid| !there.contains(*uid));
-        for uid in gone.cloned().collect::<Vec<_>>() {
+        for uid in unlisted(&self.pods, &seen) {
             self.remove_pod(&uid);
         }
         for pod in seen {

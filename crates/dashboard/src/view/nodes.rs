@@ -7,24 +7,24 @@ use gpushare_core::{NodeName, gpu};
 use serde::Serialize;
 
 use super::{Level, named, units};
-use crate::model::{Model, Standing};
+use crate::model::{About, Model, PodName, Standing};
 
 /// A node in the list.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Row {
-    pub(crate) name: NodeName,
-    pub(crate) models: BTreeSet<String>,
-    pub(crate) cards: usize,
-    pub(crate) sick: usize,
-    pub(crate) pods: usize,
-    pub(crate) memory: Level,
-    pub(crate) core: Level,
+    name: NodeName,
+    models: BTreeSet<String>,
+    cards: usize,
+    sick: usize,
+    pods: usize,
+    memory: Level,
+    core: Level,
     /// For each card, how much of its scarcest dimension is used, in percent.
-    pub(crate) full: Vec<u8>,
-    pub(crate) cordoned: bool,
+    full: Vec<u8>,
+    cordoned: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) error: Option<String>,
+    error: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -54,21 +54,16 @@ struct Card {
 }
 
 #[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
 struct Holder {
-    namespace: String,
-    name: String,
-    priority: i32,
-    created: i64,
-    running: bool,
-    deleting: bool,
+    #[serde(flatten)]
+    about: About,
     used: BTreeMap<String, u64>,
 }
 
 #[derive(Debug, Serialize)]
 struct Unproven {
-    namespace: String,
-    name: String,
+    #[serde(flatten)]
+    title: PodName,
     why: String,
 }
 
@@ -97,9 +92,8 @@ pub(crate) fn row(model: &Model, name: &NodeName) -> Option<Row> {
         row.models.insert(card.card.model.to_string());
         row.full.push(fullest(&card));
         if *card.card.class == *gpu::CLASS {
-            let (used, size) = (&card.used, &card.card.capacity);
-            row.memory.add(used.get(gpu::MEMORY), size.get(gpu::MEMORY));
-            row.core.add(used.get(gpu::CORE), size.get(gpu::CORE));
+            row.memory.add(Level::of(&card, gpu::MEMORY));
+            row.core.add(Level::of(&card, gpu::CORE));
         }
     }
     Some(row)
@@ -112,8 +106,7 @@ pub(crate) fn detail(model: &Model, name: &str) -> Option<Detail> {
     let cards = view.into_iter().flat_map(NodeView::cards);
     let unproven = model.pods().filter_map(|(_, pod)| match &pod.standing {
         Standing::Unproven { node, why } if *node == name => Some(Unproven {
-            namespace: pod.namespace.clone(),
-            name: pod.name.clone(),
+            title: pod.title().clone(),
             why: why.clone(),
         }),
         _ => None,
@@ -132,17 +125,12 @@ impl Card {
         let pods = view.pods().filter_map(|(uid, used)| {
             let pod = model.pod(uid)?;
             Some(Holder {
-                namespace: pod.namespace.clone(),
-                name: pod.name.clone(),
-                priority: pod.priority,
-                created: pod.created,
-                running: pod.running,
-                deleting: pod.deleting,
+                about: pod.about.clone(),
                 used: named(class, &used),
             })
         });
         let mut pods: Vec<Holder> = pods.collect();
-        pods.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        pods.sort_by(|a, b| a.about.title.cmp(&b.about.title));
         let unheld = capacity.saturating_sub(&view.used);
         Self {
             index: view.card.index,
@@ -162,12 +150,6 @@ impl Card {
 /// How much of the scarcest dimension is used, in percent.
 fn fullest(card: &CardView<'_>) -> u8 {
     let dimensions = [gpu::MEMORY, gpu::CORE];
-    let shares = dimensions.map(|dimension| {
-        let level = Level {
-            used: card.used.get(dimension),
-            size: card.card.capacity.get(dimension),
-        };
-        level.percent()
-    });
+    let shares = dimensions.map(|dimension| Level::of(card, dimension).percent());
     shares.into_iter().max().unwrap_or(0)
 }

@@ -19,28 +19,33 @@ const STEPS: usize = 10;
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Overview {
-    pub(crate) nodes: usize,
-    pub(crate) cards: usize,
-    pub(crate) sick: usize,
+    nodes: usize,
+    sick: usize,
     pub(crate) pods: usize,
     pub(crate) pending: usize,
-    pub(crate) memory: Level,
-    pub(crate) core: Level,
-    /// Free memory on healthy cards, and how much of it pods of the usual size could use.
-    pub(crate) idle: Level,
+    #[serde(flatten)]
+    pub(crate) all: Tally,
     /// The usual size in MiB; `None` while no pod shares a card.
-    pub(crate) usual: Option<u64>,
-    pub(crate) models: BTreeMap<String, OfModel>,
+    usual: Option<u64>,
+    models: BTreeMap<String, OfModel>,
     /// Cards by how much of their memory is used, from empty to full.
-    pub(crate) fullness: [usize; STEPS],
+    fullness: [usize; STEPS],
 }
 
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct OfModel {
-    pub(crate) cards: usize,
-    pub(crate) nodes: usize,
+struct OfModel {
+    nodes: usize,
+    #[serde(flatten)]
+    all: Tally,
+}
+
+/// How many cards there are, and how full they are.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Tally {
+    cards: usize,
     pub(crate) memory: Level,
     pub(crate) core: Level,
+    /// Free memory on healthy cards, and how much of it pods of the usual size could use.
     pub(crate) idle: Level,
 }
 
@@ -68,28 +73,25 @@ pub(crate) fn overview(model: &Model) -> Overview {
 
 impl Overview {
     fn add(&mut self, card: &CardView<'_>, usual: Option<&Amounts>) {
-        let (used, size) = (&card.used, &card.card.capacity);
-        let memory = Level {
-            used: used.get(gpu::MEMORY),
-            size: size.get(gpu::MEMORY),
-        };
+        self.sick += usize::from(!card.card.healthy);
         let idle = idle(card, usual);
         let of_model = self.models.entry(card.card.model.to_string()).or_default();
-        of_model.cards += 1;
-        self.cards += 1;
-        self.sick += usize::from(!card.card.healthy);
-        for (memory_of, core_of, idle_of) in [
-            (&mut self.memory, &mut self.core, &mut self.idle),
-            (&mut of_model.memory, &mut of_model.core, &mut of_model.idle),
-        ] {
-            memory_of.add(memory.used, memory.size);
-            core_of.add(used.get(gpu::CORE), size.get(gpu::CORE));
-            idle_of.add(idle.used, idle.size);
-        }
-        let step = usize::from(memory.percent()) * STEPS / 100;
+        self.all.add(card, idle);
+        of_model.all.add(card, idle);
+        let fullness = Level::of(card, gpu::MEMORY).percent();
+        let step = usize::from(fullness) * STEPS / 100;
         if let Some(count) = self.fullness.get_mut(step.min(STEPS - 1)) {
             *count += 1;
         }
+    }
+}
+
+impl Tally {
+    fn add(&mut self, card: &CardView<'_>, idle: Level) {
+        self.cards += 1;
+        self.memory.add(Level::of(card, gpu::MEMORY));
+        self.core.add(Level::of(card, gpu::CORE));
+        self.idle.add(idle);
     }
 }
 

@@ -9,7 +9,7 @@ use gpushare_core::{NodeName, PodAsk, PodUid, Steps};
 use serde::Serialize;
 
 use super::asked;
-use crate::model::{Model, Pod, Standing};
+use crate::model::{Model, Pod, PodName, Standing};
 
 /// How many different asks are explained in the list; a pod's own page always explains it.
 const MOST_EXPLAINED: usize = 32;
@@ -19,15 +19,15 @@ const MOST_HELP: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Row {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    pub(crate) created: i64,
-    pub(crate) priority: i32,
-    pub(crate) state: State,
-    pub(crate) asks: String,
+    #[serde(flatten)]
+    title: PodName,
+    created: i64,
+    priority: i32,
+    state: State,
+    asks: String,
     /// `None` if it was not computed.
-    pub(crate) reason: Option<String>,
-    pub(crate) help: Vec<String>,
+    reason: Option<String>,
+    help: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -68,7 +68,8 @@ pub(crate) fn rows(model: &Model) -> BTreeMap<String, Row> {
             }
             _ => row(model, pod, None),
         };
-        rows.insert(format!("{}/{}", pod.namespace, pod.name), row);
+        let PodName { namespace, name } = pod.title();
+        rows.insert(format!("{namespace}/{name}"), row);
     }
     rows
 }
@@ -95,10 +96,9 @@ fn row(model: &Model, pod: &Pod, reason: Option<&Reason>) -> Row {
         _ => String::new(),
     };
     Row {
-        namespace: pod.namespace.clone(),
-        name: pod.name.clone(),
-        created: pod.created,
-        priority: pod.priority,
+        title: pod.title().clone(),
+        created: pod.about.created,
+        priority: pod.about.priority,
         state,
         asks,
         reason: said.or_else(|| Some(reason?.text.clone())),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 use super::{asked, named, pending};
-use crate::model::{Model, Pod, Standing};
+use crate::model::{About, Model, Pod, PodName, Standing};
 
 /// How many results are listed; a longer search text finds fewer.
 const MOST_FOUND: usize = 20;
@@ -21,25 +21,24 @@ pub(crate) struct Found {
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 struct Named {
-    namespace: String,
-    name: String,
+    #[serde(flatten)]
+    title: PodName,
     node: Option<NodeName>,
 }
 
 /// Finds pods that hold or wait for cards by their name, their namespace, or both with a slash between.
 pub(crate) fn find(model: &Model, text: &str) -> Found {
-    let matches = |namespace: &str, name: &str| match text.split_once('/') {
+    let matches = |PodName { namespace, name }: &PodName| match text.split_once('/') {
         Some((left, right)) => namespace.ends_with(left) && name.starts_with(right),
         None => name.contains(text) || namespace.contains(text),
     };
     let pods = model.pods().map(|(_, pod)| pod);
-    let found = pods.filter(|pod| matches(&pod.namespace, &pod.name));
+    let found = pods.filter(|pod| matches(pod.title()));
     let mut found: Vec<&Pod> = found.collect();
     let total = found.len();
-    found.sort_unstable_by_key(|pod| (&pod.namespace, &pod.name));
+    found.sort_unstable_by_key(|pod| pod.title());
     let named = found.into_iter().take(MOST_FOUND).map(|pod| Named {
-        namespace: pod.namespace.clone(),
-        name: pod.name.clone(),
+        title: pod.title().clone(),
         node: pod.node().cloned(),
     });
     Found {
@@ -53,12 +52,8 @@ pub(crate) fn find(model: &Model, text: &str) -> Found {
 pub(crate) struct Detail {
     #[serde(skip)]
     pub(crate) uid: PodUid,
-    namespace: String,
-    name: String,
-    priority: i32,
-    created: i64,
-    running: bool,
-    deleting: bool,
+    #[serde(flatten)]
+    about: About,
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<NodeName>,
     asks: String,
@@ -97,12 +92,7 @@ pub(crate) fn detail(model: &Model, namespace: &str, name: &str) -> Option<Detai
     let classes = &model.dialects().classes;
     let mut detail = Detail {
         uid: uid.clone(),
-        namespace: pod.namespace.clone(),
-        name: pod.name.clone(),
-        priority: pod.priority,
-        created: pod.created,
-        running: pod.running,
-        deleting: pod.deleting,
+        about: pod.about.clone(),
         node: pod.node().cloned(),
         asks: String::new(),
         wrong: None,

@@ -13,14 +13,14 @@ fn idle_memory_in_pieces_smaller_than_the_usual_pod_is_not_usable() {
     assert_eq!(overview.usual, Some(6000));
     // The 4000 MiB on a are too few for the usual pod; the 6000 on b are just enough.
     assert_eq!(
-        overview.idle,
+        overview.all.idle,
         Level {
             used: 6000,
             size: 10_000
         }
     );
     assert_eq!(
-        overview.memory,
+        overview.all.memory,
         Level {
             used: 10_000,
             size: 20_000
@@ -34,7 +34,8 @@ fn without_pods_everything_idle_is_usable() {
     let mut model = empty();
     add_node(&mut model, "a", &[10_000]);
     let overview = overview(&model);
-    assert_eq!(overview.idle.used, overview.idle.size);
+    let idle = overview.all.idle;
+    assert_eq!(idle.used, idle.size);
     assert_eq!(overview.usual, None);
 }
 
