@@ -25,7 +25,7 @@ const PROPERTIES: [&str; 4] = [
 ///
 /// The same tests as in `cargo xtask test` and `cargo xtask e2e`, with more orders, cases, seconds, rounds,
 /// kills and seeds; each prints what it went through. Run it before you call anything
-/// about bookings or identity done. Parts run side by side, and all of them take SOAKTIME on two idle cores. A number of 0 leaves a
+/// about bookings or identity done. Parts run side by side; on two idle cores all of them take about two hours. A number of 0 leaves a
 /// part out.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
