@@ -11,7 +11,7 @@ mod statement;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-pub(crate) const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "Examples:
   kubectl gpushare budget show                       the budget of the current namespace
   kubectl gpushare budget statement --month 2026-10  what the namespace used in October
   kubectl gpushare budget grant vision 20h --reason 'conference deadline'
@@ -19,6 +19,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 Exit codes: 0 done, 1 refused or failed, 2 wrong arguments.";
 
 #[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -29,17 +30,14 @@ enum Command {
     /// Show what budgets have, have used and have left
     ///
     /// Reads the GpuBudget objects from the API server; the timekeeper is not asked.
-    #[command(after_help = show::EXAMPLES)]
     Show(show::Arguments),
     /// Grant a budget more for its current period
     ///
     /// Needs the verb grant on gpubudgets.gpushare.io. Who granted it, and why, stands in the ledger for good.
-    #[command(after_help = grant::EXAMPLES)]
     Grant(grant::Arguments),
     /// Print what was used in a month, to the second
     ///
     /// Needs the verb get on budgetstatements.gpushare.io in the namespace, which everybody has who may view it.
-    #[command(after_help = statement::EXAMPLES)]
     Statement(statement::Arguments),
 }
 

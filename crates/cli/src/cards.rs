@@ -8,16 +8,17 @@ mod watch;
 use std::io::{IsTerminal, Write};
 
 use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
-use gpushare_core::dialect::Dialects;
-use gpushare_core::gpu::{self, AliyunUnit, Reading};
+use clap::Args;
+use gpushare_core::gpu::AliyunUnit;
 use gpushare_kube::slim;
 
-use crate::connection::{self, Connection, NODES, Only, PODS};
-use known::Known;
+use crate::connection::{self, Connection, NODES, Only};
+use crate::output::{Form, Output};
+use crate::served::{self, Unit};
+use known::{Keeps, Known};
 use report::Report;
 
-pub(crate) const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "Examples:
   kubectl gpushare cards                 every card of the cluster
   kubectl gpushare cards gpu-a gpu-b     of two nodes
   kubectl gpushare cards -l pool=train   of the nodes with a label
@@ -25,7 +26,18 @@ pub(crate) const EXAMPLES: &str = "Examples:
   kubectl gpushare cards --watch         again whenever something changes
   kubectl gpushare cards -o json | jq '.cards[] | select(.healthy | not)'";
 
+const FORMS: [Form; 4] = [
+    (Output::Text, "A line for each card"),
+    (Output::Wide, "With the cards' ids and the pods on them"),
+    (
+        Output::Json,
+        "An object for programs, with the field `cards`",
+    ),
+    (Output::Yaml, "The same as YAML"),
+];
+
 #[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Only these nodes
     #[arg(value_name = "NODE")]
@@ -34,52 +46,27 @@ pub(crate) struct Arguments {
     #[arg(short = 'l', long, value_name = "LABELS")]
     selector: Option<String>,
     /// How to print
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    #[arg(short, long, default_value = "text", value_parser = Output::parser(&FORMS))]
     output: Output,
     /// Print again whenever something changes, until Ctrl-C is pressed
     #[arg(short, long)]
     watch: bool,
-    /// What one aliyun.com/gpu-mem means in the cluster, GiB or MiB
-    #[arg(long, value_name = "UNIT", default_value = "GiB")]
-    aliyun_memory_unit: AliyunUnit,
+    #[command(flatten)]
+    unit: Unit,
     #[command(flatten)]
     connection: Connection,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// A line for each card
-    Text,
-    /// With the cards' ids and the pods on them
-    Wide,
-    /// An object for programs, with the field `cards`
-    Json,
-    /// The same as YAML
-    Yaml,
-}
-
 impl Arguments {
-    /// A record proves that gpushare placed the pod, so HAMi's resources need no flag here.
-    fn dialects(&self) -> Dialects {
-        gpu::read(Reading {
-            aliyun: self.aliyun_memory_unit,
-            hami: true,
-        })
-    }
-
     fn print(&self, known: &Known) -> Result<String> {
         let report = Report::new(known, &self.nodes)?;
-        Ok(match self.output {
-            Output::Text | Output::Wide if self.selector.is_some() && report.is_empty() => {
+        let none_match = self.selector.is_some() && report.is_empty();
+        self.output.print(&report, |wide| {
+            if none_match {
                 "no node with these labels has cards".to_owned()
+            } else {
+                text::table(&report, wide)
             }
-            Output::Text => text::table(&report, false),
-            Output::Wide => text::table(&report, true),
-            Output::Json => serde_json::to_string_pretty(&report)?,
-            Output::Yaml => serde_saphyr::to_string(&report)
-                .context("cannot write YAML")?
-                .trim_end()
-                .to_owned(),
         })
     }
 }
@@ -91,34 +78,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
             watch::follow(client, arguments).await?;
             return Ok(String::new());
         }
-        let mut known = Known::new(arguments.dialects());
+        let mut known = Known::new(arguments.unit.of_records());
         let labels = Only::labels(arguments.selector.as_deref());
         connection::each(&client, NODES, labels, |node: slim::Node| {
-            known.set_node(&node);
+            known.set(&node);
             Ok(())
         })
         .await?;
-        connection::each(&client, PODS, Only::Everything, |pod: slim::Pod| {
-            known.set_pod(&pod);
-            Ok(())
-        })
-        .await?;
+        connection::each_pod(&client, |pod| known.set(pod)).await?;
         arguments.print(&known)
     })
 }
 
 /// The table for these nodes and pods; every dialect is read.
 pub(crate) fn text_of(nodes: &[slim::Node], pods: &[slim::Pod]) -> Result<String> {
-    let mut known = Known::new(gpu::read(Reading {
-        aliyun: AliyunUnit::default(),
-        hami: true,
-    }));
-    for node in nodes {
-        known.set_node(node);
-    }
-    for pod in pods {
-        known.set_pod(pod);
-    }
+    let mut known = Known::new(served::of_records(AliyunUnit::default()));
+    known.replace(nodes);
+    known.replace(pods);
     Ok(text::table(&Report::new(&known, &[])?, false))
 }
 

@@ -4,14 +4,16 @@
 //! The arguments are the words of the command line; the last one is what has been typed so far. If the cluster does not
 //! answer in time, its names are silently left out: nobody wants an error while typing.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Arg, Command, CommandFactory, Parser};
 use gpushare_kube::gpu_budget::GpuBudget;
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::Client;
 use kube::api::{Api, ListParams};
-use kube::core::PartialObjectMeta;
+use serde::de::DeserializeOwned;
 
 use crate::connection::Connection;
 use crate::gpushare::Arguments;
@@ -191,33 +193,25 @@ fn choosing(before: &[String]) -> Vec<&str> {
 
 async fn names(wanted: &Wanted, chosen: &Cluster) -> Result<Vec<String>> {
     let client: Client = chosen.connection.client().await?;
-    let params = ListParams::default().limit(MOST);
-    let metadata = match wanted {
+    match wanted {
         Wanted::Pods => {
             let default = client.default_namespace().to_owned();
             let namespace = chosen.namespace.as_deref().unwrap_or(&default);
-            let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::namespaced(client, namespace);
-            listed(pods.list_metadata(&params).await?.items)
+            listed(Api::<Pod>::namespaced(client, namespace)).await
         }
-        Wanted::Nodes => {
-            let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(client);
-            listed(nodes.list_metadata(&params).await?.items)
-        }
-        Wanted::Budgets => {
-            let budgets: Api<GpuBudget> = Api::all(client);
-            listed(budgets.list_metadata(&params).await?.items)
-        }
-        _ => {
-            let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client);
-            listed(namespaces.list_metadata(&params).await?.items)
-        }
-    };
-    Ok(metadata)
+        Wanted::Nodes => listed(Api::<Node>::all(client)).await,
+        Wanted::Budgets => listed(Api::<GpuBudget>::all(client)).await,
+        _ => listed(Api::<Namespace>::all(client)).await,
+    }
 }
 
-fn listed<K>(items: Vec<PartialObjectMeta<K>>) -> Vec<String> {
-    let names = items.into_iter().filter_map(|item| item.metadata.name);
-    names.collect()
+async fn listed<K>(api: Api<K>) -> Result<Vec<String>>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let params = ListParams::default().limit(MOST);
+    let names = api.list_metadata(&params).await?.items.into_iter();
+    Ok(names.filter_map(|item| item.metadata.name).collect())
 }
 
 #[cfg(test)]

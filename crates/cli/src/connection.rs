@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use gpushare_kube::proxy;
+use gpushare_kube::{proxy, slim};
 use k8s_openapi::jiff::SignedDuration;
 use kube::api::{ListParams, Request};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
@@ -224,6 +224,15 @@ struct Page<T> {
 struct PageMetadata {
     #[serde(default, rename = "continue")]
     next: Option<String>,
+}
+
+/// Passes every pod of the cluster to `take`.
+pub(crate) async fn each_pod(client: &Client, mut take: impl FnMut(&slim::Pod)) -> Result<()> {
+    each(client, PODS, Only::Everything, |pod| {
+        take(&pod);
+        Ok(())
+    })
+    .await
 }
 
 /// Passes each object to `take`, page by page, so that a large cluster does not need much memory.

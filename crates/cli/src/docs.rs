@@ -8,7 +8,7 @@ use clap::{Args, Command, CommandFactory, Subcommand, ValueEnum};
 use crate::gpushare::Arguments;
 use crate::inspect::Arguments as Inspect;
 
-pub(crate) const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "Examples:
   source <(kubectl gpushare completion bash)
   kubectl gpushare completion fish > ~/.config/fish/completions/kubectl-gpushare.fish
 
@@ -16,6 +16,7 @@ These complete `kubectl-gpushare`. For `kubectl gpushare` kubectl's own completi
 kubectl_complete-gpushare, which also knows pods, nodes and namespaces: put it on the PATH beside this one.";
 
 #[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Completion {
     /// Which shell
     #[arg(value_enum)]

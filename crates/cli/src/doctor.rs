@@ -15,18 +15,19 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
-use gpushare_core::gpu::{self, AliyunUnit, Reading};
+use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
 use crate::Printed;
 use crate::connection::{self, Connection};
+use crate::output::{Form, Output};
+use crate::served::Unit;
 use crate::tabs::align;
 use check::{Check, Status};
 use probe::Probe;
 
-pub(crate) const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "Examples:
   kubectl gpushare doctor             every check, with what to do about those that fail
   kubectl gpushare doctor -o json | jq '.checks[] | select(.status != \"ok\")'
   kubectl gpushare doctor --probe IMAGE   also try whether a container that asks for no card gets some
@@ -41,17 +42,25 @@ reached; 2 when the command line is wrong.";
 /// The namespace that `deploy/` uses.
 pub(crate) const SYSTEM: &str = "gpushare-system";
 
+const FORMS: [Form; 2] = [
+    (Output::Text, "A line for each check"),
+    (
+        Output::Json,
+        "An object for programs, with the field `checks`",
+    ),
+];
+
 #[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// How to print
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    #[arg(short, long, default_value = "text", value_parser = Output::parser(&FORMS))]
     output: Output,
     /// The namespace of gpushare's parts
     #[arg(long, value_name = "NAME", default_value = SYSTEM)]
     system_namespace: String,
-    /// What one aliyun.com/gpu-mem means in the cluster, GiB or MiB
-    #[arg(long, value_name = "UNIT", default_value = "GiB")]
-    aliyun_memory_unit: AliyunUnit,
+    #[command(flatten)]
+    unit: Unit,
     /// Run a pod of this image, which needs a shell, on every node with cards, and see whether it gets cards without
     /// asking for any
     #[arg(long, value_name = "IMAGE")]
@@ -63,31 +72,18 @@ pub(crate) struct Arguments {
     connection: Connection,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// A line for each check
-    Text,
-    /// An object for programs, with the field `checks`
-    Json,
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Result<Printed> {
     let checks = connection::wait_for(examine(arguments))?;
     let failed = checks.iter().any(|check| check.status == Status::Fail);
-    let text = match arguments.output {
-        Output::Text => table(&checks),
-        Output::Json => serde_json::to_string_pretty(&json!({"ok": !failed, "checks": checks}))?,
-    };
+    let report = json!({"ok": !failed, "checks": checks});
+    let text = arguments.output.print(&report, |_| table(&checks))?;
     Ok(Printed { text, failed })
 }
 
 async fn examine(arguments: &Arguments) -> Result<Vec<Check>> {
     let client = arguments.connection.client().await?;
     let system = arguments.system_namespace.as_str();
-    let dialects = gpu::read(Reading {
-        aliyun: arguments.aliyun_memory_unit,
-        hami: true,
-    });
+    let dialects = arguments.unit.of_records();
     let now = Timestamp::now();
     let mut checks = server::look(&client).await?;
     let (found, nodes, pods) = nodes::look(&client, &dialects).await?;

@@ -5,8 +5,8 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use anyhow::{Context, Result};
+use clap::Args;
 use gpushare_core::dialect::Dialects;
 use gpushare_core::names::{GPU, GPU_CORE, GPU_MEM};
 use gpushare_kube::convert::PodFacts;
@@ -17,13 +17,14 @@ use k8s_openapi::api::core::v1 as core;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::connection::{self, Connection, NODES, Only, PODS};
-use crate::from_cluster::{self, add_pod};
+use crate::connection::{self, NODES, Only};
+use crate::from_cluster::{self, add_pod, asked};
+use crate::output::{Form, Output};
 use crate::served::Served;
 use crate::tabs::align;
 use crate::why;
 
-pub(crate) const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "Examples:
   kubectl gpushare fit -f deployment.yaml                       more replicas of this
   kubectl gpushare fit --mem 3072                               pods with 3072 MiB of one card
   kubectl gpushare fit --mem 3072 --cores 30 --count 2 --cpu 4 --memory 8Gi
@@ -36,7 +37,17 @@ not looked at: ask `why -f` about one pod.
 Exit status: 0 when there is an answer, also when it is 0 pods; 1 when the cluster or the file cannot be
 read; 2 when the command line is wrong.";
 
+const FORMS: [Form; 3] = [
+    (
+        Output::Text,
+        "How many, on which nodes, and why not one more",
+    ),
+    (Output::Wide, "With the nodes that are left out, and why"),
+    (Output::Json, "An object for programs"),
+];
+
 #[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// A manifest with a pod, or with the template of a workload; - is standard input
     #[arg(short, long, value_name = "YAML", conflicts_with_all = ["mem", "cores", "count", "cpu", "memory"])]
@@ -60,22 +71,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     most: u64,
     /// How to print
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    #[arg(short, long, default_value = "text", value_parser = Output::parser(&FORMS))]
     output: Output,
     #[command(flatten)]
     served: Served,
-    #[command(flatten)]
-    connection: Connection,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// How many, on which nodes, and why not one more
-    Text,
-    /// With the nodes that are left out, and why
-    Wide,
-    /// An object for programs
-    Json,
 }
 
 /// The answer for programs.
@@ -116,21 +115,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     let pod: slim::Pod =
         serde_json::from_value(object.clone()).context("this is not a valid pod")?;
     let facts = PodFacts::proposed(&pod, &dialects);
-    let ask = match &facts.ask {
-        Ok(Some(ask)) => ask,
-        Ok(None) => bail!(
-            "the pod asks for no card; name one of its resources under limits, such as {GPU_MEM}"
-        ),
-        Err(violations) => bail!("{violations}"),
-    };
+    let ask = asked(&facts)?;
     let (now, excluded) = connection::wait_for(read(arguments, &dialects, &object))?;
     let more = now.more(ask, facts.host, arguments.most);
     let report = Report::new(&more, excluded);
-    Ok(match arguments.output {
-        Output::Text => report.text(&more, false),
-        Output::Wide => report.text(&more, true),
-        Output::Json => serde_json::to_string_pretty(&report)?,
-    })
+    let text = |wide| report.text(&more, wide);
+    arguments.output.print(&report, text)
 }
 
 impl Arguments {
@@ -154,7 +144,7 @@ async fn read(
     dialects: &Dialects,
     pod: &Value,
 ) -> Result<(Now, Vec<Excluded>)> {
-    let client = arguments.connection.client().await?;
+    let client = arguments.served.connection.client().await?;
     let mut now = Now::new(dialects.classes.clone(), Policy::default());
     let mut excluded = Vec::new();
     let judge = why::Judge::new(pod, dialects)?;
@@ -169,11 +159,7 @@ async fn read(
         Ok(())
     })
     .await?;
-    connection::each(&client, PODS, Only::Everything, |pod: slim::Pod| {
-        add_pod(&mut now, &pod, dialects);
-        Ok(())
-    })
-    .await?;
+    connection::each_pod(&client, |pod| add_pod(&mut now, pod, dialects)).await?;
     Ok((now, excluded))
 }
 

@@ -5,16 +5,17 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use gpushare_core::NodeName;
 use gpushare_core::dialect::Dialects;
 use gpushare_core::gpu::{self, AliyunUnit, Reading};
+use gpushare_core::names::GPU_MEM;
+use gpushare_core::{NodeName, PodAsk};
 use gpushare_kube::convert::{self, PodFacts};
 use gpushare_kube::manifest::Manifest;
 use gpushare_kube::slim;
 use gpushare_sim::cli::{Args as Simulate, Output};
 use gpushare_sim::more::{More, Now};
 
-use crate::connection::{self, Connection, NODES, Only, PODS};
+use crate::connection::{self, Connection, NODES, Only};
 
 /// Which cluster, and how its requests are read.
 #[derive(Args, Clone, Debug)]
@@ -36,18 +37,21 @@ pub(crate) fn run(args: &Simulate, cluster: &Cluster) -> Result<String> {
         hami: cluster.hami,
     });
     let pod = PodFacts::proposed(&pod_of(file)?, &dialects);
-    let ask = match pod.ask {
-        Ok(Some(ask)) => ask,
-        Ok(None) => bail!(
-            "{}: the pod asks for no card; name one of its resources under limits, such as {}",
-            file.display(),
-            gpushare_core::names::GPU_MEM
-        ),
-        Err(violations) => bail!("{}: {violations}", file.display()),
-    };
+    let ask = asked(&pod).with_context(|| file.display().to_string())?;
     let now = connection::wait_for(read(args, cluster, &dialects))?;
-    let more = now.more(&ask, pod.host, args.most);
+    let more = now.more(ask, pod.host, args.most);
     print(&more, args.output)
+}
+
+/// The cards that a proposed pod asks for.
+pub(crate) fn asked(pod: &PodFacts) -> Result<&PodAsk> {
+    match &pod.ask {
+        Ok(Some(ask)) => Ok(ask),
+        Ok(None) => bail!(
+            "the pod asks for no card; name one of its resources under limits, such as {GPU_MEM}"
+        ),
+        Err(violations) => bail!("{violations}"),
+    }
 }
 
 fn print(more: &More, output: Output) -> Result<String> {
@@ -68,11 +72,7 @@ async fn read(args: &Simulate, cluster: &Cluster, dialects: &Dialects) -> Result
         Ok(())
     })
     .await?;
-    connection::each(&client, PODS, Only::Everything, |pod: slim::Pod| {
-        add_pod(&mut now, &pod, dialects);
-        Ok(())
-    })
-    .await?;
+    connection::each_pod(&client, |pod| add_pod(&mut now, pod, dialects)).await?;
     Ok(now)
 }
 

@@ -24,18 +24,15 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Show budgets of GPU time, state what was used, and grant more
-    #[command(after_help = budget::EXAMPLES)]
     Budget(budget::Arguments),
     /// Show every card and what is booked on it
     ///
     /// Reads what the gpushare agents published and the records on pods, and writes nothing.
-    #[command(after_help = cards::EXAMPLES)]
     Cards(cards::Arguments),
     /// Say why a pod waits, and what would help
     ///
     /// Reads the API server and decides by the rules that decide in the cluster; also for a pod that does not exist
     /// yet. Writes nothing.
-    #[command(after_help = why::EXAMPLES)]
     Why(why::Arguments),
     /// Replay a trace of pods against a cluster and report how full it gets
     ///
@@ -55,16 +52,13 @@ enum Command {
     /// Say how many more pods of a shape fit now, and where
     ///
     /// Places copies of the pod on a copy of the cluster's state until no node takes another. Writes nothing.
-    #[command(after_help = fit::EXAMPLES)]
     Fit(fit::Arguments),
     /// Check an installation and say what to fix
     ///
     /// Looks at the API server, the nodes' agents, the extender, the webhook and what deploy/ puts there. Writes
     /// nothing.
-    #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::Arguments),
     /// Print what a shell needs to complete this program's command lines
-    #[command(after_help = docs::EXAMPLES)]
     Completion(docs::Completion),
     /// Generate the reference from the program itself
     #[command(hide = true, subcommand)]

@@ -10,9 +10,18 @@ mod theirs;
 mod usage;
 
 use anyhow::Result;
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 
 use crate::connection::{self, Connection};
+use crate::output::{Form, Output};
+
+const FORMS: [Form; 2] = [
+    (Output::Text, "Tables for people"),
+    (
+        Output::Json,
+        "An object for programs: unit, allocated, total, and nodes with cards and pods",
+    ),
+];
 
 /// How much of each GPU's memory is allocated, node by node
 ///
@@ -43,18 +52,10 @@ pub(crate) struct Arguments {
     #[arg(short, long)]
     details: bool,
     /// How to print
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    #[arg(short, long, default_value = "text", value_parser = Output::parser(&FORMS))]
     output: Output,
     #[command(flatten)]
     connection: Connection,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Output {
-    /// Tables for people
-    Text,
-    /// An object for programs: unit, allocated, total, and nodes with cards and pods
-    Json,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<String> {
@@ -62,9 +63,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
         let client = arguments.connection.client().await?;
         read::usage(&client, &arguments.nodes).await
     })?;
-    Ok(match (arguments.output, arguments.details) {
-        (Output::Json, _) => serde_json::to_string_pretty(&usage)?,
-        (Output::Text, true) => text::details(&usage),
-        (Output::Text, false) => text::summary(&usage),
+    arguments.output.print(&usage, |_| {
+        if arguments.details {
+            text::details(&usage)
+        } else {
+            text::summary(&usage)
+        }
     })
 }

@@ -13,6 +13,7 @@ mod fit;
 mod from_cluster;
 mod gpushare;
 mod inspect;
+mod output;
 mod served;
 mod tabs;
 mod why;

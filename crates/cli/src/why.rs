@@ -24,14 +24,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use gpushare_core::Steps;
 use gpushare_core::dialect::Dialects;
 use k8s_openapi::api::core::v1 as core;
 use kube::Client;
 use serde_json::Value;
 
-use crate::connection::{self, Connection};
+use crate::connection;
+use crate::output::{Form, Output};
 use crate::served::Served;
 use answer::{Answer, GroupReport, Help, Standing};
 use change::Target;
@@ -39,7 +40,7 @@ use pod::Pod;
 use subject::{Owner, Subject};
 use verdict::{Situation, Verdict};
 
-pub(crate) const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "Examples:
   kubectl gpushare why train-0                  a pod that waits, in the current namespace
   kubectl gpushare why -n team deployment/web   a workload, also when its pods are not even created
   kubectl gpushare why -f pod.yaml              a pod that does not exist yet
@@ -53,7 +54,14 @@ with it), delete, or operate (what somebody has to do by hand).
 Exit status: 0 when there is an answer, whatever it is; 1 when the pod or the cluster cannot be read; 2 when
 the command line is wrong.";
 
+const FORMS: [Form; 3] = [
+    (Output::Text, "The reason, and what would help"),
+    (Output::Wide, "With a table of nodes and reasons"),
+    (Output::Json, "An object for programs"),
+];
+
 #[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// The pod, or TYPE/NAME of a workload such as deployment/web
     #[arg(value_name = "POD", required_unless_present = "file")]
@@ -65,22 +73,10 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
     /// How to print
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    #[arg(short, long, default_value = "text", value_parser = Output::parser(&FORMS))]
     output: Output,
     #[command(flatten)]
     served: Served,
-    #[command(flatten)]
-    connection: Connection,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// The reason, and what would help
-    Text,
-    /// With a table of nodes and reasons
-    Wide,
-    /// An object for programs
-    Json,
 }
 
 /// Search steps for one answer, including all changes that are tried: a second or two.
@@ -104,16 +100,13 @@ impl Judge {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     let answer = connection::wait_for(answer(arguments))?;
-    Ok(match arguments.output {
-        Output::Text => text::paragraph(&answer, false),
-        Output::Wide => text::paragraph(&answer, true),
-        Output::Json => serde_json::to_string_pretty(&answer)?,
-    })
+    let text = |wide| text::paragraph(&answer, wide);
+    arguments.output.print(&answer, text)
 }
 
 async fn answer(arguments: &Arguments) -> Result<Answer> {
     let dialects = arguments.served.dialects();
-    let client = arguments.connection.client().await?;
+    let client = arguments.served.connection.client().await?;
     let default = client.default_namespace().to_owned();
     let namespace = arguments.namespace.as_deref();
     let subject = match (&arguments.file, &arguments.name) {
@@ -132,7 +125,7 @@ async fn answer(arguments: &Arguments) -> Result<Answer> {
 }
 
 fn target(pod: &Pod) -> Target {
-    Target::of("Pod", &pod.facts.namespace, &pod.facts.name)
+    Target::of("Pod", Some(&pod.facts.namespace), &pod.facts.name)
 }
 
 fn of_placed(pod: &Pod, dialects: &Dialects) -> Answer {

@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap::Parser;
 use gpushare_control::cli::{Cli, Role};
 use gpushare_daemon::Tasks;
+use gpushare_daemon::args::LogArgs;
 use gpushare_daemon::causes::with_causes;
 use gpushare_dashboard::role as dashboard;
 use {gpushare_extender as extender, gpushare_sidecar as sidecar};
@@ -28,38 +29,38 @@ fn main() -> ExitCode {
 fn run(role: Role) -> anyhow::Result<()> {
     match role {
         Role::Extender(raw) => {
-            let log = raw.log.clone();
-            let config = extender::config::Config::try_from(*raw)?;
-            log.init()?;
+            let config = configured(&raw.log.clone(), *raw)?;
             until_the_end(async |tasks| Ok(extender::start(config, tasks).await.map(drop)?))
         }
         Role::Webhook(raw) => {
-            let log = raw.log.clone();
-            let config = webhook::config::Config::try_from(*raw)?;
-            log.init()?;
+            let config = configured(&raw.log.clone(), *raw)?;
             until_the_end(async |tasks| Ok(webhook::start(config, tasks).await.map(drop)?))
         }
         Role::Timekeeper(raw) => {
-            let log = raw.log.clone();
-            let config = timekeeper::config::Config::try_from(*raw)?;
-            log.init()?;
+            let config = configured(&raw.log.clone(), *raw)?;
             until_the_end(async |tasks| Ok(timekeeper::start(config, tasks).await?))
         }
         Role::Sidecar(raw) => {
-            let log = raw.log.clone();
-            let config = sidecar::config::Config::try_from(*raw)?;
-            log.init()?;
+            let config = configured(&raw.log.clone(), *raw)?;
             // One thread is enough for it, and costs the pod less.
             let runtime = tokio::runtime::Builder::new_current_thread();
             until_the_end_on(runtime, async |tasks| Ok(sidecar::start(&config, tasks)?))
         }
         Role::Dashboard(raw) => {
-            let log = raw.log.clone();
-            let config = dashboard::config::Config::try_from(*raw)?;
-            log.init()?;
+            let config = configured(&raw.log.clone(), *raw)?;
             until_the_end(async |tasks| Ok(dashboard::start(config, tasks).await?))
         }
     }
+}
+
+/// Resolves the settings of a role, and then starts its log.
+fn configured<R, C: TryFrom<R>>(log: &LogArgs, raw: R) -> anyhow::Result<C>
+where
+    C::Error: std::error::Error + Send + Sync + 'static,
+{
+    let config = C::try_from(raw)?;
+    log.init()?;
+    Ok(config)
 }
 
 /// Starts a role and waits until it has ended.

@@ -1,15 +1,16 @@
 //! `budget grant`: gives a budget more for its current period.
 
 use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::reach::Reach;
 use crate::connection;
+use crate::output::{Form, Output};
 
-pub(super) const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "Examples:
   kubectl gpushare budget grant vision 20h --reason 'conference deadline'
   kubectl gpushare budget grant vision 1d12h --reason 'ticket 4711' --id ticket-4711   once, however often it is run
   kubectl gpushare budget grant vision 3600 --reason test -o json | jq -r .id
@@ -17,7 +18,13 @@ pub(super) const EXAMPLES: &str = "Examples:
 Exit status: 0 when it is granted; 1 when the timekeeper refuses or cannot be asked; 2 when the command line is
 wrong.";
 
+const FORMS: [Form; 2] = [
+    (Output::Text, "A line for people"),
+    (Output::Json, "For programs, as the timekeeper gives it"),
+];
+
 #[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     /// The budget
     #[arg(value_name = "NAME")]
@@ -31,18 +38,10 @@ pub(super) struct Arguments {
     #[arg(long)]
     id: Option<String>,
     /// How to print
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    #[arg(short, long, default_value = "text", value_parser = Output::parser(&FORMS))]
     output: Output,
     #[command(flatten)]
     reach: Reach,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// A line for people
-    Text,
-    /// For programs, as the timekeeper gives it
-    Json,
 }
 
 #[derive(Debug, Deserialize)]
@@ -83,17 +82,16 @@ impl Arguments {
     fn print(&self, said: &str) -> Result<String> {
         let unreadable = "the timekeeper's answer cannot be read; is it of another version?";
         let granted: Grant = serde_json::from_str(said).context(unreadable)?;
-        if self.output == Output::Json {
-            let value: Value = serde_json::from_str(said).context(unreadable)?;
-            return Ok(serde_json::to_string_pretty(&value)?);
-        }
-        Ok(format!(
-            "granted {} GPU-seconds to {} for the period from {} (author {}, id {})",
-            granted.amount,
-            self.budget,
-            granted.period_starts.unwrap_or_default(),
-            granted.author,
-            granted.id
-        ))
+        let whole: Value = serde_json::from_str(said).context(unreadable)?;
+        self.output.print(&whole, |_| {
+            format!(
+                "granted {} GPU-seconds to {} for the period from {} (author {}, id {})",
+                granted.amount,
+                self.budget,
+                granted.period_starts.unwrap_or_default(),
+                granted.author,
+                granted.id
+            )
+        })
     }
 }

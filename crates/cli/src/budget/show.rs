@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use gpushare_kube::gpu_budget::select::{Choice, choose};
 use gpushare_kube::gpu_budget::{
     AmountText, GpuBudget, GpuBudgetStatus, PeriodKind, WhenExhausted, condition,
@@ -15,15 +15,26 @@ use kube::{Api, Client, ResourceExt};
 use serde::Serialize;
 
 use crate::connection::{self, BUDGETS, Connection, Only};
+use crate::output::{Form, Output};
 use crate::tabs::align;
 
-pub(super) const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "Examples:
   kubectl gpushare budget show                  the budget of the current namespace
   kubectl gpushare budget show -n vision-train  of another namespace
   kubectl gpushare budget show -A               all budgets
   kubectl gpushare budget show --budget vision -o json | jq -r '.budgets[0].remaining'";
 
+const FORMS: [Form; 3] = [
+    (Output::Text, "For people"),
+    (
+        Output::Json,
+        "An object for programs, with the field `budgets`",
+    ),
+    (Output::Yaml, "The same as YAML"),
+];
+
 #[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     /// The namespace whose budget is shown; by default the kubeconfig's
     #[arg(value_name = "NAMESPACE", conflicts_with_all = ["budget", "all", "namespace"])]
@@ -38,20 +49,10 @@ pub(super) struct Arguments {
     #[arg(short = 'A', long, visible_alias = "all-namespaces")]
     all: bool,
     /// How to print
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    #[arg(short, long, default_value = "text", value_parser = Output::parser(&FORMS))]
     output: Output,
     #[command(flatten)]
     connection: Connection,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people
-    Text,
-    /// An object for programs, with the field `budgets`
-    Json,
-    /// The same as YAML
-    Yaml,
 }
 
 /// The answer for programs.
@@ -146,22 +147,16 @@ impl Arguments {
     }
 
     fn print(&self, report: &Report, namespace: Option<&str>) -> Result<String> {
-        Ok(match self.output {
-            Output::Json => serde_json::to_string_pretty(report)?,
-            Output::Yaml => {
-                let yaml = serde_saphyr::to_string(report).context("cannot write YAML")?;
-                yaml.trim_end().to_owned()
+        let text = |_| match (report.budgets.as_slice(), namespace) {
+            ([], Some(name)) => {
+                format!("no budget pays for the namespace {name}: its GPU time is not limited")
             }
-            Output::Text => match (report.budgets.as_slice(), namespace) {
-                ([], Some(name)) => {
-                    format!("no budget pays for the namespace {name}: its GPU time is not limited")
-                }
-                ([], None) => "no budgets".to_owned(),
-                ([one], Some(name)) => details(one, Some(name)),
-                ([one], None) if !self.all => details(one, None),
-                (all, _) => table(all),
-            },
-        })
+            ([], None) => "no budgets".to_owned(),
+            ([one], Some(name)) => details(one, Some(name)),
+            ([one], None) if !self.all => details(one, None),
+            (all, _) => table(all),
+        };
+        self.output.print(report, text)
     }
 }
 

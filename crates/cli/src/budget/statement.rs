@@ -11,13 +11,14 @@ use super::reach::Reach;
 use crate::connection;
 use crate::tabs::align;
 
-pub(super) const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "Examples:
   kubectl gpushare budget statement                              what the namespace used this month
   kubectl gpushare budget statement --month 2026-10              in October
   kubectl gpushare budget statement -n vision-train -o csv > november.csv
   kubectl gpushare budget statement --budget vision -o json | jq -r .total";
 
 #[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     /// The namespace; by default the kubeconfig's
     #[arg(short, long, value_name = "NAMESPACE")]

@@ -31,19 +31,33 @@ pub(super) struct Holder {
     bound: Bound,
 }
 
-impl Known {
-    pub(super) fn new(dialects: Dialects) -> Self {
-        Self {
-            dialects,
-            nodes: BTreeMap::new(),
-            pods: BTreeMap::new(),
+/// Keeps what objects of a kind report.
+pub(super) trait Keeps<K> {
+    /// The plural that messages call the kind.
+    const KIND: &'static str;
+
+    fn set(&mut self, object: &K);
+
+    fn remove(&mut self, object: &K);
+
+    fn clear(&mut self);
+
+    /// A complete list: what is not in it is gone.
+    fn replace(&mut self, objects: &[K]) {
+        self.clear();
+        for object in objects {
+            self.set(object);
         }
     }
+}
 
-    pub(super) fn set_node(&mut self, node: &slim::Node) {
-        let name = NodeName::new(node.metadata.name.as_deref().unwrap_or_default());
+impl Keeps<slim::Node> for Known {
+    const KIND: &'static str = "nodes";
+
+    fn set(&mut self, node: &slim::Node) {
         let classes = &self.dialects.classes;
         let held = convert::held(node, classes).map_err(|error| error.to_string());
+        let name = NodeName::new(node.metadata.name.as_deref().unwrap_or_default());
         match convert::cards(node, classes) {
             Ok(Some(cards)) => {
                 let published = held.map(|held| Published { cards, held });
@@ -54,11 +68,20 @@ impl Known {
         };
     }
 
-    pub(super) fn remove_node(&mut self, name: &str) {
-        self.nodes.remove(name);
+    fn remove(&mut self, node: &slim::Node) {
+        let name = node.metadata.name.as_deref();
+        self.nodes.remove(name.unwrap_or_default());
     }
 
-    pub(super) fn set_pod(&mut self, pod: &slim::Pod) {
+    fn clear(&mut self) {
+        self.nodes.clear();
+    }
+}
+
+impl Keeps<slim::Pod> for Known {
+    const KIND: &'static str = "pods";
+
+    fn set(&mut self, pod: &slim::Pod) {
         let facts = PodFacts::new(pod, &self.dialects);
         let bound = facts.bound(&self.dialects.classes).and_then(Result::ok);
         match bound.filter(|_| !facts.ended) {
@@ -76,16 +99,23 @@ impl Known {
         }
     }
 
-    pub(super) fn remove_pod(&mut self, uid: &str) {
-        self.pods.remove(uid);
+    fn remove(&mut self, pod: &slim::Pod) {
+        let uid = pod.metadata.uid.as_deref();
+        self.pods.remove(uid.unwrap_or_default());
     }
 
-    pub(super) fn forget_nodes(&mut self) {
-        self.nodes.clear();
-    }
-
-    pub(super) fn forget_pods(&mut self) {
+    fn clear(&mut self) {
         self.pods.clear();
+    }
+}
+
+impl Known {
+    pub(super) fn new(dialects: Dialects) -> Self {
+        Self {
+            dialects,
+            nodes: BTreeMap::new(),
+            pods: BTreeMap::new(),
+        }
     }
 
     pub(super) fn classes(&self) -> &Classes {

@@ -10,7 +10,7 @@ use kube::{Api, Client};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::known::Known;
+use super::known::{Keeps, Known};
 use super::{Arguments, show};
 
 /// Changes within this time are shown together.
@@ -23,8 +23,8 @@ struct Following {
 
 struct Seen {
     known: Known,
-    nodes_listed: bool,
-    pods_listed: bool,
+    /// The kinds of which no complete list has come.
+    unlisted: Vec<&'static str>,
     /// Why nothing can be shown at all.
     failure: Option<String>,
 }
@@ -33,9 +33,11 @@ struct Seen {
 pub(super) async fn follow(client: Client, arguments: &Arguments) -> Result<()> {
     let following = Following {
         seen: Mutex::new(Seen {
-            known: Known::new(arguments.dialects()),
-            nodes_listed: false,
-            pods_listed: false,
+            known: Known::new(arguments.unit.of_records()),
+            unlisted: vec![
+                <Known as Keeps<slim::Node>>::KIND,
+                <Known as Keeps<slim::Pod>>::KIND,
+            ],
             failure: None,
         }),
         changed: Notify::new(),
@@ -65,7 +67,7 @@ impl Following {
                     failure: Some(failure),
                     ..
                 } => bail!("{failure}"),
-                seen if seen.nodes_listed && seen.pods_listed => arguments.print(&seen.known)?,
+                seen if seen.unlisted.is_empty() => arguments.print(&seen.known)?,
                 _ => continue,
             };
             if text != shown {
@@ -79,78 +81,44 @@ impl Following {
         change(&mut self.seen.lock());
         self.changed.notify_one();
     }
+}
+
+impl<K: Clone> Index<K> for Following
+where
+    Known: Keeps<K>,
+{
+    type Value = K;
+
+    fn reduce(&self, object: &K) -> K {
+        object.clone()
+    }
+
+    fn apply(&self, object: K) {
+        self.change(|seen| seen.known.set(&object));
+    }
+
+    fn delete(&self, object: K) {
+        self.change(|seen| seen.known.remove(&object));
+    }
+
+    fn replace(&self, objects: Vec<K>) {
+        self.change(|seen| {
+            seen.known.replace(&objects);
+            let listed = <Known as Keeps<K>>::KIND;
+            seen.unlisted.retain(|kind| *kind != listed);
+        });
+    }
 
     /// A watch that has worked before resumes by itself. If it never worked, the user must be told.
-    fn failed(&self, listed: impl Fn(&Seen) -> bool, what: &str, error: &watcher::Error) {
+    fn interrupted(&self, error: &watcher::Error) {
+        let kind = <Known as Keeps<K>>::KIND;
         self.change(|seen| {
-            if !listed(seen) {
+            if seen.unlisted.contains(&kind) {
                 let failure = format!(
-                    "cannot watch {what}; check the kubeconfig and that you may list and watch {what} in all namespaces: {error}"
+                    "cannot watch {kind}; check the kubeconfig and that you may list and watch {kind} in all namespaces: {error}"
                 );
                 seen.failure = Some(failure);
             }
         });
-    }
-}
-
-impl Index<slim::Node> for Following {
-    type Value = slim::Node;
-
-    fn reduce(&self, object: &slim::Node) -> slim::Node {
-        object.clone()
-    }
-
-    fn apply(&self, node: slim::Node) {
-        self.change(|seen| seen.known.set_node(&node));
-    }
-
-    fn delete(&self, node: slim::Node) {
-        let name = node.metadata.name.unwrap_or_default();
-        self.change(|seen| seen.known.remove_node(&name));
-    }
-
-    fn replace(&self, nodes: Vec<slim::Node>) {
-        self.change(|seen| {
-            seen.known.forget_nodes();
-            for node in &nodes {
-                seen.known.set_node(node);
-            }
-            seen.nodes_listed = true;
-        });
-    }
-
-    fn interrupted(&self, error: &watcher::Error) {
-        self.failed(|seen| seen.nodes_listed, "nodes", error);
-    }
-}
-
-impl Index<slim::Pod> for Following {
-    type Value = slim::Pod;
-
-    fn reduce(&self, object: &slim::Pod) -> slim::Pod {
-        object.clone()
-    }
-
-    fn apply(&self, pod: slim::Pod) {
-        self.change(|seen| seen.known.set_pod(&pod));
-    }
-
-    fn delete(&self, pod: slim::Pod) {
-        let uid = pod.metadata.uid.unwrap_or_default();
-        self.change(|seen| seen.known.remove_pod(&uid));
-    }
-
-    fn replace(&self, pods: Vec<slim::Pod>) {
-        self.change(|seen| {
-            seen.known.forget_pods();
-            for pod in &pods {
-                seen.known.set_pod(pod);
-            }
-            seen.pods_listed = true;
-        });
-    }
-
-    fn interrupted(&self, error: &watcher::Error) {
-        self.failed(|seen| seen.pods_listed, "pods", error);
     }
 }

@@ -7,9 +7,12 @@ use serde_json::Value;
 
 use crate::connection::said;
 
+/// What a check is called where it is printed.
+pub(super) type Name = &'static str;
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Check {
-    pub(super) name: &'static str,
+    pub(super) name: Name,
     pub(super) status: Status,
     pub(super) message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,7 +37,7 @@ impl Status {
     }
 }
 
-pub(super) fn ok(name: &'static str, message: impl Into<String>) -> Check {
+pub(super) fn ok(name: Name, message: impl Into<String>) -> Check {
     Check {
         name,
         status: Status::Ok,
@@ -43,11 +46,7 @@ pub(super) fn ok(name: &'static str, message: impl Into<String>) -> Check {
     }
 }
 
-pub(super) fn warn(
-    name: &'static str,
-    message: impl Into<String>,
-    fix: impl Into<String>,
-) -> Check {
+pub(super) fn warn(name: Name, message: impl Into<String>, fix: impl Into<String>) -> Check {
     Check {
         name,
         status: Status::Warn,
@@ -56,11 +55,7 @@ pub(super) fn warn(
     }
 }
 
-pub(super) fn fail(
-    name: &'static str,
-    message: impl Into<String>,
-    fix: impl Into<String>,
-) -> Check {
+pub(super) fn fail(name: Name, message: impl Into<String>, fix: impl Into<String>) -> Check {
     Check {
         status: Status::Fail,
         ..warn(name, message, fix)
@@ -91,7 +86,7 @@ pub(super) async fn get(client: &Client, path: &str) -> Seen {
 }
 
 /// The finding for something that could not be read.
-pub(super) fn unknown(name: &'static str, what: &str, error: &str) -> Check {
+pub(super) fn unknown(name: Name, what: &str, error: &str) -> Check {
     warn(
         name,
         format!("{what} cannot be read: {error}"),

@@ -4,7 +4,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use serde_json::Value;
 
-use super::check::{Check, Seen, fail, get, ok, unknown, warn};
+use super::check::{Check, Name, Seen, fail, get, ok, unknown, warn};
 use super::nodes::{Pods, some};
 
 const LEASE: &str = "extender's lease";
@@ -14,24 +14,16 @@ const TIMEKEEPER: &str = "timekeeper's lease";
 
 pub(super) async fn look(client: &Client, system: &str, pods: &Pods, now: Timestamp) -> Vec<Check> {
     let path = lease_path(system, "gpushare-extender");
-    let lease = match get(client, &path).await {
-        Seen::Found(lease) => held(
-            LEASE,
-            &lease,
-            now,
-            "look at the extender's pods in the namespace",
+    let missing = warn(
+        LEASE,
+        format!(
+            "there is none in {system}: no extender runs, or a single one without --leader-elect"
         ),
-        Seen::Missing => warn(
-            LEASE,
-            format!(
-                "there is none in {system}: no extender runs, or a single one without --leader-elect"
-            ),
-            "run the extender (docs/extender.md), or give --system-namespace",
-        ),
-        Seen::Unknown(error) => unknown(LEASE, "the lease", &error),
-    };
+        "run the extender (docs/extender.md), or give --system-namespace",
+    );
+    let fix = "look at the extender's pods in the namespace";
     vec![
-        lease,
+        lease(client, &path, now, fix, missing).await,
         endpoints(client, system, "gpushare-extender", SERVICE).await,
         asked(pods),
     ]
@@ -48,24 +40,29 @@ pub(super) async fn timekeeper(
         return Vec::new();
     }
     let path = lease_path(system, "gpushare-timekeeper");
-    vec![match get(client, &path).await {
-        Seen::Found(lease) => held(TIMEKEEPER, &lease, now, "look at the timekeeper's pods"),
-        Seen::Missing => fail(
-            TIMEKEEPER,
-            format!(
-                "there are {budgets} budgets, and no timekeeper has ever led: nothing is charged"
-            ),
-            "run gpushare-control timekeeper (docs/budgets.md)",
-        ),
-        Seen::Unknown(error) => unknown(TIMEKEEPER, "the lease", &error),
-    }]
+    let missing = fail(
+        TIMEKEEPER,
+        format!("there are {budgets} budgets, and no timekeeper has ever led: nothing is charged"),
+        "run gpushare-control timekeeper (docs/budgets.md)",
+    );
+    let fix = "look at the timekeeper's pods";
+    vec![lease(client, &path, now, fix, missing).await]
 }
 
 fn lease_path(system: &str, name: &str) -> String {
     format!("/apis/coordination.k8s.io/v1/namespaces/{system}/leases/{name}")
 }
 
-fn held(name: &'static str, lease: &Value, now: Timestamp, fix: &str) -> Check {
+/// Whether the lease is held; `missing` is the finding if there is no such lease.
+async fn lease(client: &Client, path: &str, now: Timestamp, fix: &str, missing: Check) -> Check {
+    match get(client, path).await {
+        Seen::Found(lease) => held(missing.name, &lease, now, fix),
+        Seen::Missing => missing,
+        Seen::Unknown(error) => unknown(missing.name, "the lease", &error),
+    }
+}
+
+fn held(name: Name, lease: &Value, now: Timestamp, fix: &str) -> Check {
     let text = |path: &str| {
         lease
             .pointer(path)
@@ -99,7 +96,7 @@ pub(super) async fn endpoints(
     client: &Client,
     namespace: &str,
     service: &str,
-    name: &'static str,
+    name: Name,
 ) -> Check {
     let path = format!("/api/v1/namespaces/{namespace}/services/{service}");
     match get(client, &path).await {

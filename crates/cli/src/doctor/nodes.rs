@@ -9,8 +9,8 @@ use gpushare_kube::totals;
 use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 
-use super::check::{Check, fail, ok, warn};
-use crate::connection::{self, NODES, Only, PODS};
+use super::check::{Check, Name, fail, ok, warn};
+use crate::connection::{self, NODES, Only};
 
 const AGENTS: &str = "node agents";
 const OFFERED: &str = "device plugin";
@@ -76,11 +76,7 @@ pub(super) async fn look(
     })
     .await?;
     let mut pods = Pods::default();
-    connection::each(client, PODS, Only::Everything, |pod: slim::Pod| {
-        pods.add(&pod, dialects);
-        Ok(())
-    })
-    .await?;
+    connection::each_pod(client, |pod| pods.add(pod, dialects)).await?;
     let mut checks = nodes.checks();
     checks.push(pods.others());
     Ok((checks, nodes, pods))
@@ -246,7 +242,7 @@ fn asks_in_hami(facts: &PodFacts, dialects: &Dialects) -> bool {
     }
 }
 
-fn listed(found: &[String], name: &'static str, good: &str, bad: &str, fix: &str) -> Check {
+fn listed(found: &[String], name: Name, good: &str, bad: &str, fix: &str) -> Check {
     if found.is_empty() {
         ok(name, good)
     } else {

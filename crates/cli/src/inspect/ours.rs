@@ -1,11 +1,13 @@
 //! Nodes and pods with gpushare's inventory and records: exact to the MiB, for cards of any size and pods
 //! of every dialect.
 
-use gpushare_core::gpu::{self, AliyunUnit, Reading};
+use gpushare_core::gpu::{self, AliyunUnit};
 use gpushare_core::request::{PodAsk, Want};
 use gpushare_core::{Card, Classes};
 use gpushare_kube::convert::{self, PodFacts};
 use gpushare_kube::slim;
+
+use crate::served::of_records;
 
 /// The GPUs of a node in the order of their indexes; `None` if no gpushare agent has published a readable
 /// inventory.
@@ -23,11 +25,7 @@ pub(super) fn held(
     cards: &[Card],
     unit: AliyunUnit,
 ) -> Option<Vec<(Option<usize>, u64)>> {
-    // A record proves that gpushare placed the pod, so HAMi's resources need no flag here.
-    let dialects = gpu::read(Reading {
-        aliyun: unit,
-        hami: true,
-    });
+    let dialects = of_records(unit);
     let facts = PodFacts::new(pod, &dialects);
     let bound = facts.bound(&dialects.classes)?.ok()?;
     let charges = bound.placement.of_class(gpu::CLASS).charges(&bound.ask);

@@ -143,7 +143,7 @@ fn steps(change: &Change, pod: &Target, owner: Option<&Owner>) -> Vec<Step> {
             namespace, name, ..
         } => vec![step(
             Action::Patch,
-            Target::of("ResourceQuota", namespace, name),
+            Target::of("ResourceQuota", Some(namespace), name),
         )],
         Act::End(pods) => pods
             .iter()
@@ -155,7 +155,7 @@ fn steps(change: &Change, pod: &Target, owner: Option<&Owner>) -> Vec<Step> {
                 )),
                 ..step(
                     Action::Delete,
-                    Target::of("Pod", &ending.namespace, &ending.name),
+                    Target::of("Pod", Some(&ending.namespace), &ending.name),
                 )
             })
             .collect(),

@@ -83,23 +83,28 @@ pub(super) struct Target {
 
 impl Target {
     pub(super) fn node(name: &NodeName) -> Self {
-        Self {
-            kind: "Node".to_owned(),
-            namespace: None,
-            name: name.to_string(),
-        }
+        Self::of("Node", None, name.as_str())
     }
 
-    pub(super) fn of(kind: &str, namespace: &str, name: &str) -> Self {
+    pub(super) fn of(kind: &str, namespace: Option<&str>, name: &str) -> Self {
         Self {
             kind: kind.to_owned(),
-            namespace: Some(namespace.to_owned()),
+            namespace: namespace.map(str::to_owned),
             name: name.to_owned(),
         }
     }
 }
 
 impl Change {
+    /// A change of the pod by these operations.
+    pub(super) fn of_pod(text: String, operations: Vec<Value>) -> Self {
+        Self {
+            text,
+            command: None,
+            act: Act::Pod(operations),
+        }
+    }
+
     /// Makes the change in the situation. Returns false if its outcome cannot be predicted.
     pub(super) fn apply(&self, situation: &mut Situation) -> Result<bool> {
         match &self.act {

@@ -5,7 +5,6 @@ use gpushare_core::dialect::Dialects;
 use gpushare_kube::gpu_budget::GpuBudget;
 use gpushare_kube::gpu_budget::select::{self, Choice};
 use gpushare_kube::labels::Labels;
-use gpushare_kube::slim;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::core::v1::{Event, Namespace, PersistentVolumeClaim, ResourceQuota};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
@@ -15,7 +14,7 @@ use kube::{Client, ResourceExt};
 use super::cluster::Cluster;
 use super::pod::{DEFAULT_SCHEDULER, Pod};
 use super::surroundings::{Budget, Quota, Surroundings};
-use crate::connection::{self, NODES, Only, PODS, said};
+use crate::connection::{self, NODES, Only, said};
 
 pub(super) async fn cluster(client: &Client, dialects: Dialects) -> Result<Cluster> {
     let mut cluster = Cluster::new(dialects);
@@ -24,11 +23,7 @@ pub(super) async fn cluster(client: &Client, dialects: Dialects) -> Result<Clust
         Ok(())
     })
     .await?;
-    connection::each(client, PODS, Only::Everything, |pod: slim::Pod| {
-        cluster.add_pod(&pod);
-        Ok(())
-    })
-    .await?;
+    connection::each_pod(client, |pod| cluster.add_pod(pod)).await?;
     Ok(cluster)
 }
 

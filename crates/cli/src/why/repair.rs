@@ -15,12 +15,6 @@ use super::verdict::{Block, Situation};
 /// Candidate changes, the easiest first.
 pub(super) fn of_block(situation: &Situation, block: &Block) -> Vec<Change> {
     let pod = &situation.pod;
-    let namespace = pod.facts.namespace.as_str();
-    let on_pod = |text: String, operations| Change {
-        text,
-        command: None,
-        act: Act::Pod(operations),
-    };
     match block {
         Block::Invalid(violations) => {
             let first = violations.0.first();
@@ -37,11 +31,7 @@ pub(super) fn of_block(situation: &Situation, block: &Block) -> Vec<Change> {
                     .map(|_| format!("kubectl gpushare budget grant {name} 1h --reason TEXT")),
                 act: Act::Operate {
                     what: Operation::RaiseBudget,
-                    on: Target {
-                        kind: "GpuBudget".to_owned(),
-                        namespace: None,
-                        name: name.to_owned(),
-                    },
+                    on: Target::of("GpuBudget", None, name),
                 },
             }]
         }
@@ -50,16 +40,14 @@ pub(super) fn of_block(situation: &Situation, block: &Block) -> Vec<Change> {
             let place = gates.iter().position(|found| found.name == *gate);
             let place = place.unwrap_or_default().to_string();
             let operations = remove(&pod.object, &["spec", "schedulingGates", &place]);
-            vec![on_pod(
-                format!("remove the scheduling gate {gate}"),
-                operations,
-            )]
+            let text = format!("remove the scheduling gate {gate}");
+            vec![Change::of_pod(text, operations)]
         }
         Block::NoScheduler => {
             let path = ["spec", "schedulerName"];
             let operations = set(&pod.object, &path, &json!(DEFAULT_SCHEDULER));
             let text = format!("set spec.schedulerName to {DEFAULT_SCHEDULER}");
-            vec![on_pod(text, operations)]
+            vec![Change::of_pod(text, operations)]
         }
         Block::NoSuchNode(_) | Block::PastScheduler(_) => {
             let mut operations = remove(&pod.object, &["spec", "nodeName"]);
@@ -71,34 +59,26 @@ pub(super) fn of_block(situation: &Situation, block: &Block) -> Vec<Change> {
                 format!("remove spec.nodeName and the annotation {ALLOCATION}")
             };
             operations.extend(record);
-            vec![on_pod(text, operations)]
+            vec![Change::of_pod(text, operations)]
         }
         Block::NoPriorityClass(name) => {
             let mut operations = remove(&pod.object, &["spec", "priorityClassName"]);
             operations.extend(remove(&pod.object, &["spec", "priority"]));
-            vec![
-                on_pod("remove spec.priorityClassName".to_owned(), operations),
-                create("PriorityClass", None, name),
-            ]
+            let text = "remove spec.priorityClassName".to_owned();
+            let missing = Target::of("PriorityClass", None, name);
+            vec![Change::of_pod(text, operations), create(missing)]
         }
-        Block::NoVolumeClaim(name) => vec![create("PersistentVolumeClaim", Some(namespace), name)],
+        Block::NoVolumeClaim(name) => {
+            let namespace = Some(pod.facts.namespace.as_str());
+            vec![create(Target::of("PersistentVolumeClaim", namespace, name))]
+        }
         Block::Quota(shortage) => quota(situation, shortage),
     }
 }
 
-fn create(kind: &str, namespace: Option<&str>, name: &str) -> Change {
-    Change {
-        text: format!("create the {kind} {name}"),
-        command: None,
-        act: Act::Operate {
-            what: Operation::Create,
-            on: Target {
-                kind: kind.to_owned(),
-                namespace: namespace.map(str::to_owned),
-                name: name.to_owned(),
-            },
-        },
-    }
+fn create(missing: Target) -> Change {
+    let text = format!("create the {} {}", missing.kind, missing.name);
+    operate(Operation::Create, missing, text)
 }
 
 fn quota(situation: &Situation, shortage: &Shortage) -> Vec<Change> {
@@ -106,11 +86,10 @@ fn quota(situation: &Situation, shortage: &Shortage) -> Vec<Change> {
         quota,
         counted,
         resource,
-        needed,
-        used,
         hard,
+        ..
     } = shortage;
-    let enough = used.saturating_add(*needed);
+    let enough = shortage.enough();
     let written = totals::text(resource, enough);
     let raise = Change {
         text: format!("raise {counted} of the quota {quota} to {written}"),
@@ -135,11 +114,6 @@ pub(super) fn of_obstacle(
     obstacle: &Obstacle,
 ) -> Vec<Change> {
     let pod = &situation.pod;
-    let on_pod = |text: String, operations| Change {
-        text,
-        command: None,
-        act: Act::Pod(operations),
-    };
     match obstacle {
         Obstacle::Cordoned => vec![Change {
             text: format!("uncordon the node {name}"),
@@ -148,7 +122,7 @@ pub(super) fn of_obstacle(
         }],
         Obstacle::NotReady => vec![operate(
             Operation::RepairNode,
-            name,
+            Target::node(name),
             format!("bring the node {name} back: its kubelet does not report that it is ready"),
         )],
         Obstacle::Taint { key, value, effect } => {
@@ -159,7 +133,7 @@ pub(super) fn of_obstacle(
             };
             let operations = push(&pod.object, &["spec", "tolerations"], &toleration);
             let text = format!("tolerate the taint: add {toleration} to spec.tolerations");
-            let mut changes = vec![on_pod(text, operations)];
+            let mut changes = vec![Change::of_pod(text, operations)];
             let taints = situation.cluster.nodes.get(name).map(|node| &node.taints);
             let place = taints.and_then(|all| all.iter().position(|taint| taint.key == *key));
             changes.extend(place.map(|place| Change {
@@ -176,7 +150,7 @@ pub(super) fn of_obstacle(
         Obstacle::Selector { key, value } => {
             let operations = remove(&pod.object, &["spec", "nodeSelector", key]);
             vec![
-                on_pod(format!("remove {key} from spec.nodeSelector"), operations),
+                Change::of_pod(format!("remove {key} from spec.nodeSelector"), operations),
                 Change {
                     text: format!("label the node {name} with {key}={value}"),
                     command: Some(format!("kubectl label node {name} {key}={value}")),
@@ -192,7 +166,7 @@ pub(super) fn of_obstacle(
             let required = "requiredDuringSchedulingIgnoredDuringExecution";
             let path = ["spec", "affinity", "nodeAffinity", required];
             let field = path.join(".");
-            vec![on_pod(
+            vec![Change::of_pod(
                 format!("remove or widen {field}"),
                 remove(&pod.object, &path),
             )]
@@ -208,21 +182,18 @@ pub(super) fn of_obstacle(
     }
 }
 
-fn operate(what: Operation, node: &NodeName, text: String) -> Change {
+fn operate(what: Operation, on: Target, text: String) -> Change {
     Change {
         text,
         command: None,
-        act: Act::Operate {
-            what,
-            on: Target::node(node),
-        },
+        act: Act::Operate { what, on },
     }
 }
 
 fn run_agent(name: &NodeName) -> Change {
     let text =
         format!("run the gpushare node agent on {name}, so that it offers {GPU} and the others");
-    operate(Operation::RunAgent, name, text)
+    operate(Operation::RunAgent, Target::node(name), text)
 }
 
 fn total(situation: &Situation, name: &NodeName, resource: &str, missing: i64) -> Vec<Change> {
@@ -290,7 +261,7 @@ fn cards(situation: &Situation, name: &NodeName, why: &Why) -> Vec<Change> {
             }
             if by.health {
                 let text = format!("repair or replace the unhealthy cards of {name}");
-                changes.push(operate(Operation::RepairCards, name, text));
+                changes.push(operate(Operation::RepairCards, Target::node(name), text));
             }
             if by.room {
                 changes.extend(less());

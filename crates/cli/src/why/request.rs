@@ -61,11 +61,8 @@ fn set_limit(pod: &Pod, place: &Place, container: &Value, resource: &str, value:
             &value_json,
         ));
     }
-    Change {
-        text: format!("set {} to {value}", place.field("limits", resource)),
-        command: None,
-        act: Act::Pod(operations),
-    }
+    let text = format!("set {} to {value}", place.field("limits", resource));
+    Change::of_pod(text, operations)
 }
 
 fn remove_limits(pod: &Pod, place: &Place, resources: &[&str]) -> Change {
@@ -78,20 +75,14 @@ fn remove_limits(pod: &Pod, place: &Place, resources: &[&str]) -> Change {
         .iter()
         .map(|resource| place.field("limits", resource))
         .collect();
-    Change {
-        text: format!("remove {}", fields.join(" and ")),
-        command: None,
-        act: Act::Pod(operations.collect()),
-    }
+    let text = format!("remove {}", fields.join(" and "));
+    Change::of_pod(text, operations.collect())
 }
 
 pub(super) fn remove_annotation(pod: &Pod, name: &str) -> Option<Change> {
     let operations = remove(&pod.object, &["metadata", "annotations", name]);
-    (!operations.is_empty()).then(|| Change {
-        text: format!("remove the annotation {name}"),
-        command: None,
-        act: Act::Pod(operations),
-    })
+    let text = format!("remove the annotation {name}");
+    (!operations.is_empty()).then(|| Change::of_pod(text, operations))
 }
 
 /// What the user may have meant where the validator found a mistake.
@@ -307,15 +298,9 @@ pub(super) fn lower(pod: &Pod, resource: &str, by: i64) -> Vec<Change> {
             found.push(set_limit(pod, &place, container, resource, &value));
             continue;
         }
-        found.push(Change {
-            text: format!("set {} to {value}", place.field("requests", resource)),
-            command: None,
-            act: Act::Pod(set(
-                &pod.object,
-                &place.path("requests", resource),
-                &json!(value),
-            )),
-        });
+        let text = format!("set {} to {value}", place.field("requests", resource));
+        let path = place.path("requests", resource);
+        found.push(Change::of_pod(text, set(&pod.object, &path, &json!(value))));
     }
     found
 }

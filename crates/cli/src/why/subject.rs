@@ -39,59 +39,45 @@ pub(super) struct Owner {
     pub(super) manifest: Manifest,
 }
 
+/// A kind of workload.
 struct Kind {
-    names: &'static [&'static str],
     /// The `kind` in objects.
     written: &'static str,
+    short: &'static str,
     path: &'static str,
-    plural: &'static str,
 }
 
+const APPS: &str = "/apis/apps/v1";
+const BATCH: &str = "/apis/batch/v1";
 const KINDS: [Kind; 6] = [
-    kind(
-        &["deployment", "deployments", "deploy"],
-        "Deployment",
-        "/apis/apps/v1",
-        "deployments",
-    ),
-    kind(
-        &["statefulset", "statefulsets", "sts"],
-        "StatefulSet",
-        "/apis/apps/v1",
-        "statefulsets",
-    ),
-    kind(
-        &["daemonset", "daemonsets", "ds"],
-        "DaemonSet",
-        "/apis/apps/v1",
-        "daemonsets",
-    ),
-    kind(
-        &["replicaset", "replicasets", "rs"],
-        "ReplicaSet",
-        "/apis/apps/v1",
-        "replicasets",
-    ),
-    kind(&["job", "jobs"], "Job", "/apis/batch/v1", "jobs"),
-    kind(
-        &["cronjob", "cronjobs", "cj"],
-        "CronJob",
-        "/apis/batch/v1",
-        "cronjobs",
-    ),
+    kind("Deployment", "deploy", APPS),
+    kind("StatefulSet", "sts", APPS),
+    kind("DaemonSet", "ds", APPS),
+    kind("ReplicaSet", "rs", APPS),
+    kind("Job", "job", BATCH),
+    kind("CronJob", "cj", BATCH),
 ];
 
-const fn kind(
-    names: &'static [&'static str],
-    written: &'static str,
-    path: &'static str,
-    plural: &'static str,
-) -> Kind {
+const fn kind(written: &'static str, short: &'static str, path: &'static str) -> Kind {
     Kind {
-        names,
         written,
+        short,
         path,
-        plural,
+    }
+}
+
+impl Kind {
+    fn singular(&self) -> String {
+        self.written.to_lowercase()
+    }
+
+    fn plural(&self) -> String {
+        format!("{}s", self.singular())
+    }
+
+    /// Whether kubectl takes the word for this kind.
+    fn is_named(&self, word: &str) -> bool {
+        word == self.singular() || word == self.plural() || word == self.short
     }
 }
 
@@ -109,7 +95,7 @@ impl Subject {
             .unwrap_or(default);
         let target = Target::of(
             text("/kind").unwrap_or("Pod"),
-            namespace,
+            Some(namespace),
             text("/metadata/name").unwrap_or("(without a name)"),
         );
         let pod = named(manifest.pod().clone(), &target);
@@ -145,13 +131,8 @@ impl Subject {
     }
 
     async fn by_workload(client: &Client, namespace: &str, kind: &str, name: &str) -> Result<Self> {
-        let known = KINDS.iter().find(|known| known.names.contains(&kind));
-        let Some(known) = known else {
-            let names: Vec<&str> = KINDS
-                .iter()
-                .filter_map(|kind| kind.names.first())
-                .copied()
-                .collect();
+        let Some(known) = KINDS.iter().find(|known| known.is_named(kind)) else {
+            let names: Vec<String> = KINDS.iter().map(Kind::singular).collect();
             bail!(
                 "{kind:?} is no type with pods: use pod, {}",
                 names.join(", ")
@@ -250,11 +231,12 @@ async fn workload(
 ) -> Result<Option<Owner>> {
     let request = Request::new(format!(
         "{}/namespaces/{namespace}/{}",
-        kind.path, kind.plural
+        kind.path,
+        kind.plural()
     ));
     let object = get(client, request, name).await?;
     Ok(object.and_then(Manifest::of).map(|manifest| Owner {
-        target: Target::of(kind.written, namespace, name),
+        target: Target::of(kind.written, Some(namespace), name),
         manifest,
     }))
 }

@@ -38,6 +38,13 @@ pub(super) struct Shortage {
     pub(super) hard: i64,
 }
 
+impl Shortage {
+    /// The least amount that the quota must allow for the pod to pass.
+    pub(super) fn enough(&self) -> i64 {
+        self.used.saturating_add(self.needed)
+    }
+}
+
 /// The budget that the namespace pays from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Budget {

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::cluster::Cluster;
+use crate::said::{assert_parts, assert_same_object, stderr, stdout};
 
 const NAME: &str = "gpushare-timekeeper.gpushare-system.svc";
 
@@ -67,23 +68,21 @@ pub(crate) async fn two_budgets(user: &Value) -> Cluster {
 }
 
 fn command(cluster: &Cluster, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-gpushare"));
-    command
-        .arg("budget")
-        .args(arguments)
-        .env_remove("GPUSHARE_TIMEKEEPER")
-        .env("KUBECONFIG", cluster.kubeconfig());
+    let mut command = cluster.gpushare(&["budget"]);
+    command.args(arguments);
     command
 }
 
 fn printed(cluster: &Cluster, arguments: &[&str]) -> String {
-    let assert = command(cluster, arguments).assert().success();
-    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
+    stdout(&mut command(cluster, arguments))
 }
 
-fn complaint(command: &mut Command) -> String {
-    let assert = command.assert().code(1);
-    String::from_utf8(assert.get_output().stderr.clone()).unwrap()
+/// Asserts that the command fails with a complaint that has all these parts, and returns it.
+#[track_caller]
+fn refused(command: &mut Command, parts: &[&str]) -> String {
+    let complaint = stderr(command, 1);
+    assert_parts(&complaint, parts);
+    complaint
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -118,30 +117,21 @@ async fn json_keeps_its_schema_and_yaml_says_the_same() {
     let json = printed(&cluster, &["show", "-A", "-o", "json"]);
     insta::assert_snapshot!("show_json", json);
     let yaml = printed(&cluster, &["show", "-A", "-o", "yaml"]);
-    let from_json: Value = serde_json::from_str(&json).unwrap();
-    let from_yaml: Value = serde_saphyr::from_str(&yaml).unwrap();
-    assert_eq!(from_json, from_yaml);
+    assert_same_object(&json, &yaml);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_keeps_a_budget_from_being_shown_is_said() {
     let cluster = two_budgets(&json!({})).await;
-    let said = complaint(&mut command(&cluster, &["show", "--budget", "none"]));
-    assert!(
-        said.contains("no budget \"none\"") && said.contains("-A"),
-        "{said}"
-    );
-    let said = complaint(&mut command(&cluster, &["show", "nowhere"]));
-    assert!(
-        said.contains("cannot read the namespace \"nowhere\""),
-        "{said}"
-    );
+    let mut unknown = command(&cluster, &["show", "--budget", "none"]);
+    refused(&mut unknown, &["no budget \"none\"", "-A"]);
+    let part = "cannot read the namespace \"nowhere\"";
+    refused(&mut command(&cluster, &["show", "nowhere"]), &[part]);
     let old = Cluster::start().await;
-    let said = complaint(&mut command(&old, &["show", "-A"]));
-    assert!(said.contains("deploy/crd.yaml"), "{said}");
+    refused(&mut command(&old, &["show", "-A"]), &["deploy/crd.yaml"]);
     let mut nowhere = command(&cluster, &["show", "-A"]);
-    let said = complaint(nowhere.env("KUBECONFIG", "/nonexistent"));
-    assert!(said.contains("cannot find a cluster"), "{said}");
+    let nowhere = nowhere.env("KUBECONFIG", "/nonexistent");
+    refused(nowhere, &["cannot find a cluster"]);
 }
 
 /// A fake timekeeper that gives preset answers and records the requests.
@@ -228,11 +218,6 @@ impl Fake {
     }
 }
 
-fn stdout(command: &mut Command) -> String {
-    let assert = command.assert().success();
-    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
-}
-
 pub(crate) const STATEMENT: &str = r#"{"namespace":"train","from":"2026-11-01T00:00:00Z","to":"2026-12-01T00:00:00Z","lines":[
     {"namespace":"train","pod":"big-0","podUid":"u1","from":"2026-11-01T00:00:00Z","to":"2026-11-01T02:00:00Z",
      "seconds":7200,"rate":"0.625","formula":"max/1","amount":"4500",
@@ -288,12 +273,8 @@ async fn a_grant_has_an_id_and_a_reason_and_no_author() {
     );
     assert!(asked[1].contains(r#"{"amount":60,"id":""#), "{asked:?}");
     // Without a reason no request is sent.
-    let missing = fake
-        .command(&cluster, &["grant", "vision", "20h"])
-        .assert()
-        .code(2);
-    let said = String::from_utf8(missing.get_output().stderr.clone()).unwrap();
-    assert!(said.contains("--reason"), "{said}");
+    let mut missing = fake.command(&cluster, &["grant", "vision", "20h"]);
+    assert_parts(&stderr(&mut missing, 2), &["--reason"]);
     assert_eq!(fake.asked().len(), 2);
 }
 
@@ -328,15 +309,13 @@ async fn what_the_timekeeper_refuses_is_told_with_its_words() {
     ] {
         let fake = Fake::start(code, &body);
         let grant = ["grant", "vision", "20h", "--reason", "r", "--id", "t-7"];
-        let said = complaint(&mut fake.command(&cluster, &grant));
-        assert!(said.contains(expected), "{said}");
+        let said = refused(&mut fake.command(&cluster, &grant), &[expected]);
         assert!(!said.contains("--id t-7"), "{said}");
-        let said = complaint(&mut fake.command(&cluster, &["statement"]));
-        assert!(said.contains(expected), "{said}");
+        refused(&mut fake.command(&cluster, &["statement"]), &[expected]);
     }
     let odd = Fake::start(200, "{}");
-    let said = complaint(&mut odd.command(&cluster, &["statement"]));
-    assert!(said.contains("another version"), "{said}");
+    let mut statement = odd.command(&cluster, &["statement"]);
+    refused(&mut statement, &["another version"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -347,31 +326,21 @@ async fn a_token_goes_only_to_who_proves_to_be_the_timekeeper() {
         &cluster,
         &["statement", "--timekeeper", &fake.url, "--timekeeper-ca"],
     );
-    let said = complaint(wrong.arg(other.ca()));
-    assert!(said.contains("cannot reach the timekeeper"), "{said}");
-    let said = complaint(
-        fake.command(&cluster, &["statement"])
-            .args(["--timekeeper-name", "elsewhere.example"]),
+    refused(wrong.arg(other.ca()), &["cannot reach the timekeeper"]);
+    let elsewhere = ["statement", "--timekeeper-name", "elsewhere.example"];
+    refused(
+        &mut fake.command(&cluster, &elsewhere),
+        &["--timekeeper-name"],
     );
-    assert!(said.contains("--timekeeper-name"), "{said}");
     // Without an answer it is unknown whether the grant was written.
-    let grant = [
-        "grant",
-        "b",
-        "1h",
-        "--reason",
-        "r",
-        "--id",
-        "t-7",
-        "--timekeeper",
-        &fake.url,
-        "--timekeeper-ca",
-    ];
-    let said = complaint(command(&cluster, &grant).arg(other.ca()));
-    assert!(said.contains("try again with --id t-7"), "{said}");
+    let mut grant = command(
+        &cluster,
+        &["grant", "b", "1h", "--reason", "r", "--id", "t-7"],
+    );
+    grant.args(["--timekeeper", &fake.url, "--timekeeper-ca"]);
+    refused(grant.arg(other.ca()), &["try again with --id t-7"]);
     let plain = ["statement", "--timekeeper", "http://timekeeper.example"];
-    let said = complaint(&mut command(&cluster, &plain));
-    assert!(said.contains("https://"), "{said}");
+    refused(&mut command(&cluster, &plain), &["https://"]);
     assert_eq!(fake.asked(), [""; 0]);
 }
 
@@ -379,31 +348,20 @@ async fn a_token_goes_only_to_who_proves_to_be_the_timekeeper() {
 async fn without_a_token_an_account_can_ask() {
     let cluster = two_budgets(&json!({})).await;
     let fake = Fake::start(200, STATEMENT);
-    let said = complaint(&mut fake.command(&cluster, &["statement"]));
-    assert!(said.contains("--as-service-account"), "{said}");
+    let mut alone = fake.command(&cluster, &["statement"]);
+    refused(&mut alone, &["--as-service-account"]);
     let api: Api<ServiceAccount> = Api::namespaced(cluster.client(), "default");
     cluster
         .create(api, &json!({"metadata": {"name": "reader"}}))
         .await;
-    stdout(
-        fake.command(&cluster, &["statement"])
-            .args(["--as-service-account", "default/reader"]),
-    );
+    let as_account =
+        |account| fake.command(&cluster, &["statement", "--as-service-account", account]);
+    stdout(&mut as_account("default/reader"));
     let asked = fake.asked();
     assert!(asked[0].contains("Bearer embedded."), "{asked:?}");
-    let said = complaint(
-        fake.command(&cluster, &["statement"])
-            .args(["--as-service-account", "default/nobody"]),
-    );
-    assert!(
-        said.contains("cannot make a token for the service account default/nobody"),
-        "{said}"
-    );
-    let said = complaint(
-        fake.command(&cluster, &["statement"])
-            .args(["--as-service-account", "reader"]),
-    );
-    assert!(said.contains("NAMESPACE/NAME"), "{said}");
+    let part = "cannot make a token for the service account default/nobody";
+    refused(&mut as_account("default/nobody"), &[part]);
+    refused(&mut as_account("reader"), &["NAMESPACE/NAME"]);
 }
 
 /// Puts our own kubectl first on the PATH.
@@ -431,18 +389,9 @@ async fn without_an_address_kubectl_leads_to_the_service_and_the_cluster_says_wh
         with_kubectl(&mut command, directory.path(), &script);
         command
     };
-    let said = complaint(&mut ask(&["statement"]));
-    assert!(
-        said.contains("gpushare-timekeeper-ca") && said.contains("--timekeeper-ca"),
-        "{said}"
-    );
-    let namespaces: Api<Namespace> = Api::all(cluster.client());
-    cluster
-        .create(
-            namespaces,
-            &json!({"metadata": {"name": "gpushare-system"}}),
-        )
-        .await;
+    let parts = ["gpushare-timekeeper-ca", "--timekeeper-ca"];
+    refused(&mut ask(&["statement"]), &parts);
+    cluster.add_namespace("gpushare-system").await;
     let api: Api<ConfigMap> = Api::namespaced(cluster.client(), "gpushare-system");
     let authority = fs::read_to_string(fake.ca()).unwrap();
     let published =
@@ -470,12 +419,10 @@ async fn where_kubectl_cannot_lead_the_commands_to_type_are_told() {
         directory.path(),
         "echo 'Error: you may not' >&2; exit 1",
     );
-    let said = complaint(&mut command);
-    for part in [
+    let parts = [
         "you may not",
         "kubectl port-forward",
         "--timekeeper https://localhost:8443",
-    ] {
-        assert!(said.contains(part), "{said}");
-    }
+    ];
+    refused(&mut command, &parts);
 }

@@ -4,49 +4,36 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
-use assert_cmd::Command;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::cluster::{Cluster, inventory_of};
+use crate::said::{assert_parts, assert_same_object, stderr, stdout};
 
 /// Long enough for a loaded machine; a watch that never answers must still fail the test.
 const DEADLINE: Duration = Duration::from_mins(2);
 
 async fn two_nodes() -> Cluster {
-    let cluster = Cluster::start().await;
-    for (name, pool, mib) in [
-        ("gpu-a", "train", [16_384, 16_384]),
-        ("gpu-b", "serve", [8_192, 81_559]),
-    ] {
-        let annotations = inventory_of(name, &mib);
+    let node = |name, pool, mib| {
+        let annotations = inventory_of(name, mib);
         let metadata = json!({"name": name, "labels": {"pool": pool}, "annotations": annotations});
-        cluster
-            .add_node(&json!({"metadata": metadata, "status": {}}))
-            .await;
-    }
+        json!({"metadata": metadata, "status": {}})
+    };
+    let nodes = [
+        node("gpu-a", "train", &[16_384, 16_384]),
+        node("gpu-b", "serve", &[8_192, 81_559]),
+    ];
+    let cluster = Cluster::of_nodes(&nodes).await;
     let share = json!({"gpushare.io/gpu": "1", "gpushare.io/gpu-mem": "4096", "gpushare.io/gpu-core": "30"});
-    cluster
-        .place("train-0", "gpu-a", &share, "GPU-gpu-a-0")
-        .await;
-    cluster
-        .place("train-1", "gpu-a", &share, "GPU-gpu-a-0")
-        .await;
+    for name in ["train-0", "train-1"] {
+        cluster.place(name, "gpu-a", &share, "GPU-gpu-a-0").await;
+    }
     let whole = json!({"gpushare.io/gpu": "1"});
     cluster.place("big", "gpu-b", &whole, "GPU-gpu-b-1").await;
     cluster
 }
 
-fn cards(cluster: &Cluster, arguments: &[&str]) -> assert_cmd::assert::Assert {
-    Command::new(env!("CARGO_BIN_EXE_kubectl-gpushare"))
-        .arg("cards")
-        .args(arguments)
-        .env("KUBECONFIG", cluster.kubeconfig())
-        .assert()
-}
-
 fn printed(cluster: &Cluster, arguments: &[&str]) -> String {
-    let output = cards(cluster, arguments).success().get_output().clone();
-    String::from_utf8(output.stdout).unwrap()
+    stdout(cluster.gpushare(&["cards"]).args(arguments))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,9 +54,7 @@ async fn json_keeps_its_schema_and_yaml_says_the_same() {
     let json = printed(&cluster, &["-o", "json", "-l", "pool=train"]);
     insta::assert_snapshot!(json);
     let yaml = printed(&cluster, &["-o", "yaml", "-l", "pool=train"]);
-    let from_json: Value = serde_json::from_str(&json).unwrap();
-    let from_yaml: Value = serde_saphyr::from_str(&yaml).unwrap();
-    assert_eq!(from_json, from_yaml);
+    assert_same_object(&json, &yaml);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,12 +78,9 @@ async fn labels_that_no_node_has_are_not_taken_for_a_cluster_without_cards() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_without_cards_is_named_with_what_to_check() {
     let cluster = two_nodes().await;
-    let output = cards(&cluster, &["gpu-z"]).code(1).get_output().clone();
-    let complaint = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        complaint.contains("no node \"gpu-z\" with cards is known; check its name"),
-        "{complaint}"
-    );
+    let complaint = stderr(&mut cluster.gpushare(&["cards", "gpu-z"]), 1);
+    let part = "no node \"gpu-z\" with cards is known; check its name";
+    assert_parts(&complaint, &[part]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -108,9 +90,7 @@ async fn an_inventory_that_cannot_be_read_is_reported_beside_the_others() {
     cluster
         .add_node(&json!({"metadata": metadata, "status": {}}))
         .await;
-    let text = printed(&cluster, &[]);
-    assert!(text.contains("\nnode odd: "), "{text}");
-    assert!(text.contains("gpu-a"), "{text}");
+    assert_parts(&printed(&cluster, &[]), &["\nnode odd: ", "gpu-a"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,8 @@ use std::fmt::Debug;
 use std::fs;
 use std::path::PathBuf;
 
-use gpushare_apiserver::{Builder, Server};
+use assert_cmd::Command;
+use gpushare_apiserver::{Answer, Builder, On, Server, Times};
 use gpushare_core::record::Record;
 use gpushare_core::{Card, CardId, NodeName, Placement, PodUid, gpu, names};
 use gpushare_kube::convert::PodFacts;
@@ -30,12 +31,21 @@ impl Cluster {
         Self::with(Server::builder(), &json!({})).await
     }
 
+    pub(crate) async fn of_nodes(nodes: &[Value]) -> Self {
+        let cluster = Self::start().await;
+        for node in nodes {
+            cluster.add_node(node).await;
+        }
+        cluster
+    }
+
     /// A server with budgets, and a kubeconfig with these credentials of its user.
     pub(crate) async fn with_budgets(user: &Value) -> Self {
         Self::with(Server::builder().crd(GpuBudget::crd()), user).await
     }
 
-    async fn with(server: Builder, user: &Value) -> Self {
+    /// A server, and a kubeconfig with these credentials of its user.
+    pub(crate) async fn with(server: Builder, user: &Value) -> Self {
         let server = server.start().await.unwrap();
         let config = Config::new(server.url().parse().unwrap());
         let directory = tempfile::tempdir().unwrap();
@@ -55,6 +65,29 @@ impl Cluster {
 
     pub(crate) fn server(&self) -> &Server {
         &self.server
+    }
+
+    /// `kubectl gpushare` with these arguments, which asks this cluster.
+    pub(crate) fn gpushare(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-gpushare"));
+        command
+            .args(arguments)
+            .env_remove("GPUSHARE_TIMEKEEPER")
+            .env("KUBECONFIG", self.kubeconfig());
+        command
+    }
+
+    /// Refuses every request for objects of this kind from now on.
+    pub(crate) fn forbid(&self, kind: &str) {
+        let requests = On::any().resource(kind);
+        let faults = self.server.faults();
+        faults.answer(requests, Times::Always, Answer::Forbidden);
+    }
+
+    /// A kubeconfig that leads to this address instead of the server's.
+    pub(crate) fn kubeconfig_for(&self, url: &str) -> PathBuf {
+        let config = fs::read_to_string(self.kubeconfig()).unwrap();
+        self.write("elsewhere", &config.replace(&self.server.url(), url))
     }
 
     /// Creates an object of any kind, given the path of the kind.
@@ -108,7 +141,7 @@ impl Cluster {
         self.client.clone()
     }
 
-    async fn add_namespace(&self, name: &str) {
+    pub(crate) async fn add_namespace(&self, name: &str) {
         let api: Api<Namespace> = Api::all(self.client.clone());
         if api.get_opt(name).await.unwrap().is_none() {
             self.create(api, &json!({"metadata": {"name": name}})).await;

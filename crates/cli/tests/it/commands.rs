@@ -6,6 +6,7 @@ use std::path::Path;
 use assert_cmd::Command;
 
 use crate::cluster::Cluster;
+use crate::said::stdout;
 use crate::why::{share, waiting};
 
 /// A command by the name of its man page, such as `kubectl-gpushare-budget-grant`.
@@ -75,8 +76,7 @@ impl Named {
             .args(self.words())
             .arg("--help")
             .env("NO_COLOR", "1");
-        let assert = command.assert().success();
-        String::from_utf8(assert.get_output().stdout.clone()).unwrap()
+        stdout(&mut command)
     }
 
     /// The arguments for each way to call it, without those words.

@@ -1,8 +1,9 @@
 //! Completion as kubectl asks for it.
 
-use std::process::Command;
+use assert_cmd::Command;
 
 use crate::cluster::Cluster;
+use crate::said::{assert_parts, stdout};
 use crate::why::{node, share, waiting};
 
 fn complete(cluster: &Cluster, words: &[&str]) -> Vec<String> {
@@ -52,18 +53,8 @@ fn every_shell_gets_a_script() {
         ("zsh", "#compdef"),
         ("fish", "complete -c"),
     ] {
-        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-gpushare"))
-            .args(["completion", shell])
-            .output()
-            .unwrap();
-        let script = String::from_utf8(output.stdout).unwrap();
-        assert!(
-            output.status.success() && script.contains(part),
-            "{shell}: {script}"
-        );
-        assert!(
-            script.contains("why") && script.contains("doctor"),
-            "{shell}"
-        );
+        let mut plugin = Command::new(env!("CARGO_BIN_EXE_kubectl-gpushare"));
+        let script = stdout(plugin.args(["completion", shell]));
+        assert_parts(&script, &[part, "why", "doctor"]);
     }
 }

@@ -7,11 +7,12 @@ use std::process::{Command as Process, Stdio};
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::{Json, Router};
-use gpushare_apiserver::{Answer, On, Times};
-use serde_json::{Value, json};
+use gpushare_apiserver::Server;
+use serde_json::json;
 
 use crate::cluster::Cluster;
 use crate::commands::{self, Named};
+use crate::said::object;
 use crate::why::{node, share, waiting};
 
 fn complaint(cluster: &Cluster, command: &Named, call: &[&str], kubeconfig: &Path) -> String {
@@ -23,45 +24,47 @@ fn complaint(cluster: &Cluster, command: &Named, call: &[&str], kubeconfig: &Pat
     text
 }
 
-/// A node, a pod that waits, a budget, and a user with a token.
-async fn cluster() -> Cluster {
-    let cluster = Cluster::with_budgets(&json!({"token": "t"})).await;
+/// Asserts that every command that asks a cluster complains of this when it is called with these flags too.
+fn all_complain(cluster: &Cluster, flags: &[&str], kubeconfig: &Path, part: &str) {
+    for (command, call) in commands::that_ask() {
+        let call = [call, flags].concat();
+        let text = complaint(cluster, &command, &call, kubeconfig);
+        assert!(text.contains(part), "{} {call:?}: {text}", command.name());
+    }
+}
+
+/// A node, and a pod that waits.
+async fn fill(cluster: &Cluster) {
     cluster.add_node(&node("a", &[16_384])).await;
     cluster.add_pod(&waiting("p", &share(1))).await;
+}
+
+/// The same with budgets, and a user with a token.
+async fn cluster() -> Cluster {
+    let cluster = Cluster::with_budgets(&json!({"token": "t"})).await;
+    fill(&cluster).await;
     cluster
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_kubeconfig_every_command_says_what_to_give() {
     let cluster = cluster().await;
-    for (command, call) in commands::that_ask() {
-        let text = complaint(&cluster, &command, call, Path::new("/nowhere/kubeconfig"));
-        assert!(
-            text.contains("cannot find a cluster: give --kubeconfig or set KUBECONFIG"),
-            "{} {call:?}: {text}",
-            command.name()
-        );
-    }
+    let part = "cannot find a cluster: give --kubeconfig or set KUBECONFIG";
+    all_complain(&cluster, &[], Path::new("/nowhere/kubeconfig"), part);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_context_that_is_not_there_is_named() {
     let cluster = cluster().await;
-    for (command, call) in commands::that_ask() {
-        let call = [call, &["--context", "elsewhere"]].concat();
-        let text = complaint(&cluster, &command, &call, &cluster.kubeconfig());
-        assert!(text.contains("elsewhere"), "{call:?}: {text}");
-    }
+    let flags = ["--context", "elsewhere"];
+    all_complain(&cluster, &flags, &cluster.kubeconfig(), "elsewhere");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_that_is_not_there_is_named_and_not_passed_over() {
     let cluster = cluster().await;
-    for (command, call) in commands::that_ask() {
-        let call = [call, &["--user", "somebody"]].concat();
-        let text = complaint(&cluster, &command, &call, &cluster.kubeconfig());
-        assert!(text.contains("no user \"somebody\""), "{call:?}: {text}");
-    }
+    let (flags, part) = (["--user", "somebody"], "no user \"somebody\"");
+    all_complain(&cluster, &flags, &cluster.kubeconfig(), part);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -69,12 +72,8 @@ async fn what_the_server_says_is_told_without_the_clients_own_words() {
     let cluster = cluster().await;
     for command in commands::that_run() {
         if command.words() == ["cards"] {
-            let text = complaint(
-                &cluster,
-                &command,
-                &["-l", "no label=="],
-                &cluster.kubeconfig(),
-            );
+            let call = ["-l", "no label=="];
+            let text = complaint(&cluster, &command, &call, &cluster.kubeconfig());
             assert!(text.contains("no label=="), "{text}");
             assert!(!text.contains("Status {"), "{text}");
         }
@@ -85,9 +84,7 @@ async fn what_the_server_says_is_told_without_the_clients_own_words() {
 async fn without_a_server_every_command_says_what_it_could_not_do() {
     let cluster = cluster().await;
     // Nothing listens on port 1.
-    let config = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
-    let gone = config.replace(&cluster.server().url(), "http://127.0.0.1:1");
-    let gone = cluster.write("gone", &gone);
+    let gone = cluster.kubeconfig_for("http://127.0.0.1:1");
     for (command, call) in commands::that_ask() {
         let text = complaint(&cluster, &command, call, &gone);
         let remedy = if command.asks_timekeeper() {
@@ -109,8 +106,7 @@ async fn a_server_that_does_not_answer_is_not_waited_for_longer_than_was_asked()
     // It accepts connections but never answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
-    let config = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
-    let silent_one = cluster.write("silent", &config.replace(&cluster.server().url(), &url));
+    let silent_one = cluster.kubeconfig_for(&url);
     for (command, call) in commands::that_ask() {
         if call.contains(&"--watch") {
             continue;
@@ -124,11 +120,7 @@ async fn a_server_that_does_not_answer_is_not_waited_for_longer_than_was_asked()
 async fn without_rights_every_command_names_the_right_that_is_missing() {
     for kind in ["nodes", "pods"] {
         let cluster = cluster().await;
-        cluster.server().faults().answer(
-            On::any().resource(kind),
-            Times::Always,
-            Answer::Forbidden,
-        );
+        cluster.forbid(kind);
         for (command, call) in commands::that_ask() {
             // These read neither nodes nor pods.
             if command.words().first() == Some(&"budget") || call == ["deployment/web"] {
@@ -140,16 +132,12 @@ async fn without_rights_every_command_names_the_right_that_is_missing() {
                 format!("you may list and watch {kind}"),
             ];
             // A single pod is read with get, not list.
-            let expected = if call == ["p"] && kind == "pods" {
-                vec!["that you may read it".to_owned()]
+            let named = if call == ["p"] && kind == "pods" {
+                text.contains("that you may read it")
             } else {
-                listing.to_vec()
+                listing.iter().any(|right| text.contains(right))
             };
-            assert!(
-                expected.iter().any(|expected| text.contains(expected)),
-                "{} {call:?}: {text}",
-                command.name()
-            );
+            assert!(named, "{} {call:?}: {text}", command.name());
         }
     }
 }
@@ -170,11 +158,7 @@ async fn without_rights_on_what_budgets_need_the_right_is_named() {
         ),
     ] {
         let cluster = cluster().await;
-        cluster.server().faults().answer(
-            On::any().resource(kind),
-            Times::Always,
-            Answer::Forbidden,
-        );
+        cluster.forbid(kind);
         let calls = commands::that_ask().into_iter();
         for (command, call) in calls.filter(|(command, _)| command.words() == words) {
             let text = complaint(&cluster, &command, call, &cluster.kubeconfig());
@@ -248,19 +232,13 @@ async fn what_does_not_exist_is_named_with_where_to_look() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_newer_kinds_is_told_from_a_broken_one() {
     // Like an old server, the embedded one knows neither budgets nor admission policies.
-    let cluster = Cluster::start().await;
-    cluster.add_node(&node("a", &[16_384])).await;
-    cluster.add_pod(&waiting("p", &share(1))).await;
-    let config = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
-    let config = cluster.write(
-        "token",
-        &config.replace(r#""user":{}"#, r#""user":{"token":"t"}"#),
-    );
+    let cluster = Cluster::with(Server::builder(), &json!({"token": "t"})).await;
+    fill(&cluster).await;
     for (command, call) in commands::that_ask() {
         if call.contains(&"--watch") || call == ["deployment/web"] {
             continue;
         }
-        let mut run = command.command(&cluster, call, &config);
+        let mut run = command.command(&cluster, call, &cluster.kubeconfig());
         let output = run.output().unwrap();
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8(said).unwrap();
@@ -310,15 +288,13 @@ async fn old_server() -> String {
 async fn an_old_server_is_told_by_its_number() {
     let cluster = Cluster::start().await;
     let url = old_server().await;
-    let config = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
-    let old = cluster.write("old", &config.replace(&cluster.server().url(), &url));
+    let old = cluster.kubeconfig_for(&url);
     let find = |words: &[&str]| {
         let mut all = commands::that_run().into_iter();
         all.find(|command| command.words() == words).unwrap()
     };
     let mut doctor = find(&["doctor"]).command(&cluster, &["-o", "json"], &old);
-    let output = doctor.assert().code(1).get_output().clone();
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report = object(&mut doctor, 1);
     let server = &report["checks"][0];
     assert_eq!(server["status"], "fail");
     assert_eq!(server["message"], "version v1.25.16 is older than 1.30");
@@ -334,12 +310,10 @@ async fn an_old_server_is_told_by_its_number() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_stops_reading_hears_no_complaint() {
-    let cluster = Cluster::start().await;
-    for number in 0..200 {
-        cluster
-            .add_node(&node(&format!("n{number}"), &[16_384; 8]))
-            .await;
-    }
+    let nodes: Vec<_> = (0..200)
+        .map(|number| node(&format!("n{number}"), &[16_384; 8]))
+        .collect();
+    let cluster = Cluster::of_nodes(&nodes).await;
     for call in [&["cards", "-o", "json"][..], &["cards", "--watch"]] {
         let mut child = Process::new(env!("CARGO_BIN_EXE_kubectl-gpushare"))
             .args(call)

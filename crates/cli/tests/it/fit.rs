@@ -1,39 +1,27 @@
 //! `kubectl gpushare fit` against an API server.
 
-use assert_cmd::Command;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::cluster::Cluster;
+use crate::said::{assert_parts, object, stderr, stdout};
 use crate::why::{node, share, waiting};
 
-fn fit(cluster: &Cluster, arguments: &[&str]) -> assert_cmd::assert::Assert {
-    Command::new(env!("CARGO_BIN_EXE_kubectl-gpushare"))
-        .arg("fit")
-        .args(arguments)
-        .env("KUBECONFIG", cluster.kubeconfig())
-        .assert()
-}
-
 fn said(cluster: &Cluster, arguments: &[&str]) -> String {
-    let output = fit(cluster, arguments).success().get_output().clone();
-    String::from_utf8(output.stdout).unwrap()
+    stdout(cluster.gpushare(&["fit"]).args(arguments))
 }
 
 fn count(cluster: &Cluster, arguments: &[&str]) -> u64 {
-    let said = said(cluster, &[arguments, &["-o", "json"]].concat());
-    let report: Value = serde_json::from_str(&said).unwrap();
-    report["fit"].as_u64().unwrap()
+    let mut fit = cluster.gpushare(&["fit", "-o", "json"]);
+    object(fit.args(arguments), 0)["fit"].as_u64().unwrap()
 }
 
 async fn three_nodes() -> Cluster {
-    let cluster = Cluster::start().await;
-    cluster.add_node(&node("a", &[8_192, 8_192])).await;
     let mut tainted = node("b", &[8_192]);
     tainted["spec"] = json!({"taints": [{"key": "gpus", "effect": "NoSchedule"}]});
-    cluster.add_node(&tainted).await;
     let mut cordoned = node("c", &[81_920]);
     cordoned["spec"] = json!({"unschedulable": true});
-    cluster.add_node(&cordoned).await;
+    let nodes = [node("a", &[8_192, 8_192]), tainted, cordoned];
+    let cluster = Cluster::of_nodes(&nodes).await;
     cluster.place("holder", "a", &share(4_096), "GPU-a-0").await;
     cluster
 }
@@ -73,17 +61,14 @@ async fn a_manifest_may_use_nodes_that_others_may_not() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shape_that_makes_no_sense_is_refused() {
     let cluster = three_nodes().await;
-    let complaint = |arguments: &[&str], code| {
-        let output = fit(&cluster, arguments).code(code).get_output().clone();
-        String::from_utf8(output.stderr).unwrap()
-    };
-    let text = complaint(&["--mem", "0"], 1);
-    assert!(text.contains("asks for nothing"), "{text}");
-    let text = complaint(&[], 2);
-    assert!(text.contains("--mem"), "{text}");
     let file = cluster.write("p.yaml", &waiting("p", &json!({})).to_string());
-    let text = complaint(&["-f", file.to_str().unwrap()], 1);
-    assert!(text.contains("asks for no card"), "{text}");
-    let text = complaint(&["-f", "x.yaml", "--mem", "1"], 2);
-    assert!(text.contains("cannot be used with"), "{text}");
+    for (arguments, code, part) in [
+        (&["--mem", "0"][..], 1, "asks for nothing"),
+        (&[], 2, "--mem"),
+        (&["-f", file.to_str().unwrap()], 1, "asks for no card"),
+        (&["-f", "x.yaml", "--mem", "1"], 2, "cannot be used with"),
+    ] {
+        let complaint = stderr(cluster.gpushare(&["fit"]).args(arguments), code);
+        assert_parts(&complaint, &[part]);
+    }
 }

@@ -3,26 +3,25 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Output;
 
 use assert_cmd::Command;
 use gpushare_core::names;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, inventory_of, pod};
+use crate::said::{assert_parts, stderr, stdout};
+use crate::why::share;
 
-fn inspect(cluster: &Cluster, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_kubectl-inspect-gpushare"))
+fn inspect(cluster: &Cluster, arguments: &[&str]) -> Command {
+    let mut inspect = Command::new(env!("CARGO_BIN_EXE_kubectl-inspect-gpushare"));
+    inspect
         .args(arguments)
-        .env("KUBECONFIG", cluster.kubeconfig())
-        .output()
-        .unwrap()
+        .env("KUBECONFIG", cluster.kubeconfig());
+    inspect
 }
 
 fn printed(cluster: &Cluster, arguments: &[&str]) -> String {
-    let output = inspect(cluster, arguments);
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).unwrap()
+    stdout(&mut inspect(cluster, arguments))
 }
 
 /// Removes differences that do not matter: blanks at the end of a line, and the length of a rule of dashes.
@@ -49,10 +48,7 @@ async fn equals_the_predecessor(sample: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/data/inspect")
         .join(sample);
-    let cluster = Cluster::start().await;
-    for node in items(&folder.join("nodes.json")) {
-        cluster.add_node(&node).await;
-    }
+    let cluster = Cluster::of_nodes(&items(&folder.join("nodes.json"))).await;
     for pod in items(&folder.join("pods.json")) {
         cluster.add_pod(&pod).await;
     }
@@ -100,33 +96,33 @@ fn theirs(name: &str, memory: u64, cards: u64) -> Value {
     })
 }
 
+fn gib(amount: &str) -> Value {
+    json!({"aliyun.com/gpu-mem": amount})
+}
+
+/// The card that the predecessor chose for a pod, in its older annotation.
+fn on_card(index: &str) -> Value {
+    json!({names::aliyun::IDX: index})
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn several_cards_of_a_pod_are_read_from_the_newer_annotation() {
-    let cluster = Cluster::start().await;
-    cluster.add_node(&theirs("four", 60, 4)).await;
-    cluster.add_node(&theirs("two", 32, 2)).await;
-    let limits = [
-        json!({"aliyun.com/gpu-mem": "5"}),
-        json!({"aliyun.com/gpu-mem": "7"}),
-    ];
+    let nodes = [theirs("four", 60, 4), theirs("two", 32, 2)];
+    let cluster = Cluster::of_nodes(&nodes).await;
+    let limits = [gib("5"), gib("7")];
     let allocation = json!({names::aliyun::ALLOCATION: r#"{"0":{"1":2,"3":3},"1":{"1":7}}"#});
-    cluster
-        .add_pod(&pod("wide", "four", &limits, &allocation))
-        .await;
+    let wide = pod("wide", "four", &limits, &allocation);
+    cluster.add_pod(&wide).await;
     let nonsense = json!({names::aliyun::ALLOCATION: "[]", names::aliyun::IDX: "1"});
-    cluster
-        .add_pod(&pod("old", "two", &limits, &nonsense))
-        .await;
+    let old = pod("old", "two", &limits, &nonsense);
+    cluster.add_pod(&old).await;
     insta::assert_snapshot!("several_cards_summary", printed(&cluster, &[]));
     insta::assert_snapshot!("several_cards_details", printed(&cluster, &["--details"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn several_nodes_can_be_named() {
-    let cluster = Cluster::start().await;
-    for name in ["a", "b", "c"] {
-        cluster.add_node(&theirs(name, 30, 2)).await;
-    }
+    let cluster = Cluster::of_nodes(&["a", "b", "c"].map(|name| theirs(name, 30, 2))).await;
     let summary = printed(&cluster, &["c", "a"]);
     let names: Vec<&str> = summary
         .lines()
@@ -134,25 +130,23 @@ async fn several_nodes_can_be_named() {
         .collect();
     assert_eq!(names[..3], ["NAME", "a", "c"], "{summary}");
     assert!(summary.contains("0/60 (0%)"), "{summary}");
-    let unknown = inspect(&cluster, &["a", "d"]);
-    assert_eq!(unknown.status.code(), Some(1));
+    inspect(&cluster, &["a", "d"]).assert().code(1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_annotations_are_shown_as_pending_and_break_nothing() {
-    let cluster = Cluster::start().await;
-    cluster.add_node(&theirs("node", 30, 2)).await;
-    let limits = [json!({"aliyun.com/gpu-mem": "3"})];
+    let cluster = Cluster::of_nodes(&[theirs("node", 30, 2)]).await;
+    let place = async |name: &str, annotations: Value| {
+        let pod = pod(name, "node", &[gib("3")], &annotations);
+        cluster.add_pod(&pod).await;
+    };
     for (name, index) in [
         ("minus", "-1"),
         ("far", "7"),
         ("word", "first"),
         ("huge", "99999999999999999999"),
     ] {
-        let annotations = json!({names::aliyun::IDX: index});
-        cluster
-            .add_pod(&pod(name, "node", &limits, &annotations))
-            .await;
+        place(name, on_card(index)).await;
     }
     // In the newer annotation card -1 means no card too; an annotation with something else than numbers is ignored.
     for (name, allocation) in [
@@ -161,10 +155,7 @@ async fn hostile_annotations_are_shown_as_pending_and_break_nothing() {
         ("container", r#"{"c":{"0":3}}"#),
         ("null", r#"{"0":null}"#),
     ] {
-        let annotations = json!({names::aliyun::ALLOCATION: allocation});
-        cluster
-            .add_pod(&pod(name, "node", &limits, &annotations))
-            .await;
+        place(name, json!({names::aliyun::ALLOCATION: allocation})).await;
     }
     let usage: Value = serde_json::from_str(&printed(&cluster, &["-o", "json"])).unwrap();
     assert_eq!(usage["nodes"][0]["pending"], 24);
@@ -184,97 +175,58 @@ fn ours(name: &str, aliyun: Option<u64>) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cards_of_several_sizes_have_their_own_totals() {
-    let cluster = Cluster::start().await;
-    cluster.add_node(&ours("mixed", None)).await;
-    let three_gib = json!({"aliyun.com/gpu-mem": "3"});
-    let some_mib = json!({"gpushare.io/gpu": "1", "gpushare.io/gpu-mem": "2500"});
+    let cluster = Cluster::of_nodes(&[ours("mixed", None)]).await;
     let whole = json!({"gpushare.io/gpu": "1"});
-    cluster
-        .place("gib", "mixed", &three_gib, "GPU-mixed-0")
-        .await;
-    cluster
-        .place("mib", "mixed", &some_mib, "GPU-mixed-0")
-        .await;
-    cluster.place("whole", "mixed", &whole, "GPU-mixed-1").await;
+    for (name, limits, card) in [
+        ("gib", gib("3"), "GPU-mixed-0"),
+        ("mib", share(2_500), "GPU-mixed-0"),
+        ("whole", whole, "GPU-mixed-1"),
+    ] {
+        cluster.place(name, "mixed", &limits, card).await;
+    }
     insta::assert_snapshot!("mixed_summary", printed(&cluster, &[]));
     insta::assert_snapshot!("mixed_details", printed(&cluster, &["-d", "mixed"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_that_counts_in_gib_is_shown_in_gib_where_that_is_exact() {
-    let cluster = Cluster::start().await;
-    cluster.add_node(&ours("mixed", Some(93))).await;
-    cluster.add_node(&theirs("theirs", 30, 2)).await;
-    cluster
-        .place(
-            "gib",
-            "mixed",
-            &json!({"aliyun.com/gpu-mem": "3"}),
-            "GPU-mixed-1",
-        )
-        .await;
-    let summary = printed(&cluster, &[]);
-    assert!(summary.contains("GPU Memory(GiB)"), "{summary}");
-    assert!(
-        summary.contains("0/14                   3/79                   3/93"),
-        "{summary}"
-    );
-    let part = json!({"gpushare.io/gpu": "1", "gpushare.io/gpu-mem": "2500"});
-    cluster.place("mib", "mixed", &part, "GPU-mixed-1").await;
-    let summary = printed(&cluster, &[]);
-    assert!(summary.contains("GPU Memory(MiB)"), "{summary}");
-    assert!(summary.contains("5572/81559"), "{summary}");
-    assert!(summary.contains("0/15360"), "{summary}");
+    let nodes = [ours("mixed", Some(93)), theirs("theirs", 30, 2)];
+    let cluster = Cluster::of_nodes(&nodes).await;
+    let (card, limits) = ("GPU-mixed-1", gib("3"));
+    cluster.place("gib", "mixed", &limits, card).await;
+    let cells = "0/14                   3/79                   3/93";
+    assert_parts(&printed(&cluster, &[]), &["GPU Memory(GiB)", cells]);
+    cluster.place("mib", "mixed", &share(2_500), card).await;
+    let parts = ["GPU Memory(MiB)", "5572/81559", "0/15360"];
+    assert_parts(&printed(&cluster, &[]), &parts);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_our_nodes_pods_of_the_predecessor_and_pods_without_a_record_are_seen() {
-    let cluster = Cluster::start().await;
-    cluster.add_node(&ours("mixed", Some(93))).await;
-    let limits = [json!({"aliyun.com/gpu-mem": "3"})];
-    cluster
-        .add_pod(&pod(
-            "moved",
-            "mixed",
-            &limits,
-            &json!({names::aliyun::IDX: "1"}),
-        ))
-        .await;
-    cluster
-        .add_pod(&pod("forced", "mixed", &limits, &json!({})))
-        .await;
+    let cluster = Cluster::of_nodes(&[ours("mixed", Some(93))]).await;
+    for (name, annotations) in [("moved", on_card("1")), ("forced", json!({}))] {
+        let pod = pod(name, "mixed", &[gib("3")], &annotations);
+        cluster.add_pod(&pod).await;
+    }
     insta::assert_snapshot!("moved_details", printed(&cluster, &["-d"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn programs_get_an_object() {
-    let cluster = Cluster::start().await;
-    cluster.add_node(&theirs("node", 30, 2)).await;
-    let limits = [json!({"aliyun.com/gpu-mem": "3"})];
-    cluster
-        .add_pod(&pod(
-            "one",
-            "node",
-            &limits,
-            &json!({names::aliyun::IDX: "1"}),
-        ))
-        .await;
+    let cluster = Cluster::of_nodes(&[theirs("node", 30, 2)]).await;
+    let one = pod("one", "node", &[gib("3")], &on_card("1"));
+    cluster.add_pod(&one).await;
     insta::assert_snapshot!("object", printed(&cluster, &["-o", "json"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_name_what_failed_and_what_to_do() {
     let cluster = Cluster::start().await;
-    let complaint = |output: &Output| String::from_utf8(output.stderr.clone()).unwrap();
-    let unknown = inspect(&cluster, &["nosuch"]);
-    assert_eq!(unknown.status.code(), Some(1));
-    assert!(
-        complaint(&unknown).contains("there is no node \"nosuch\"; kubectl get nodes lists them")
-    );
+    let unknown = stderr(&mut inspect(&cluster, &["nosuch"]), 1);
+    let part = "there is no node \"nosuch\"; kubectl get nodes lists them";
+    assert_parts(&unknown, &[part]);
     fs::remove_file(cluster.kubeconfig()).unwrap();
-    let nowhere = inspect(&cluster, &[]);
-    assert_eq!(nowhere.status.code(), Some(1));
-    assert!(
-        complaint(&nowhere).contains("cannot find a cluster: give --kubeconfig or set KUBECONFIG")
-    );
+    let nowhere = stderr(&mut inspect(&cluster, &[]), 1);
+    let part = "cannot find a cluster: give --kubeconfig or set KUBECONFIG";
+    assert_parts(&nowhere, &[part]);
 }

@@ -44,11 +44,10 @@ pub(crate) fn schema_of(report: &Value) -> String {
 
 /// A bit of everything: two nodes, one of them cordoned; a pod that holds a card, and one that is too large to fit.
 async fn cluster() -> Cluster {
-    let cluster = Cluster::start().await;
-    cluster.add_node(&node("a", &[16_384, 16_384])).await;
     let mut cordoned = node("b", &[8_192]);
     cordoned["spec"] = json!({"unschedulable": true});
-    cluster.add_node(&cordoned).await;
+    let nodes = [node("a", &[16_384, 16_384]), cordoned];
+    let cluster = Cluster::of_nodes(&nodes).await;
     cluster
         .place("holder", "a", &share(12_288), "GPU-a-0")
         .await;

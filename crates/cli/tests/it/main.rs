@@ -21,6 +21,7 @@ mod from_cluster;
 mod inspect;
 mod json;
 mod reference;
+mod said;
 mod simulate;
 mod why;
 mod why_table;

@@ -1,21 +1,14 @@
 //! The man pages are generated from the program.
 
-use std::process::Command;
+use assert_cmd::Command;
 
-fn docs(arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-gpushare"))
-        .arg("docs")
-        .args(arguments)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).unwrap()
-}
+use crate::said::{assert_parts, stdout};
 
 #[test]
 fn every_command_has_a_man_page() {
     let directory = tempfile::tempdir().unwrap();
-    docs(&["man", directory.path().to_str().unwrap()]);
+    let mut plugin = Command::new(env!("CARGO_BIN_EXE_kubectl-gpushare"));
+    stdout(plugin.args(["docs", "man"]).arg(directory.path()));
     for name in [
         "kubectl-gpushare",
         "kubectl-gpushare-why",
@@ -24,9 +17,6 @@ fn every_command_has_a_man_page() {
         "kubectl-inspect-gpushare",
     ] {
         let page = std::fs::read_to_string(directory.path().join(format!("{name}.1"))).unwrap();
-        assert!(
-            page.contains(".TH") && page.contains("SYNOPSIS"),
-            "{name}: {page}"
-        );
+        assert_parts(&page, &[".TH", "SYNOPSIS"]);
     }
 }

@@ -23,18 +23,11 @@ fn simulate(arguments: &[&str]) -> Output {
 
 /// Replays the kept trace with further arguments.
 fn replay(arguments: &[&str]) -> Output {
-    let files = [
-        ("nodes", "nodes.csv"),
-        ("pods", "pods.csv"),
-        ("arrivals", "arrivals.tsv"),
-    ];
-    let mut all: Vec<String> = files
-        .iter()
-        .map(|(flag, file)| format!("--{flag}={}", data(file).display()))
-        .collect();
-    all.push("--seed=7".into());
-    all.extend(arguments.iter().map(|argument| (*argument).to_owned()));
-    simulate(&all.iter().map(String::as_str).collect::<Vec<_>>())
+    let files = ["nodes.csv", "pods.csv", "arrivals.tsv"];
+    let [nodes, pods, arrivals] = files.map(|file| data(file).display().to_string());
+    let files = ["--nodes", &nodes, "--pods", &pods];
+    let order = ["--arrivals", &arrivals, "--seed", "7"];
+    simulate(&[&files[..], &order, arguments].concat())
 }
 
 fn printed(output: &Output) -> String {
@@ -108,10 +101,8 @@ fn a_wrong_field_is_named_with_file_line_and_column_and_what_is_expected() {
     let pods = folder.path().join("pods.csv");
     let header = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec";
     std::fs::write(&pods, format!("{header}\na,1,1,1,500,\nb,1,1,1,1500,\n")).unwrap();
-    let (nodes, pods) = (
-        data("nodes.csv").display().to_string(),
-        pods.display().to_string(),
-    );
+    let nodes = data("nodes.csv").display().to_string();
+    let pods = pods.display().to_string();
     let output = simulate(&["--nodes", &nodes, "--pods", &pods]);
     assert_eq!(
         complaint(&output, 1),
@@ -175,17 +166,8 @@ fn help_teaches_by_examples_that_work() {
 fn a_cluster_without_from_cluster_is_a_mistake_and_not_ignored() {
     let file = data("nodes.csv");
     let file = file.to_str().unwrap();
-    let output = simulate(&[
-        "--nodes",
-        file,
-        "--pods",
-        file,
-        "--seed",
-        "1",
-        "--context",
-        "c",
-    ]);
-    assert_eq!(output.status.code(), Some(1));
-    let complaint = String::from_utf8(output.stderr).unwrap();
-    assert!(complaint.contains("need --from-cluster"), "{complaint}");
+    let files = ["--nodes", file, "--pods", file];
+    let flags = ["--seed", "1", "--context", "c"];
+    let text = complaint(&simulate(&[files, flags].concat()), 1);
+    assert!(text.contains("need --from-cluster"), "{text}");
 }

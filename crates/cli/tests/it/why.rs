@@ -1,6 +1,5 @@
 //! `kubectl gpushare why`: what it prints for each standing, and the schema of its JSON.
 
-use assert_cmd::Command;
 use gpushare_core::placement::Hold;
 use gpushare_core::preempt::{ClaimRecord, Evictor};
 use gpushare_core::record::Record;
@@ -8,25 +7,36 @@ use gpushare_core::{Amounts, CardId, HeldPod, NodeName, Placement, PodUid, gpu, 
 use gpushare_kube::convert::PodFacts;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, inventory_of};
-
-pub(crate) fn ask(cluster: &Cluster, arguments: &[&str]) -> assert_cmd::assert::Assert {
-    Command::new(env!("CARGO_BIN_EXE_kubectl-gpushare"))
-        .arg("why")
-        .args(arguments)
-        .env("KUBECONFIG", cluster.kubeconfig())
-        .assert()
-}
+use crate::cluster::{Cluster, inventory_of, pod};
+use crate::said::{assert_parts, stderr, stdout};
 
 pub(crate) fn said(cluster: &Cluster, arguments: &[&str]) -> String {
-    let output = ask(cluster, arguments).success().get_output().clone();
-    String::from_utf8(output.stdout).unwrap()
+    stdout(cluster.gpushare(&["why"]).args(arguments))
 }
 
-fn complaint(cluster: &Cluster, arguments: &[&str]) -> String {
-    let output = ask(cluster, arguments).code(1).get_output().clone();
-    String::from_utf8(output.stderr).unwrap()
+/// The answer about a pod or workload on one line, in which all these parts must be.
+#[track_caller]
+fn told(cluster: &Cluster, subject: &str, parts: &[&str]) -> String {
+    let text = said(cluster, &[subject]).replace('\n', " ");
+    assert_parts(&text, parts);
+    text
 }
+
+/// The same about a new pod `p` that waits for this much of a card.
+async fn told_to_waiting(cluster: &Cluster, mib: u64, parts: &[&str]) -> String {
+    cluster.add_pod(&waiting("p", &share(mib))).await;
+    told(cluster, "p", parts)
+}
+
+/// Asserts that the question fails with a complaint that has all these parts.
+#[track_caller]
+fn refused(cluster: &Cluster, arguments: &[&str], parts: &[&str]) {
+    let complaint = stderr(cluster.gpushare(&["why"]).args(arguments), 1);
+    assert_parts(&complaint, parts);
+}
+
+/// What is said of a pod whose node was written by hand.
+const PAST_SCHEDULER: &str = "spec.nodeName ties the pod to a, past kube-scheduler and gpushare";
 
 /// A node whose agent and kubelet work.
 pub(crate) fn node(name: &str, mib: &[u64]) -> Value {
@@ -58,9 +68,8 @@ pub(crate) fn waiting(name: &str, limits: &Value) -> Value {
 }
 
 async fn full() -> Cluster {
-    let cluster = Cluster::start().await;
-    cluster.add_node(&node("a", &[16_384])).await;
-    cluster.add_node(&node("b", &[8_192])).await;
+    let nodes = [node("a", &[16_384]), node("b", &[8_192])];
+    let cluster = Cluster::of_nodes(&nodes).await;
     cluster
         .place("holder", "a", &share(12_288), "GPU-a-0")
         .await;
@@ -111,16 +120,11 @@ async fn nodes_without_cards_are_told_but_nobody_is_sent_there() {
         let node = json!({"metadata": {"name": name}, "status": {"allocatable": host}});
         cluster.add_node(&node).await;
     }
-    cluster.add_pod(&waiting("p", &share(6_144))).await;
-    let text = said(&cluster, &["p"]).replace('\n', " ");
-    assert!(
-        text.contains("None of 4 nodes can take the pod now. Nearest are a and b:"),
-        "{text}"
-    );
-    assert!(
-        text.contains("The others: cpu-1 and cpu-2: no gpu cards published"),
-        "{text}"
-    );
+    let parts = [
+        "None of 4 nodes can take the pod now. Nearest are a and b:",
+        "The others: cpu-1 and cpu-2: no gpu cards published",
+    ];
+    let text = told_to_waiting(&cluster, 6_144, &parts).await;
     assert!(!text.contains("run the gpushare node agent"), "{text}");
 }
 
@@ -137,29 +141,19 @@ async fn a_workload_without_waiting_pods_says_so() {
     });
     let path = "/apis/apps/v1/namespaces/default/deployments";
     cluster.create_at(path, &deployment).await;
-    let mut pod = crate::cluster::pod("web-1", "a", &[share(1_024)], &json!({}));
-    pod["metadata"]["labels"] = labels;
-    cluster.add_pod(&pod).await;
-    let text = said(&cluster, &["deployment/web"]).replace('\n', " ");
-    assert!(
-        text.contains("No pod of the Deployment web waits: 1 have a node."),
-        "{text}"
-    );
+    let mut placed = pod("web-1", "a", &[share(1_024)], &json!({}));
+    placed["metadata"]["labels"] = labels;
+    cluster.add_pod(&placed).await;
+    let part = "No pod of the Deployment web waits: 1 have a node.";
+    told(&cluster, "deployment/web", &[part]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_manifest_comes_by_standard_input_too_and_may_fit() {
     let cluster = full().await;
     let pod = waiting("p", &share(1_024));
-    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-gpushare"))
-        .args(["why", "-f", "-"])
-        .env("KUBECONFIG", cluster.kubeconfig())
-        .write_stdin(pod.to_string())
-        .assert()
-        .success()
-        .get_output()
-        .clone();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let mut why = cluster.gpushare(&["why", "-f", "-"]);
+    let text = stdout(why.write_stdin(pod.to_string()));
     assert_eq!(
         text,
         "2 nodes can take the pod now: it would be scheduled.\n"
@@ -194,75 +188,54 @@ async fn a_container_that_the_agent_does_not_start_shows_its_refusal() {
         "containerStatuses": [{"name": "c0", "image": "x", "imageID": "", "ready": false,
             "restartCount": 0, "state": state}]});
     cluster.set_status("bound", &status).await;
-    let text = said(&cluster, &["bound"]).replace('\n', " ");
-    assert!(
-        text.contains("The pod is bound to a, on the card GPU-a-0."),
-        "{text}"
-    );
-    assert!(
-        text.contains("container c0 waits (PreStartHookError): gpushare: no record."),
-        "{text}"
-    );
+    let parts = [
+        "The pod is bound to a, on the card GPU-a-0.",
+        "container c0 waits (PreStartHookError): gpushare: no record.",
+    ];
+    told(&cluster, "bound", &parts);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn totals_that_a_pod_past_the_scheduler_takes_are_told_to_those_who_wait_for_them() {
-    let cluster = Cluster::start().await;
-    cluster.add_node(&node("a", &[16_384])).await;
+    let cluster = Cluster::of_nodes(&[node("a", &[16_384])]).await;
     cluster.place("holder", "a", &share(5_120), "GPU-a-0").await;
-    let mut past = crate::cluster::pod("past", "a", &[share(8_192)], &json!({}));
+    let mut past = pod("past", "a", &[share(8_192)], &json!({}));
     past["status"] = json!({"phase": "Pending"});
     cluster.add_pod(&past).await;
-    let text = said(&cluster, &["past"]).replace('\n', " ");
-    assert!(
-        text.contains("spec.nodeName ties the pod to a, past kube-scheduler and gpushare"),
-        "{text}"
-    );
+    told(&cluster, "past", &[PAST_SCHEDULER]);
 
-    cluster.add_pod(&waiting("p", &share(6_144))).await;
-    let text = said(&cluster, &["p"]).replace('\n', " ");
-    for part in [
+    let parts = [
         "too little gpushare.io/gpu-mem: 6144 needed, 3072 of 16384 left",
         "default/past takes 8192 of gpushare.io/gpu-mem on a, and no card was chosen for it",
         "spec.nodeName was written by hand",
         "end the pod default/past on a",
-    ] {
-        assert!(text.contains(part), "{part:?} in {text}");
-    }
+    ];
+    let text = told_to_waiting(&cluster, 6_144, &parts).await;
     assert!(!text.contains("end the pod default/holder"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn neither_an_empty_record_nor_an_incomplete_request_hides_a_pod_past_the_scheduler() {
-    let cluster = Cluster::start().await;
-    cluster.add_node(&node("a", &[16_384])).await;
+    let cluster = Cluster::of_nodes(&[node("a", &[16_384])]).await;
     let record = json!({names::ALLOCATION: ""});
-    let mut empty = crate::cluster::pod("empty", "a", &[share(6_144)], &record);
+    let mut empty = pod("empty", "a", &[share(6_144)], &record);
     empty["status"] = json!({"phase": "Pending"});
     cluster.add_pod(&empty).await;
-    let text = said(&cluster, &["empty"]).replace('\n', " ");
-    for part in [
-        "spec.nodeName ties the pod to a, past kube-scheduler and gpushare",
-        "remove spec.nodeName and the annotation gpushare.io/allocation",
-    ] {
-        assert!(text.contains(part), "{part:?} in {text}");
-    }
+    let fix = "remove spec.nodeName and the annotation gpushare.io/allocation";
+    told(&cluster, "empty", &[PAST_SCHEDULER, fix]);
 
     // This pod runs: it asks for no device, so the kubelet never calls the agent.
     let memory_only = json!({"gpushare.io/gpu-mem": "6144"});
-    let incomplete = crate::cluster::pod("incomplete", "a", &[memory_only], &json!({}));
+    let incomplete = pod("incomplete", "a", &[memory_only], &json!({}));
     cluster.add_pod(&incomplete).await;
-    cluster.add_pod(&waiting("p", &share(8_192))).await;
-    let text = said(&cluster, &["p"]).replace('\n', " ");
-    for part in [
+    let parts = [
         "too little gpushare.io/gpu-mem: 8192 needed, 4096 of 16384 left",
         "default/empty takes 6144 of gpushare.io/gpu-mem on a",
         "default/incomplete takes 6144 of gpushare.io/gpu-mem on a",
         "no card was chosen for them, because their spec.nodeName was written by hand",
         "so delete them.",
-    ] {
-        assert!(text.contains(part), "{part:?} in {text}");
-    }
+    ];
+    told_to_waiting(&cluster, 8_192, &parts).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -271,12 +244,11 @@ async fn a_used_up_budget_is_named() {
     let mut pod = waiting("p", &share(1_024));
     pod["spec"]["schedulingGates"] = json!([{"name": "gpushare.io/budget"}]);
     cluster.add_pod(&pod).await;
-    let text = said(&cluster, &["p"]);
-    assert!(
-        text.contains("GPU budget of its namespace is used up"),
-        "{text}"
-    );
-    assert!(text.contains("grant GPU time to the budget"), "{text}");
+    let parts = [
+        "GPU budget of its namespace is used up",
+        "grant GPU time to the budget",
+    ];
+    assert_parts(&said(&cluster, &["p"]), &parts);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -293,24 +265,15 @@ async fn room_that_is_kept_for_a_preemptor_is_told_to_it_and_to_others() {
     let claim = ClaimRecord::new(record, vec![PodUid::new(victim)], Evictor::Gpushare, 1);
     let annotation = json!({names::PREEMPTION: claim.encode()});
     cluster.annotate("preemptor", &annotation).await;
-    let text = said(&cluster, &["preemptor"]).replace('\n', " ");
-    assert!(
-        text.contains(
-            "Room on a is being made for the pod: it starts when default/holder have ended"
-        ),
-        "{text}"
-    );
+    let part = "Room on a is being made for the pod: it starts when default/holder have ended";
+    told(&cluster, "preemptor", &[part]);
     cluster.add_pod(&waiting("other", &share(4_096))).await;
-    let text = said(&cluster, &["other"]).replace('\n', " ");
-    assert!(
-        text.contains("Room there is kept for pods that preempt"),
-        "{text}"
-    );
+    let part = "Room there is kept for pods that preempt";
+    told(&cluster, "other", &[part]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_told_to_end_a_pod_where_containers_without_pods_would_still_fill_the_card() {
-    let cluster = Cluster::start().await;
     let card = CardId::new("GPU-a-0");
     let outlived = HeldPod {
         pod: "gone".into(),
@@ -322,12 +285,10 @@ async fn nobody_is_told_to_end_a_pod_where_containers_without_pods_would_still_f
     let held = held::encode(gpu::classes().get(gpu::CLASS).unwrap(), &[outlived]);
     let mut node = node("a", &[16_384]);
     node["metadata"]["annotations"][names::HELD] = held.into();
-    cluster.add_node(&node).await;
+    let cluster = Cluster::of_nodes(&[node]).await;
     cluster.place("holder", "a", &share(8_192), "GPU-a-0").await;
-    cluster.add_pod(&waiting("p", &share(12_288))).await;
-    let text = said(&cluster, &["p"]).replace('\n', " ");
-    assert!(text.contains("the most is 2048"), "{text}");
-    assert!(text.contains("[gpushare.io/gpu-mem] to 2048"), "{text}");
+    let parts = ["the most is 2048", "[gpushare.io/gpu-mem] to 2048"];
+    let text = told_to_waiting(&cluster, 12_288, &parts).await;
     assert!(!text.contains("end the pod"), "{text}");
 }
 
@@ -337,11 +298,7 @@ async fn a_pod_at_which_no_scheduler_has_looked_says_so() {
     let mut pod = waiting("p", &share(1_024));
     pod["status"] = json!({"phase": "Pending"});
     cluster.add_pod(&pod).await;
-    let text = said(&cluster, &["p"]).replace('\n', " ");
-    assert!(
-        text.contains("kube-scheduler has not looked at it yet"),
-        "{text}"
-    );
+    told(&cluster, "p", &["kube-scheduler has not looked at it yet"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -350,21 +307,12 @@ async fn an_unknown_pod_is_an_error_that_says_where_to_look() {
     let mut pod = waiting("p", &share(1));
     pod["metadata"]["namespace"] = json!("team");
     cluster.add_pod(&pod).await;
-    let text = complaint(&cluster, &["nobody"]);
-    assert!(
-        text.contains("there is no pod nobody in the namespace default"),
-        "{text}"
-    );
-    assert!(text.contains("-f"), "{text}");
-    let text = complaint(&cluster, &["p"]);
-    assert!(text.contains("but in team: give -n"), "{text}");
-    let text = complaint(&cluster, &["service/x"]);
-    assert!(
-        text.contains("is no type with pods: use pod, deployment"),
-        "{text}"
-    );
-    let text = complaint(&cluster, &["deployment/x"]);
-    assert!(text.contains("there is no deployment x"), "{text}");
+    let unknown = "there is no pod nobody in the namespace default";
+    refused(&cluster, &["nobody"], &[unknown, "-f"]);
+    refused(&cluster, &["p"], &["but in team: give -n"]);
+    let no_type = "is no type with pods: use pod, deployment";
+    refused(&cluster, &["service/x"], &[no_type]);
+    refused(&cluster, &["deployment/x"], &["there is no deployment x"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -380,10 +328,10 @@ async fn a_pod_that_was_never_created_is_told_its_controllers_refusal() {
     cluster
         .create_at("/api/v1/namespaces/default/events", &event)
         .await;
-    let text = complaint(&cluster, &["web"]);
-    assert!(
-        text.contains("it was not created: create Pod web-0"),
-        "{text}"
+    refused(
+        &cluster,
+        &["web"],
+        &["it was not created: create Pod web-0"],
     );
 }
 
@@ -391,11 +339,12 @@ async fn a_pod_that_was_never_created_is_told_its_controllers_refusal() {
 async fn a_file_without_a_pod_is_refused_with_what_to_give() {
     let cluster = full().await;
     let file = cluster.write("service.yaml", "kind: Service\n");
-    let text = complaint(&cluster, &["-f", file.to_str().unwrap()]);
-    assert!(
-        text.contains("it has no containers; give the manifest of a pod"),
-        "{text}"
+    let part = "it has no containers; give the manifest of a pod";
+    refused(&cluster, &["-f", file.to_str().unwrap()], &[part]);
+    let nowhere = "/nowhere/pod.yaml";
+    refused(
+        &cluster,
+        &["-f", nowhere],
+        &["cannot read /nowhere/pod.yaml"],
     );
-    let text = complaint(&cluster, &["-f", "/nowhere/pod.yaml"]);
-    assert!(text.contains("cannot read /nowhere/pod.yaml"), "{text}");
 }

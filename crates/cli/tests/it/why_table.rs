@@ -158,8 +158,7 @@ async fn every_reason_is_told_with_what_would_help() {
     let mut told = String::new();
     let cases = [of_cards(), of_requests(), of_nodes(), before_nodes()];
     for case in cases.into_iter().flatten() {
-        let cluster = Cluster::start().await;
-        cluster.add_node(&case.node).await;
+        let cluster = Cluster::of_nodes(std::slice::from_ref(&case.node)).await;
         if let Some(limits) = &case.holder {
             cluster.place("holder", "a", limits, "GPU-a-0").await;
         }

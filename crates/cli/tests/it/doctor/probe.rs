@@ -3,35 +3,22 @@
 use std::fs;
 use std::path::Path;
 
-use gpushare_apiserver::{Answer, On, Times};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-use super::{doctor, found};
+use super::{assert_found, found, report};
 use crate::cluster::Cluster;
 use crate::why::node;
 
 const CHECK: &str = "unbooked cards";
 
 async fn with_two_nodes() -> Cluster {
-    let cluster = Cluster::start().await;
-    prepare(&cluster).await;
+    let cluster = Cluster::of_nodes(&["a", "b"].map(|name| node(name, &[16_384]))).await;
+    cluster.add_namespace("gpushare-system").await;
     cluster
-}
-
-async fn prepare(cluster: &Cluster) {
-    cluster.add_node(&node("a", &[16_384])).await;
-    cluster.add_node(&node("b", &[16_384])).await;
-    let system = json!({"metadata": {"name": "gpushare-system"}});
-    cluster
-        .create(
-            Api::<k8s_openapi::api::core::v1::Namespace>::all(cluster.client()),
-            &system,
-        )
-        .await;
 }
 
 fn probes(cluster: &Cluster) -> Api<Pod> {
@@ -89,15 +76,20 @@ fn runtime(cluster: &Cluster, says: impl Fn(&Value) -> String + Send + 'static) 
     })
 }
 
-/// The check's status and message. Also asserts that no pod is left behind.
-async fn probed(cluster: &Cluster, flags: &[&str]) -> (String, String) {
-    let arguments = [&["-o", "json", "--probe", "busybox:1"], flags].concat();
-    let output = doctor(cluster, &arguments).code(1).get_output().clone();
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+/// What is reported after the probes. Also asserts that no pod is left behind.
+async fn probed(cluster: &Cluster, flags: &[&str]) -> Value {
+    let report = report(cluster, &[&["--probe", "busybox:1"], flags].concat());
     let left = probes(cluster).list(&ListParams::default()).await.unwrap();
     assert!(left.items.is_empty(), "{left:?}");
-    let (status, message) = found(&report, CHECK);
-    (status.to_owned(), message.to_owned())
+    report
+}
+
+/// The same, while the containers end with this message.
+async fn probed_with(cluster: &Cluster, says: impl Fn(&Value) -> String + Send + 'static) -> Value {
+    let runtime = runtime(cluster, says);
+    let report = probed(cluster, &[]).await;
+    runtime.abort();
+    report
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -105,7 +97,7 @@ async fn a_node_whose_runtime_gives_cards_to_everybody_is_a_failure() {
     let cluster = with_two_nodes().await;
     let closed = directory(&["null", "nvidiactl", "termination-log"]);
     let open = directory(&["nvidia0", "nvidia1", "nvidiactl", "termination-log"]);
-    let runtime = runtime(&cluster, move |spec| {
+    let says = move |spec: &Value| {
         let container = &spec["containers"][0];
         let all = json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]);
         let asks_nothing = container["resources"]["limits"].is_null();
@@ -113,42 +105,32 @@ async fn a_node_whose_runtime_gives_cards_to_everybody_is_a_failure() {
             Some("b") if asks_nothing && container["env"] == all => run(spec, open.path()),
             _ => run(spec, closed.path()),
         }
-    });
-    let (status, message) = probed(&cluster, &[]).await;
-    runtime.abort();
-    assert_eq!(status, "fail");
-    assert_eq!(
-        message,
-        "a container that asks for no card sees cards on b (/dev/nvidia0 /dev/nvidia1)"
-    );
+    };
+    let report = probed_with(&cluster, says).await;
+    let message = "a container that asks for no card sees cards on b (/dev/nvidia0 /dev/nvidia1)";
+    assert_eq!(found(&report, CHECK), ("fail", message));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_that_give_nothing_to_those_who_ask_for_nothing_are_in_order() {
     let cluster = with_two_nodes().await;
     let closed = directory(&["termination-log"]);
-    let runtime = runtime(&cluster, move |spec| run(spec, closed.path()));
-    let (status, message) = probed(&cluster, &[]).await;
-    runtime.abort();
-    assert_eq!(status, "ok");
-    assert_eq!(message, "no card is seen without asking, tried on 2 nodes");
+    let report = probed_with(&cluster, move |spec| run(spec, closed.path())).await;
+    let message = "no card is seen without asking, tried on 2 nodes";
+    assert_eq!(found(&report, CHECK), ("ok", message));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_could_not_say_what_it_saw_proves_nothing() {
     let cluster = with_two_nodes().await;
-    let runtime = runtime(&cluster, |_| String::new());
-    let (status, message) = probed(&cluster, &[]).await;
-    runtime.abort();
-    assert_eq!(status, "warn");
+    let report = probed_with(&cluster, |_| String::new()).await;
     let part = "b (the container did not say that it looked: \"\")";
-    assert!(message.contains(part), "{message}");
+    assert_found(&report, CHECK, "warn", part);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn runtime_classes_that_cannot_be_listed_are_told() {
-    let cluster = Cluster::start().await;
-    prepare(&cluster).await;
+    let cluster = with_two_nodes().await;
     let class = json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass",
         "metadata": {"name": "cards"}, "handler": "nvidia"});
     let path = "/apis/node.k8s.io/v1/runtimeclasses";
@@ -159,43 +141,29 @@ async fn runtime_classes_that_cannot_be_listed_are_told() {
         Value::Null => run(spec, closed.path()),
         _ => run(spec, open.path()),
     });
-    let (status, message) = probed(&cluster, &[]).await;
-    assert_eq!(status, "fail");
     let part = "a with runtimeClassName cards (/dev/nvidia0)";
-    assert!(message.contains(part), "{message}");
+    assert_found(&probed(&cluster, &[]).await, CHECK, "fail", part);
 
-    cluster.server().faults().answer(
-        On::any().resource("runtimeclasses.node.k8s.io"),
-        Times::Always,
-        Answer::Forbidden,
-    );
-    let (status, message) = probed(&cluster, &[]).await;
+    cluster.forbid("runtimeclasses.node.k8s.io");
+    let report = probed(&cluster, &[]).await;
     runtime.abort();
-    assert_eq!(status, "warn");
     let part = "RuntimeClasses, which cannot be listed (";
-    assert!(message.contains(part), "{message}");
+    assert_found(&report, CHECK, "warn", part);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_probe_that_does_not_run_proves_nothing() {
     let cluster = with_two_nodes().await;
-    let (status, message) = probed(&cluster, &["--probe-timeout", "1s"]).await;
-    assert_eq!(status, "warn");
-    assert!(
-        message.contains("a (the pod has not ended in time: no kubelet has started it)"),
-        "{message}"
-    );
+    let report = probed(&cluster, &["--probe-timeout", "1s"]).await;
+    let part = "a (the pod has not ended in time: no kubelet has started it)";
+    assert_found(&report, CHECK, "warn", part);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_created_unless_it_is_asked_for() {
     let cluster = with_two_nodes().await;
     let before = cluster.server().requests().writes();
-    let output = doctor(&cluster, &["-o", "json"])
-        .code(1)
-        .get_output()
-        .clone();
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report = report(&cluster, &[]);
     let checks = report["checks"].as_array().unwrap();
     assert!(checks.iter().all(|check| check["name"] != CHECK));
     let left = probes(&cluster).list(&ListParams::default()).await.unwrap();
