@@ -40,6 +40,15 @@ pub struct Leg {
     pub slot: Seconds,
 }
 
+impl Leg {
+    pub fn new(budget: &str, slot: Seconds) -> Self {
+        Self {
+            budget: budget.to_owned(),
+            slot,
+        }
+    }
+}
+
 impl Account {
     /// Kind, name and slot, which together identify the account.
     pub fn key(&self) -> (&'static str, &str, Seconds) {
@@ -183,13 +192,6 @@ pub fn postings(transfers: &[Transfer]) -> Result<BTreeMap<Account, Amount>, Mon
 mod tests {
     use super::*;
 
-    fn leg(budget: &str, slot: Seconds) -> Leg {
-        Leg {
-            budget: budget.to_owned(),
-            slot,
-        }
-    }
-
     fn amount(seconds: i64) -> Amount {
         Amount::from_seconds(seconds).unwrap()
     }
@@ -211,7 +213,7 @@ mod tests {
     #[test]
     fn a_charge_is_paid_once_and_counted_by_every_ancestor() {
         check(
-            &charge("a", &[leg("leaf", 7), leg("root", 3)], amount(5)),
+            &charge("a", &[Leg::new("leaf", 7), Leg::new("root", 3)], amount(5)),
             &[
                 ("budget leaf from 7", -5),
                 ("budget root from 3", -5),
@@ -228,7 +230,7 @@ mod tests {
 
     #[test]
     fn amounts_grants_and_what_is_carried_over_fill_a_slot() {
-        let slot = leg("b", 7);
+        let slot = Leg::new("b", 7);
         check(
             &issue(&slot, amount(9)).unwrap(),
             &[("budget b from 7", 9), ("amounts b", -9)],
@@ -250,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_reversal_undoes_an_entry() {
-        let charged = charge("a", &[leg("leaf", 7), leg("root", 3)], amount(5));
+        let charged = charge("a", &[Leg::new("leaf", 7), Leg::new("root", 3)], amount(5));
         let both: Vec<Transfer> = charged
             .iter()
             .cloned()

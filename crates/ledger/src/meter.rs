@@ -153,10 +153,7 @@ fn legs(chain: &[Tier], at: Seconds, grid: Seconds) -> Result<(Vec<Leg>, Seconds
     for tier in chain {
         let slot = tier.schedule.slot(at)?;
         cut = cut.min(slot.end);
-        legs.push(Leg {
-            budget: tier.budget.clone(),
-            slot: slot.start,
-        });
+        legs.push(Leg::new(&tier.budget, slot.start));
     }
     Ok((legs, cut))
 }

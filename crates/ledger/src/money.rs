@@ -38,10 +38,7 @@ impl Amount {
     }
 
     pub fn from_seconds(seconds: i64) -> Result<Self, MoneyError> {
-        seconds
-            .checked_mul(MICROS)
-            .map(Self)
-            .ok_or(MoneyError::TooLarge)
+        fitting(seconds.checked_mul(MICROS)).map(Self)
     }
 
     pub const fn micros(self) -> i64 {
@@ -59,17 +56,11 @@ impl Amount {
     }
 
     pub fn plus(self, other: Self) -> Result<Self, MoneyError> {
-        self.0
-            .checked_add(other.0)
-            .map(Self)
-            .ok_or(MoneyError::TooLarge)
+        fitting(self.0.checked_add(other.0)).map(Self)
     }
 
     pub fn minus(self, other: Self) -> Result<Self, MoneyError> {
-        self.0
-            .checked_sub(other.0)
-            .map(Self)
-            .ok_or(MoneyError::TooLarge)
+        fitting(self.0.checked_sub(other.0)).map(Self)
     }
 
     pub fn sum(amounts: impl IntoIterator<Item = Self>) -> Result<Self, MoneyError> {
@@ -82,6 +73,11 @@ impl Amount {
         let seconds = duration_seconds(text).filter(|seconds| *seconds > 0);
         Self::from_seconds(seconds.ok_or_else(wrong)?)
     }
+}
+
+/// Refuses what is larger than the ledger can hold.
+fn fitting(micros: Option<i64>) -> Result<i64, MoneyError> {
+    micros.ok_or(MoneyError::TooLarge)
 }
 
 fn decimal(micros: i64) -> String {
@@ -141,10 +137,7 @@ impl Rate {
     }
 
     pub fn plus(self, other: Self) -> Result<Self, MoneyError> {
-        self.0
-            .checked_add(other.0)
-            .map(Self)
-            .ok_or(MoneyError::TooLarge)
+        fitting(self.0.checked_add(other.0)).map(Self)
     }
 
     /// For programs: GPU-seconds for each second, as [`Amount::exact`].
@@ -154,10 +147,7 @@ impl Rate {
 
     /// Exact and linear: however a time is cut, the parts add up to the whole.
     pub fn during(self, seconds: i64) -> Result<Amount, MoneyError> {
-        self.0
-            .checked_mul(seconds)
-            .map(Amount)
-            .ok_or(MoneyError::TooLarge)
+        fitting(self.0.checked_mul(seconds)).map(Amount)
     }
 
     /// A price as administrators write it.
@@ -212,11 +202,8 @@ mod tests {
     #[test]
     fn prices_have_at_most_six_decimals() {
         let check = |text: &str, micros: Option<i64>| {
-            assert_eq!(
-                Rate::parse_price(text).ok().map(Rate::micros),
-                micros,
-                "{text:?}"
-            );
+            let parsed = Rate::parse_price(text).ok().map(Rate::micros);
+            assert_eq!(parsed, micros, "{text:?}");
         };
         check("1", Some(1_000_000));
         check("2.5", Some(2_500_000));
@@ -268,11 +255,8 @@ mod tests {
 
     #[test]
     fn sums_that_do_not_fit_are_errors() {
-        let largest = Amount::from_micros(i64::MAX);
-        assert_eq!(
-            largest.plus(Amount::from_micros(1)),
-            Err(MoneyError::TooLarge)
-        );
+        let more = Amount::from_micros(i64::MAX).plus(Amount::from_micros(1));
+        assert_eq!(more, Err(MoneyError::TooLarge));
         assert_eq!(Rate::ONE.during(i64::MAX), Err(MoneyError::TooLarge));
     }
 }

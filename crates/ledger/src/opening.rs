@@ -26,10 +26,7 @@ pub fn open(
         return Ok(Vec::new());
     }
     let issue = |slot: &Span| Change::Issue {
-        leg: Leg {
-            budget: budget.to_owned(),
-            slot: slot.start,
-        },
+        leg: Leg::new(budget, slot.start),
         amount: policy.amount,
     };
     let current = policy.schedule.slot(now)?;

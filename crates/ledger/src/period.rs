@@ -51,6 +51,10 @@ pub enum PeriodError {
 }
 
 impl Span {
+    pub const fn new(start: Seconds, end: Seconds) -> Self {
+        Self { start, end }
+    }
+
     pub fn contains(&self, at: Seconds) -> bool {
         (self.start..self.end).contains(&at)
     }
@@ -83,10 +87,7 @@ impl Schedule {
             Self::Rolling { window } => {
                 let slot = if *window >= DAY { HOUR } else { 60 };
                 let start = at - at.rem_euclid(slot);
-                Ok(Span {
-                    start,
-                    end: start + slot,
-                })
+                Ok(Span::new(start, start + slot))
             }
         }
     }
@@ -96,10 +97,7 @@ impl Schedule {
         let slot = self.slot(at)?;
         match self {
             Self::Calendar { .. } => Ok(slot),
-            Self::Rolling { window } => Ok(Span {
-                start: self.slot(at - window)?.start,
-                end: slot.end,
-            }),
+            Self::Rolling { window } => Ok(Span::new(self.slot(at - window)?.start, slot.end)),
         }
     }
 }
@@ -120,10 +118,10 @@ fn calendar(unit: Calendar, zone: &TimeZone, at: Seconds) -> Result<Span, Period
     let next = first.checked_add(length).map_err(out_of_reach)?;
     // Where the clock skips midnight, the day begins with the first moment after it.
     let begins = |date: jiff::civil::Date| date.to_zoned(zone.clone()).map_err(out_of_reach);
-    Ok(Span {
-        start: begins(first)?.timestamp().as_second(),
-        end: begins(next)?.timestamp().as_second(),
-    })
+    Ok(Span::new(
+        begins(first)?.timestamp().as_second(),
+        begins(next)?.timestamp().as_second(),
+    ))
 }
 
 #[cfg(test)]
@@ -134,47 +132,27 @@ mod tests {
         text.parse::<Timestamp>().unwrap().as_second()
     }
 
-    fn check(unit: Calendar, zone: &str, at: &str, start: &str, end: &str) {
-        let slot = Schedule::calendar(unit, zone)
-            .unwrap()
-            .slot(seconds(at))
-            .unwrap();
-        let expected = Span {
-            start: seconds(start),
-            end: seconds(end),
-        };
-        assert_eq!(slot, expected, "{unit:?} {zone} {at}");
+    /// Each case is a zone, a moment, and where the slot of that moment begins and ends.
+    fn check(unit: Calendar, cases: &[&str]) {
+        for case in cases {
+            let words: Vec<&str> = case.split_whitespace().collect();
+            let [at, start, end] = [1, 2, 3].map(|word| seconds(words[word]));
+            let schedule = Schedule::calendar(unit, words[0]).unwrap();
+            let slot = schedule.slot(at).unwrap();
+            assert_eq!(slot, Span::new(start, end), "{unit:?} {case}");
+        }
     }
 
     #[test]
     fn months_begin_at_midnight_of_the_zone_also_when_the_clock_changes() {
         check(
             Calendar::Month,
-            "UTC",
-            "2026-02-28T23:59:59Z",
-            "2026-02-01T00:00:00Z",
-            "2026-03-01T00:00:00Z",
-        );
-        check(
-            Calendar::Month,
-            "Europe/Berlin",
-            "2026-03-15T12:00:00Z",
-            "2026-02-28T23:00:00Z",
-            "2026-03-31T22:00:00Z",
-        );
-        check(
-            Calendar::Month,
-            "Europe/Berlin",
-            "2026-03-31T22:00:00Z",
-            "2026-03-31T22:00:00Z",
-            "2026-04-30T22:00:00Z",
-        );
-        check(
-            Calendar::Month,
-            "Asia/Kolkata",
-            "2026-12-31T18:30:00Z",
-            "2026-12-31T18:30:00Z",
-            "2027-01-31T18:30:00Z",
+            &[
+                "UTC           2026-02-28T23:59:59Z 2026-02-01T00:00:00Z 2026-03-01T00:00:00Z",
+                "Europe/Berlin 2026-03-15T12:00:00Z 2026-02-28T23:00:00Z 2026-03-31T22:00:00Z",
+                "Europe/Berlin 2026-03-31T22:00:00Z 2026-03-31T22:00:00Z 2026-04-30T22:00:00Z",
+                "Asia/Kolkata  2026-12-31T18:30:00Z 2026-12-31T18:30:00Z 2027-01-31T18:30:00Z",
+            ],
         );
     }
 
@@ -182,17 +160,10 @@ mod tests {
     fn weeks_begin_on_monday() {
         check(
             Calendar::Week,
-            "UTC",
-            "2026-11-15T23:59:59Z",
-            "2026-11-09T00:00:00Z",
-            "2026-11-16T00:00:00Z",
-        );
-        check(
-            Calendar::Week,
-            "UTC",
-            "2026-11-16T00:00:00Z",
-            "2026-11-16T00:00:00Z",
-            "2026-11-23T00:00:00Z",
+            &[
+                "UTC 2026-11-15T23:59:59Z 2026-11-09T00:00:00Z 2026-11-16T00:00:00Z",
+                "UTC 2026-11-16T00:00:00Z 2026-11-16T00:00:00Z 2026-11-23T00:00:00Z",
+            ],
         );
     }
 
@@ -200,17 +171,10 @@ mod tests {
     fn days_have_23_or_25_hours_when_the_clock_changes() {
         check(
             Calendar::Day,
-            "Europe/Berlin",
-            "2026-03-29T10:00:00Z",
-            "2026-03-28T23:00:00Z",
-            "2026-03-29T22:00:00Z",
-        );
-        check(
-            Calendar::Day,
-            "Europe/Berlin",
-            "2026-10-25T10:00:00Z",
-            "2026-10-24T22:00:00Z",
-            "2026-10-25T23:00:00Z",
+            &[
+                "Europe/Berlin 2026-03-29T10:00:00Z 2026-03-28T23:00:00Z 2026-03-29T22:00:00Z",
+                "Europe/Berlin 2026-10-25T10:00:00Z 2026-10-24T22:00:00Z 2026-10-25T23:00:00Z",
+            ],
         );
     }
 
@@ -218,10 +182,7 @@ mod tests {
     fn a_midnight_that_is_skipped_begins_when_the_clock_goes_on() {
         check(
             Calendar::Day,
-            "Africa/Cairo",
-            "2024-04-26T10:00:00Z",
-            "2024-04-25T22:00:00Z",
-            "2024-04-26T21:00:00Z",
+            &["Africa/Cairo 2024-04-26T10:00:00Z 2024-04-25T22:00:00Z 2024-04-26T21:00:00Z"],
         );
     }
 
@@ -241,16 +202,10 @@ mod tests {
                 while at < seconds("2027-01-01T00:00:00Z") {
                     let slot = schedule.slot(at).unwrap();
                     assert!(slot.contains(at), "{zone} {unit:?} {at}");
-                    assert_eq!(
-                        schedule.slot(slot.end - 1).unwrap(),
-                        slot,
-                        "{zone} {unit:?}"
-                    );
-                    assert_eq!(
-                        schedule.slot(slot.end).unwrap().start,
-                        slot.end,
-                        "{zone} {unit:?}"
-                    );
+                    let last = schedule.slot(slot.end - 1).unwrap();
+                    assert_eq!(last, slot, "{zone} {unit:?}");
+                    let next = schedule.slot(slot.end).unwrap();
+                    assert_eq!(next.start, slot.end, "{zone} {unit:?}");
                     at = slot.end;
                 }
             }
@@ -265,13 +220,7 @@ mod tests {
         assert_eq!(counted.start, seconds("2026-11-09T10:00:00Z"));
         assert_eq!(counted.end, seconds("2026-11-16T11:00:00Z"));
         let short = Schedule::rolling("2h").unwrap();
-        assert_eq!(
-            short.slot(61).unwrap(),
-            Span {
-                start: 60,
-                end: 120
-            }
-        );
+        assert_eq!(short.slot(61).unwrap(), Span::new(60, 120));
         assert_eq!(short.slot(-1).unwrap(), Span { start: -60, end: 0 });
     }
 

@@ -156,15 +156,13 @@ mod tests {
     fn holding(memory: u64, core: u64) -> Holding {
         Holding {
             model: "NVIDIA A100-SXM4-80GB".into(),
-            memory: Part {
-                held: memory,
-                of: 80,
-            },
-            core: Part {
-                held: core,
-                of: 100,
-            },
+            memory: part(memory, 80),
+            core: part(core, 100),
         }
+    }
+
+    fn part(held: u64, of: u64) -> Part {
+        Part { held, of }
     }
 
     fn check(held: &[Holding], prices: &[(&str, &str)], formula: Formula, micros: i64) {
@@ -182,12 +180,8 @@ mod tests {
         check(&[holding(20, 50)], &[], Formula::Max, 500_000);
         check(&[holding(60, 50)], &[], Formula::Max, 750_000);
         check(&[holding(20, 50)], &[], EVEN, 375_000);
-        check(
-            &[holding(20, 50)],
-            &[],
-            Formula::Weighted { memory: 3, core: 1 },
-            312_500,
-        );
+        let uneven = Formula::Weighted { memory: 3, core: 1 };
+        check(&[holding(20, 50)], &[], uneven, 312_500);
         check(&[holding(80, 100)], &[], EVEN, 1_000_000);
     }
 
@@ -206,30 +200,20 @@ mod tests {
             ("*", "9"),
             ("Tesla T4", "0.5"),
         ];
-        check(
-            &[holding(40, 0), holding(80, 0)],
-            &prices,
-            Formula::Max,
-            4_500_000,
-        );
-        check(
-            &[holding(80, 0)],
-            &[
-                ("NVIDIA A100-SXM4-80GB", "7"),
-                ("NVIDIA A100-SXM4-80GB*", "8"),
-            ],
-            Formula::Max,
-            7_000_000,
-        );
+        let two = [holding(40, 0), holding(80, 0)];
+        check(&two, &prices, Formula::Max, 4_500_000);
+        let name_and_beginning = [
+            ("NVIDIA A100-SXM4-80GB", "7"),
+            ("NVIDIA A100-SXM4-80GB*", "8"),
+        ];
+        let one = [holding(80, 0)];
+        check(&one, &name_and_beginning, Formula::Max, 7_000_000);
     }
 
     #[test]
     fn what_is_held_costs_something_and_never_more_than_the_card() {
         let least = Holding {
-            memory: Part {
-                held: 1,
-                of: u64::MAX,
-            },
+            memory: part(1, u64::MAX),
             ..holding(0, 0)
         };
         check(&[least], &[("*", "0.000001")], Formula::Max, 1);

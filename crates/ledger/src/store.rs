@@ -79,6 +79,16 @@ pub struct Batch {
     pub changes: Vec<Change>,
 }
 
+impl Batch {
+    pub fn new(epoch: Epoch, now: Seconds, changes: Vec<Change>) -> Self {
+        Self {
+            epoch,
+            now,
+            changes,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub enum Change {
     /// Time that was held. It must join what was charged before.

@@ -53,19 +53,10 @@ async fn charge(ledger: &Ledger, epoch: Epoch, number: u32, seconds: i64) -> Out
             rate: Rate::ONE,
             formula: "max/1".to_owned(),
             cards: Arc::default(),
-            legs: vec![Leg {
-                budget: "b".to_owned(),
-                slot: 0,
-            }],
+            legs: vec![Leg::new("b", 0)],
         };
         let changes = vec![Change::Charge(charge)];
-        ledger
-            .record(Batch {
-                epoch,
-                now: from,
-                changes,
-            })
-            .await?;
+        ledger.record(Batch::new(epoch, from, changes)).await?;
         let mut output = io::stdout().lock();
         writeln!(output, "{number} {}", from + 1)?;
         output.flush()?;

@@ -24,10 +24,8 @@ fn day(budget: &str, zone: &str) -> Tier {
 }
 
 fn intervals(plan: &Plan) -> Vec<(Seconds, Seconds)> {
-    plan.charges
-        .iter()
-        .map(|charge| (charge.from, charge.to))
-        .collect()
+    let charges = plan.charges.iter();
+    charges.map(|charge| (charge.from, charge.to)).collect()
 }
 
 fn check(
@@ -56,14 +54,8 @@ fn what_runs_is_charged_by_full_cells_of_the_grid_and_the_rest_is_held() {
 #[test]
 fn what_has_ended_is_charged_to_the_second_and_settled() {
     let ended = booking(100, Some(650));
-    check(
-        &ended,
-        None,
-        700,
-        &[(100, 300), (300, 600), (600, 650)],
-        Some(650),
-        0,
-    );
+    let all = [(100, 300), (300, 600), (600, 650)];
+    check(&ended, None, 700, &all, Some(650), 0);
     check(&ended, Some(650), 9_999, &[], Some(650), 0);
 }
 
@@ -75,27 +67,16 @@ fn what_was_charged_past_the_end_is_only_settled() {
 #[test]
 fn clocks_that_disagree_charge_nothing_twice_and_nothing_early() {
     check(&booking(100, None), Some(600), 400, &[], None, 0);
-    check(
-        &booking(100, Some(900)),
-        Some(300),
-        700,
-        &[(300, 600)],
-        None,
-        100,
-    );
+    let ahead = booking(100, Some(900));
+    check(&ahead, Some(300), 700, &[(300, 600)], None, 100);
     check(&booking(500, Some(400)), None, 600, &[], Some(500), 0);
 }
 
 #[test]
 fn a_bind_that_is_told_to_be_later_leaves_no_gap_after_what_is_charged() {
-    check(
-        &booking(700, Some(800)),
-        Some(300),
-        900,
-        &[(300, 600), (600, 800)],
-        Some(800),
-        0,
-    );
+    let late = booking(700, Some(800));
+    let rest = [(300, 600), (600, 800)];
+    check(&late, Some(300), 900, &rest, Some(800), 0);
 }
 
 #[test]
@@ -128,20 +109,8 @@ fn intervals_end_where_a_slot_of_any_budget_ends() {
         "{cuts:?}"
     );
     let last = plan.charges.last().unwrap();
-    assert_eq!(
-        last.legs[0],
-        Leg {
-            budget: "leaf".to_owned(),
-            slot: 23 * 3600
-        }
-    );
-    assert_eq!(
-        last.legs[1],
-        Leg {
-            budget: "root".to_owned(),
-            slot: 18 * 3600 + 1800
-        }
-    );
+    assert_eq!(last.legs[0], Leg::new("leaf", 23 * 3600));
+    assert_eq!(last.legs[1], Leg::new("root", 18 * 3600 + 1800));
     let total = Amount::sum(plan.charges.iter().map(|charge| charge.amount().unwrap())).unwrap();
     assert_eq!(total.whole_seconds(), 43_200);
 }
@@ -176,16 +145,12 @@ fn where_a_finish_time_never_comes_the_last_word_about_the_pod_counts() {
 
 #[test]
 fn a_deleted_pod_without_grace_has_ended_whatever_its_phase() {
-    let deleted = Times {
+    let deleted = |finished| Times {
         released: Some(50),
-        ..times(false, &[None])
+        ..times(false, &[finished])
     };
-    assert_eq!(end(&deleted), Some(50));
-    let finished = Times {
-        released: Some(50),
-        ..times(false, &[Some(40)])
-    };
-    assert_eq!(end(&finished), Some(40));
+    assert_eq!(end(&deleted(None)), Some(50));
+    assert_eq!(end(&deleted(Some(40))), Some(40));
     let vanished = Times {
         vanished: Some(60),
         ..times(false, &[None])

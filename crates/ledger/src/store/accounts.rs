@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::sql::{Each, Kind, Row, Transaction, Value, int, number};
+use super::sql::{Each, Row, Transaction, Value, int, number};
 use super::{Epoch, StoreError};
 use crate::Seconds;
 use crate::journal::{Account, Transfer};
@@ -22,58 +22,59 @@ pub(super) struct Heading<'a> {
 
 /// A [`Heading`] in each row.
 pub(super) const ENTRY: Each = Each {
-    given: &[
-        ("kind", Kind::Text),
-        ("identity", Kind::Text),
-        ("epoch", Kind::Int),
-        ("written", Kind::Int),
-        ("author", Kind::Text),
-        ("reason", Kind::Text),
-    ],
+    ints: &["epoch", "written"],
+    texts: &["kind", "identity", "author", "reason"],
     sql: "INSERT INTO entries (kind, identity, epoch, written_s, author, reason) \
         SELECT kind, identity, epoch, written, author, reason FROM given RETURNING identity, id",
 };
 const TRANSFER: Each = Each {
-    given: &[
-        ("entry", Kind::Int),
-        ("source", Kind::Int),
-        ("target", Kind::Int),
-        ("amount", Kind::Int),
-    ],
+    ints: &["entry", "source", "target", "amount"],
+    texts: &[],
     sql: "INSERT INTO transfers (entry, from_account, to_account, amount) \
         SELECT entry, source, target, amount FROM given",
 };
 const SUM: Each = Each {
-    given: &[
-        ("account", Kind::Int),
-        ("received", Kind::Int),
-        ("paid", Kind::Int),
-    ],
+    ints: &["account", "received", "paid"],
+    texts: &[],
     sql: "UPDATE accounts SET paid_in = paid_in + given.received, paid_out = paid_out + given.paid \
         FROM given WHERE accounts.id = given.account",
 };
 const FIND: Each = Each {
-    given: &[
-        ("place", Kind::Int),
-        ("kind", Kind::Text),
-        ("name", Kind::Text),
-        ("slot", Kind::Int),
-    ],
+    ints: &["place", "slot"],
+    texts: &["kind", "name"],
     sql: "SELECT given.place, a.id FROM given \
         JOIN accounts a ON a.kind = given.kind AND a.name = given.name AND a.slot_s = given.slot",
 };
 const MAKE: Each = Each {
-    given: FIND.given,
+    ints: FIND.ints,
+    texts: FIND.texts,
     sql: "INSERT INTO accounts (kind, name, slot_s) SELECT kind, name, slot FROM given",
 };
 
 impl Heading<'_> {
+    /// Of an entry that nobody asked for.
+    pub(super) fn new(
+        kind: &'static str,
+        identity: Option<String>,
+        epoch: Epoch,
+        now: Seconds,
+    ) -> Self {
+        Self {
+            kind,
+            identity,
+            epoch,
+            now,
+            author: None,
+            reason: None,
+        }
+    }
+
     pub(super) fn row(&self) -> Row {
         vec![
-            self.kind.into(),
-            self.identity.as_deref().into(),
             self.epoch.0.into(),
             self.now.into(),
+            self.kind.into(),
+            self.identity.as_deref().into(),
             self.author.into(),
             self.reason.into(),
         ]
@@ -191,5 +192,5 @@ pub(super) async fn numbers<'a, T: Transaction>(
 
 fn key(place: i64, account: &Account) -> Row {
     let (kind, name, slot) = account.key();
-    vec![place.into(), kind.into(), name.into(), slot.into()]
+    vec![place.into(), slot.into(), kind.into(), name.into()]
 }

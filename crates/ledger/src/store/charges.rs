@@ -12,7 +12,7 @@ mod writing;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::accounts::Heading;
-use super::sql::{Each, Kind, Transaction, int, optional_int, text};
+use super::sql::{Each, Transaction, int, optional_int, text};
 use super::{Batch, Change, Outcome, Settlement, StoreError};
 use crate::Seconds;
 use crate::journal::{self, Transfer};
@@ -62,7 +62,8 @@ struct Accepted<'a> {
 }
 
 const RUNS: Each = Each {
-    given: &[("uid", Kind::Text)],
+    ints: &[],
+    texts: &["uid"],
     sql: "SELECT r.pod_uid, r.id, r.through_s, r.revision, r.end_s FROM given JOIN runs r ON r.pod_uid = given.uid",
 };
 
@@ -196,14 +197,7 @@ impl<'a> Sheet<'a> {
     }
 
     fn heading(&self, kind: &'static str, identity: String) -> Heading<'a> {
-        Heading {
-            kind,
-            identity: Some(identity),
-            epoch: self.batch.epoch,
-            now: self.batch.now,
-            author: None,
-            reason: None,
-        }
+        Heading::new(kind, Some(identity), self.batch.epoch, self.batch.now)
     }
 }
 

@@ -113,6 +113,15 @@ impl Kept {
         }
     }
 
+    /// An answer that may take long has all the time that it needs.
+    async fn awaited<T>(&self, answer: Answer<'_, T>, long: bool) -> Result<T, StoreError> {
+        if long {
+            answer.await
+        } else {
+            in_time(self.patience, answer).await
+        }
+    }
+
     async fn checked(&self, store: &Arc<dyn Store>, thorough: bool) -> Result<Found, StoreError> {
         let size = in_time(self.patience, self.database.size()).await?;
         let reading = Duration::from_secs(size / CHECKED_IN_A_SECOND);
@@ -136,12 +145,7 @@ impl Store for Kept {
             let store = self.store()?;
             // Old charges may be many.
             let long = matches!(write, Write::Retain { .. });
-            let answer = store.write(write);
-            let written = if long {
-                answer.await
-            } else {
-                in_time(self.patience, answer).await
-            };
+            let written = self.awaited(store.write(write), long).await;
             self.judge(&store, written)
         })
     }
@@ -157,12 +161,7 @@ impl Store for Kept {
                 read,
                 Read::Statement { .. } | Read::Postings { .. } | Read::Audit
             );
-            let answer = store.read(read);
-            let found = if long {
-                answer.await
-            } else {
-                in_time(self.patience, answer).await
-            };
+            let found = self.awaited(store.read(read), long).await;
             self.judge(&store, found)
         })
     }

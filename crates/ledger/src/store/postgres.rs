@@ -21,7 +21,7 @@ use tracing::{debug, warn};
 use self::fault::failed;
 use super::database::Missing;
 use super::schema::{self, Files};
-use super::sql::{Each, Kind, Row, Transaction, Value, number};
+use super::sql::{Each, Row, Transaction, Value, number};
 use super::{Answer, Fault, Found, Read, Store, StoreError, Write, Written, run};
 
 const FILES: Files = &[
@@ -103,37 +103,41 @@ fn impatient(config: &mut Config) {
 
 impl Store for Postgres {
     fn write(&self, write: Write) -> Answer<'_, Written> {
-        Box::pin(async move {
-            let mut connection = self.writer.lock().await;
-            let mut tries = 0;
-            loop {
-                let outcome = match connected(&self.server, &mut connection).await {
-                    Ok(link) => write_once(link, &write).await,
-                    Err(problem) => Err(problem),
-                };
-                tries += 1;
-                if let Some(outcome) = settled(outcome, tries).await {
-                    return outcome;
-                }
-            }
-        })
+        Box::pin(async move { tried(&self.server, &self.writer, &write).await })
     }
 
     fn read(&self, read: Read) -> Answer<'_, Found> {
-        Box::pin(async move {
-            let mut connection = self.reader.lock().await;
-            let mut tries = 0;
-            loop {
-                let outcome = match connected(&self.server, &mut connection).await {
-                    Ok(link) => read_once(link, &read).await,
-                    Err(problem) => Err(problem),
-                };
-                tries += 1;
-                if let Some(outcome) = settled(outcome, tries).await {
-                    return outcome;
-                }
-            }
-        })
+        Box::pin(async move { tried(&self.server, &self.reader, &read).await })
+    }
+}
+
+/// What one transaction does.
+trait Request: Sync {
+    type Answer;
+
+    fn once(
+        &self,
+        link: &mut Link,
+    ) -> impl Future<Output = Result<Self::Answer, StoreError>> + Send;
+}
+
+/// Runs the transaction of a request until its outcome is final.
+async fn tried<R: Request>(
+    server: &Server,
+    connection: &Connection,
+    request: &R,
+) -> Result<R::Answer, StoreError> {
+    let mut connection = connection.lock().await;
+    let mut tries = 0;
+    loop {
+        let outcome = match connected(server, &mut connection).await {
+            Ok(link) => request.once(link).await,
+            Err(problem) => Err(problem),
+        };
+        tries += 1;
+        if let Some(outcome) = settled(outcome, tries).await {
+            return outcome;
+        }
     }
 }
 
@@ -154,47 +158,30 @@ async fn settled<T>(outcome: Result<T, StoreError>, tries: u32) -> Option<Result
     }
 }
 
-async fn read_once(link: &mut Link, read: &Read) -> Result<Found, StoreError> {
-    let transaction = link
-        .client
-        .build_transaction()
-        .isolation_level(IsolationLevel::RepeatableRead)
-        .read_only(true)
-        .start()
-        .await
-        .map_err(|source| failed("read", source))?;
-    let mut session = Session {
-        transaction,
-        statements: &mut link.statements,
-        doing: "read",
-    };
-    if let Read::Check { .. } = read {
-        schema::expect_current(FILES, number(&mut session, VERSION, &[]).await?)?;
+impl Request for Read {
+    type Answer = Found;
+
+    async fn once(&self, link: &mut Link) -> Result<Found, StoreError> {
+        let mut session = link.begin("read", IsolationLevel::RepeatableRead).await?;
+        if let Read::Check { .. } = self {
+            schema::expect_current(FILES, number(&mut session, VERSION, &[]).await?)?;
+        }
+        let found = run::read(&mut session, self).await?;
+        session.commit().await?;
+        Ok(found)
     }
-    let found = run::read(&mut session, read).await?;
-    let ended = session.transaction.commit().await;
-    ended.map_err(|source| failed("read", source))?;
-    Ok(found)
 }
 
-/// If the answer to the commit is lost, the next try finds whatever was written.
-async fn write_once(link: &mut Link, write: &Write) -> Result<Written, StoreError> {
-    let transaction = link
-        .client
-        .build_transaction()
-        .isolation_level(IsolationLevel::Serializable)
-        .start()
-        .await
-        .map_err(|source| failed("write to", source))?;
-    let mut session = Session {
-        transaction,
-        statements: &mut link.statements,
-        doing: "write to",
-    };
-    let written = run::write(&mut session, write).await?;
-    let committed = session.transaction.commit().await;
-    committed.map_err(|source| failed("write to", source))?;
-    Ok(written)
+impl Request for Write {
+    type Answer = Written;
+
+    /// If the answer to the commit is lost, the next try finds whatever was written.
+    async fn once(&self, link: &mut Link) -> Result<Written, StoreError> {
+        let mut session = link.begin("write to", IsolationLevel::Serializable).await?;
+        let written = run::write(&mut session, self).await?;
+        session.commit().await?;
+        Ok(written)
+    }
 }
 
 async fn connected<'a>(
@@ -268,7 +255,34 @@ struct Session<'a> {
     doing: &'static str,
 }
 
+impl Link {
+    /// Begins a transaction, of which errors say what it was doing.
+    async fn begin(
+        &mut self,
+        doing: &'static str,
+        isolation: IsolationLevel,
+    ) -> Result<Session<'_>, StoreError> {
+        let builder = self.client.build_transaction().isolation_level(isolation);
+        // One that changes nothing needs no more than a view of one moment.
+        let builder = match isolation {
+            IsolationLevel::RepeatableRead => builder.read_only(true),
+            _ => builder,
+        };
+        let transaction = builder.start().await;
+        Ok(Session {
+            transaction: transaction.map_err(|source| failed(doing, source))?,
+            statements: &mut self.statements,
+            doing,
+        })
+    }
+}
+
 impl Session<'_> {
+    async fn commit(self) -> Result<(), StoreError> {
+        let committed = self.transaction.commit().await;
+        committed.map_err(|source| failed(self.doing, source))
+    }
+
     async fn prepared(&mut self, sql: &str) -> Result<Statement, StoreError> {
         if let Some(statement) = self.statements.get(sql) {
             return Ok(statement.clone());
@@ -309,16 +323,13 @@ impl Transaction for Session<'_> {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        let arrays = (1..).zip(statement.given).map(|(number, (_, kind))| {
-            let kind = match kind {
-                Kind::Int => "BIGINT[]",
-                Kind::Text => "TEXT[]",
-            };
-            format!("CAST(${number} AS {kind})")
-        });
+        let ints = statement.ints.iter().map(|_| "BIGINT[]");
+        let kinds = ints.chain(statement.texts.iter().map(|_| "TEXT[]"));
+        let arrays = (1..).zip(kinds);
+        let arrays = arrays.map(|(number, kind)| format!("CAST(${number} AS {kind})"));
         let arrays: Vec<String> = arrays.collect();
         let sql = statement.text(&format!("SELECT * FROM unnest({})", arrays.join(", ")));
-        let columns = 0..statement.given.len();
+        let columns = 0..statement.width();
         let columns: Vec<Column<'_>> = columns.map(|number| Column { rows, number }).collect();
         let columns: Vec<&(dyn ToSql + Sync)> = columns.iter().map(|column| column as _).collect();
         let prepared = self.prepared(&sql).await?;

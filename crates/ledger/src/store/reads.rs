@@ -38,18 +38,22 @@ pub(super) async fn pods<T: Transaction>(
 /// The slots of budget `$1` that begin from `$2` up to `$3`.
 const SLOTS: &str = "(SELECT id FROM accounts WHERE kind = 'budget' AND name = $1 AND slot_s >= $2 AND slot_s < $3)";
 
+/// The parameters of [`SLOTS`].
+fn slots(budget: &str, counted: Span) -> [Value; 3] {
+    [budget.into(), counted.start.into(), counted.end.into()]
+}
+
 /// The accounts hold what is left. What was supplied comes from the few transfers that are not charges.
 pub(super) async fn balance<T: Transaction>(
     tx: &mut T,
     budget: &str,
     counted: Span,
 ) -> Result<Balance, StoreError> {
-    let key: [Value; 3] = [budget.into(), counted.start.into(), counted.end.into()];
     let sql = format!(
         "SELECT CAST(COALESCE(SUM(paid_in - paid_out), 0) AS BIGINT) FROM accounts WHERE id IN {SLOTS}"
     );
-    let left = Amount::from_micros(number(tx, &sql, &key).await?);
-    let supplied = supplied(tx, &key, "'amounts', 'grants', 'budget'").await?;
+    let left = Amount::from_micros(number(tx, &sql, &slots(budget, counted)).await?);
+    let supplied = supplied(tx, budget, counted, "'amounts', 'grants', 'budget'").await?;
     Ok(Balance {
         supplied,
         used: supplied.minus(left)?,
@@ -59,9 +63,11 @@ pub(super) async fn balance<T: Transaction>(
 /// What came into the slots from the budget's accounts of these kinds, less what went back.
 async fn supplied<T: Transaction>(
     tx: &mut T,
-    key: &[Value],
+    budget: &str,
+    counted: Span,
     kinds: &'static str,
 ) -> Result<Amount, StoreError> {
+    let key = slots(budget, counted);
     let sources = format!("(SELECT id FROM accounts WHERE name = $1 AND kind IN ({kinds}))");
     let moved = |ours: &str, other: &str| {
         format!(
@@ -69,8 +75,8 @@ async fn supplied<T: Transaction>(
              WHERE {ours} IN {SLOTS} AND {other} IN {sources}"
         )
     };
-    let into = number(tx, &moved("to_account", "from_account"), key).await?;
-    let out = number(tx, &moved("from_account", "to_account"), key).await?;
+    let into = number(tx, &moved("to_account", "from_account"), &key).await?;
+    let out = number(tx, &moved("from_account", "to_account"), &key).await?;
     Ok(Amount::from_micros(into).minus(Amount::from_micros(out))?)
 }
 
@@ -80,13 +86,12 @@ pub(super) async fn supply<T: Transaction>(
     budget: &str,
     counted: Span,
 ) -> Result<Supply, StoreError> {
-    let key: [Value; 3] = [budget.into(), counted.start.into(), counted.end.into()];
     let Balance {
         supplied: all,
         used,
     } = balance(tx, budget, counted).await?;
-    let issued = supplied(tx, &key, "'amounts'").await?;
-    let granted = supplied(tx, &key, "'grants'").await?;
+    let issued = supplied(tx, budget, counted, "'amounts'").await?;
+    let granted = supplied(tx, budget, counted, "'grants'").await?;
     Ok(Supply {
         issued,
         // Everything else was carried over; a query for it would be the slowest of all.
@@ -112,10 +117,7 @@ pub(super) async fn grants<T: Transaction>(
                 .strip_prefix("grant/")
                 .unwrap_or(&identity)
                 .to_owned(),
-            leg: Leg {
-                budget: budget.to_owned(),
-                slot: int(row, 4)?,
-            },
+            leg: Leg::new(budget, int(row, 4)?),
             amount: Amount::from_micros(int(row, 5)?),
             author: text(row, 2)?,
             reason: text(row, 3)?,

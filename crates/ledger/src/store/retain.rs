@@ -36,14 +36,7 @@ pub(super) async fn retain<T: Transaction>(
     if old.is_empty() {
         return Ok(0);
     }
-    let heading = Heading {
-        kind: "carry",
-        identity: None,
-        epoch,
-        now,
-        author: None,
-        reason: None,
-    };
+    let heading = Heading::new("carry", None, epoch, now);
     let entry = accounts::enter(tx, &heading, &[]).await?;
     for row in &sums {
         let sql = "INSERT INTO transfers (entry, from_account, to_account, amount) VALUES ($1, $2, $3, $4)";

@@ -34,26 +34,23 @@ pub(super) type Row = Vec<Value>;
 /// gets them all together or one by one.
 #[derive(Debug)]
 pub(super) struct Each {
-    /// The columns of `given`.
-    pub(super) given: &'static [(&'static str, Kind)],
+    /// The first columns of `given`, with whole numbers.
+    pub(super) ints: &'static [&'static str],
+    /// The columns after them, with texts.
+    pub(super) texts: &'static [&'static str],
     pub(super) sql: &'static str,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Int,
-    Text,
 }
 
 impl Each {
     /// The whole statement; the query `rows` produces the table `given`.
     pub(super) fn text(&self, rows: &str) -> String {
-        let columns: Vec<&str> = self.given.iter().map(|(name, _)| *name).collect();
-        format!(
-            "WITH given ({}) AS ({rows}) {}",
-            columns.join(", "),
-            self.sql
-        )
+        let columns = [self.ints, self.texts].concat().join(", ");
+        format!("WITH given ({columns}) AS ({rows}) {}", self.sql)
+    }
+
+    /// How many columns `given` has.
+    pub(super) fn width(&self) -> usize {
+        self.ints.len() + self.texts.len()
     }
 }
 

@@ -288,7 +288,7 @@ impl Session<'_> {
 
     /// One row after the other: nothing is far away here.
     fn each_row(&mut self, each: &Each, rows: &[Row]) -> rusqlite::Result<Vec<Row>> {
-        let numbers: Vec<String> = (1..=each.given.len()).map(|n| format!("?{n}")).collect();
+        let numbers: Vec<String> = (1..=each.width()).map(|n| format!("?{n}")).collect();
         let text = each.text(&format!("VALUES ({})", numbers.join(", ")));
         let mut statement = self.0.prepare_cached(&text)?;
         let mut read = Vec::new();

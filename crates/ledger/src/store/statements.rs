@@ -39,10 +39,7 @@ pub(super) async fn statement<T: Transaction>(
             pod: PodUid::new(text(row, 0)?),
             namespace: text(row, 1)?,
             name: text(row, 2)?,
-            span: Span {
-                start: int(row, 3)?,
-                end: int(row, 4)?,
-            },
+            span: Span::new(int(row, 3)?, int(row, 4)?),
             rate,
             formula: text(row, 6)?,
             seconds,
@@ -109,10 +106,7 @@ fn held(row: &Row) -> Result<Option<Held>, StoreError> {
         pod: PodUid::new(pod),
         namespace: text(row, 14)?,
         name: text(row, 15)?,
-        span: Span {
-            start: number(16)?,
-            end: number(17)?,
-        },
+        span: Span::new(number(16)?, number(17)?),
         rate: Rate::from_micros(number(18)?),
     }))
 }

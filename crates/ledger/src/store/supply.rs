@@ -96,12 +96,5 @@ pub(super) async fn grant<T: Transaction>(
 }
 
 fn heading<'a>(batch: &Batch, kind: &'static str, identity: Option<String>) -> Heading<'a> {
-    Heading {
-        kind,
-        identity,
-        epoch: batch.epoch,
-        now: batch.now,
-        author: None,
-        reason: None,
-    }
+    Heading::new(kind, identity, batch.epoch, batch.now)
 }

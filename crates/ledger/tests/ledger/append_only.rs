@@ -1,7 +1,7 @@
 //! The databases themselves refuse to forget or to change what was written, and the audit finds what they cannot refuse.
 
 use crate::conformance::{charge, on_both_databases, settle};
-use crate::database::{Database, Kind};
+use crate::database::Database;
 use gpushare_ledger::store::{Batch, Ledger};
 
 on_both_databases!(
@@ -17,14 +17,8 @@ async fn written(database: &Database) -> Ledger {
         charge("p", 100, 200, &["leaf", "root"]),
         settle("p", 150),
     ];
-    ledger
-        .record(Batch {
-            epoch,
-            now: 0,
-            changes,
-        })
-        .await
-        .unwrap();
+    let batch = Batch::new(epoch, 0, changes);
+    ledger.record(batch).await.unwrap();
     ledger
 }
 
@@ -37,9 +31,8 @@ async fn nobody_can_change_or_delete_what_was_written(database: Database) {
             "charges" => "rate",
             _ => "charge",
         };
-        let changed = database
-            .tamper(&format!("UPDATE {table} SET {column} = {column} + 1"))
-            .await;
+        let change = format!("UPDATE {table} SET {column} = {column} + 1");
+        let changed = database.tamper(&change).await;
         assert!(changed.unwrap_err().contains("append-only"), "{table}");
         // No trigger protects reversals from deletion, but the entries and charges they refer to are protected.
         if table != "reversals" {
@@ -77,11 +70,7 @@ async fn the_audit_finds_what_was_forged(database: Database) {
             "rate times its seconds",
         ),
     ] {
-        let own = Database::new(match &database {
-            Database::Sqlite(_) => Kind::Sqlite,
-            Database::Postgres { .. } => Kind::Postgres,
-        })
-        .await;
+        let own = database.another().await;
         let ledger = written(&own).await;
         own.tamper(forgery).await.unwrap();
         let problems = ledger.audit().await.unwrap();

@@ -12,7 +12,8 @@ use gpushare_ledger::period::{Calendar, Schedule, Span};
 use gpushare_ledger::policy::{Exhaustion, Policy};
 use gpushare_ledger::price::{Formula, Holding, Part, Prices};
 use gpushare_ledger::store::{
-    Balance, Batch, Change, Epoch, Grant, Ledger, Of, Outcome, Posting, Settlement, StoreError,
+    Balance, Batch, Change, Epoch, Grant, Ledger, Line, Of, Outcome, Posting, Settlement,
+    StoreError,
 };
 
 use crate::database::{Database, Kind};
@@ -21,14 +22,14 @@ use crate::database::{Database, Kind};
 macro_rules! on_both_databases {
     ($($test:ident),* $(,)?) => {
         mod sqlite {
-            use super::{Database, Kind};
+            use crate::database::{Database, Kind};
             $(#[tokio::test]
             async fn $test() {
                 super::$test(Database::new(Kind::Sqlite).await).await;
             })*
         }
         mod postgres {
-            use super::{Database, Kind};
+            use crate::database::{Database, Kind};
             $(#[tokio::test]
             async fn $test() {
                 super::$test(Database::new(Kind::Postgres).await).await;
@@ -63,16 +64,10 @@ on_both_databases!(
     writers_that_replace_each_other_all_the_time_charge_everything_once,
 );
 
-const ALWAYS: Span = Span {
-    start: Seconds::MIN,
-    end: Seconds::MAX,
-};
+const ALWAYS: Span = Span::new(Seconds::MIN, Seconds::MAX);
 
 pub(crate) fn charge(pod: &str, from: Seconds, to: Seconds, legs: &[&str]) -> Change {
-    let legs = legs.iter().map(|budget| Leg {
-        budget: (*budget).to_owned(),
-        slot: 0,
-    });
+    let legs = legs.iter().map(|budget| Leg::new(budget, 0));
     Change::Charge(Charge {
         pod: PodUid::new(pod),
         namespace: "a".to_owned(),
@@ -111,23 +106,27 @@ pub(crate) fn settle(pod: &str, end: Seconds) -> Change {
 }
 
 fn issue(budget: &str, slot: Seconds, seconds: i64) -> Change {
-    let leg = Leg {
-        budget: budget.to_owned(),
-        slot,
-    };
+    let leg = Leg::new(budget, slot);
     Change::Issue {
         leg,
         amount: amount(seconds),
     }
 }
 
+/// Carries over from the first slot of `leaf` to this one.
+fn carry(new: Seconds, cap: i64) -> Change {
+    Change::Rollover {
+        budget: "leaf".to_owned(),
+        old: 0,
+        new,
+        cap: amount(cap),
+    }
+}
+
 fn grant(id: &str, reason: &str) -> Grant {
     Grant {
         id: id.to_owned(),
-        leg: Leg {
-            budget: "leaf".to_owned(),
-            slot: 0,
-        },
+        leg: Leg::new("leaf", 0),
         amount: amount(60),
         author: "ada".to_owned(),
         reason: reason.to_owned(),
@@ -152,21 +151,23 @@ impl Writing {
     }
 
     async fn record(&self, changes: Vec<Change>) -> Result<Vec<Outcome>, StoreError> {
-        self.ledger
-            .record(Batch {
-                epoch: self.epoch,
-                now: 1_000,
-                changes,
-            })
-            .await
+        let batch = Batch::new(self.epoch, 1_000, changes);
+        self.ledger.record(batch).await
     }
 
     async fn applied(&self, changes: Vec<Change>) {
-        let outcomes = self.record(changes).await.unwrap();
-        assert!(
-            outcomes.iter().all(|outcome| *outcome == Outcome::Applied),
-            "{outcomes:?}"
-        );
+        let applied = vec![Outcome::Applied; changes.len()];
+        assert_eq!(self.record(changes).await.unwrap(), applied);
+    }
+
+    /// Sends changes again that the ledger has.
+    async fn repeated(&self, changes: Vec<Change>) {
+        let known = vec![Outcome::AlreadyThere; changes.len()];
+        assert_eq!(self.record(changes).await.unwrap(), known);
+    }
+
+    async fn refused(&self, changes: Vec<Change>) -> StoreError {
+        self.record(changes).await.unwrap_err()
     }
 
     async fn balance(&self, budget: &str) -> (i64, i64) {
@@ -191,8 +192,7 @@ async fn a_charge_is_written_once_however_often_it_is_sent(database: Database) {
         charge("p", 100, 160, &["leaf"]),
     ];
     writing.applied(changes.clone()).await;
-    let again = writing.record(changes).await.unwrap();
-    assert_eq!(again, [Outcome::AlreadyThere; 2]);
+    writing.repeated(changes).await;
     assert_eq!(writing.balance("leaf").await, (0, 80));
     assert_eq!(writing.through("p").await, Some(160));
     writing.consistent().await;
@@ -206,16 +206,13 @@ async fn a_charge_that_does_not_join_is_refused_with_its_whole_batch(database: D
             charge("q", 0, 10, &["leaf"]),
             charge("p", from, to, &["leaf"]),
         ];
-        let refused = writing.record(batch).await.unwrap_err();
+        let refused = writing.refused(batch).await;
         assert!(
             matches!(refused, StoreError::Apart { through: 100, .. }),
             "{refused}"
         );
     }
-    let empty = writing
-        .record(vec![charge("p", 100, 100, &[])])
-        .await
-        .unwrap_err();
+    let empty = writing.refused(vec![charge("p", 100, 100, &[])]).await;
     assert!(matches!(empty, StoreError::Refused(_)), "{empty}");
     assert_eq!(writing.through("q").await, None);
     assert_eq!(writing.balance("leaf").await, (0, 50));
@@ -251,10 +248,7 @@ async fn what_was_charged_past_the_end_is_reversed(database: Database) {
     writing.consistent().await;
     // A still earlier end reverses more; the same end again changes nothing.
     writing.applied(vec![settle("p", 40)]).await;
-    assert_eq!(
-        writing.record(vec![settle("p", 40)]).await.unwrap(),
-        [Outcome::AlreadyThere]
-    );
+    writing.repeated(vec![settle("p", 40)]).await;
     assert_eq!(writing.balance("leaf").await, (0, 20));
     writing.applied(vec![settle("p", 0)]).await;
     assert_eq!(writing.balance("root").await, (0, 0));
@@ -267,46 +261,29 @@ async fn after_the_end_nothing_is_charged(database: Database) {
         .applied(vec![charge("p", 0, 100, &["leaf"]), settle("p", 100)])
         .await;
     for change in [charge("p", 100, 200, &["leaf"]), settle("p", 200)] {
-        let refused = writing.record(vec![change]).await.unwrap_err();
+        let refused = writing.refused(vec![change]).await;
         assert!(
             matches!(refused, StoreError::Settled { end: 100, .. }),
             "{refused}"
         );
     }
-    let late = writing
-        .record(vec![charge("p", 0, 100, &["leaf"])])
-        .await
-        .unwrap();
-    assert_eq!(late, [Outcome::AlreadyThere]);
+    writing.repeated(vec![charge("p", 0, 100, &["leaf"])]).await;
     assert_eq!(writing.balance("leaf").await, (0, 50));
     assert_eq!(writing.ledger.unsettled().await.unwrap(), []);
-    let gap = writing
-        .record(vec![charge("q", 0, 10, &[]), settle("q", 11)])
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(
-            gap,
-            StoreError::Apart {
-                through: 10,
-                from: 11,
-                ..
-            }
-        ),
-        "{gap}"
-    );
+    let gap = vec![charge("q", 0, 10, &[]), settle("q", 11)];
+    let gap = writing.refused(gap).await;
+    let StoreError::Apart { through, from, .. } = gap else {
+        unreachable!("{gap}")
+    };
+    assert_eq!((through, from), (10, 11));
     writing.consistent().await;
 }
 
 async fn a_pod_that_never_held_anything_can_be_settled(database: Database) {
     let writing = Writing::open(&database).await;
     writing.applied(vec![settle("p", 50)]).await;
-    let metered = writing
-        .ledger
-        .pod(&PodUid::new("p"))
-        .await
-        .unwrap()
-        .unwrap();
+    let metered = writing.ledger.pod(&PodUid::new("p")).await.unwrap();
+    let metered = metered.unwrap();
     assert!(metered.settled);
     assert_eq!((metered.begin, metered.through), (50, 50));
     writing.consistent().await;
@@ -317,10 +294,7 @@ async fn a_writer_that_was_replaced_can_change_nothing(database: Database) {
     old.applied(vec![charge("p", 0, 100, &["leaf"])]).await;
     let new = Writing::open(&database).await;
     assert!(new.epoch > old.epoch);
-    let refused = old
-        .record(vec![charge("p", 100, 200, &["leaf"])])
-        .await
-        .unwrap_err();
+    let refused = old.refused(vec![charge("p", 100, 200, &["leaf"])]).await;
     assert!(matches!(refused, StoreError::Fenced { .. }), "{refused}");
     let refused = old.ledger.retain(old.epoch, 500, 1_000).await.unwrap_err();
     assert!(matches!(refused, StoreError::Fenced { .. }), "{refused}");
@@ -328,21 +302,14 @@ async fn a_writer_that_was_replaced_can_change_nothing(database: Database) {
     assert_eq!(old.balance("leaf").await, (0, 55));
     // A term that the database has not seen gives no right to write either.
     let restored = Writing {
-        ledger: Database::new(kind(&database)).await.open().await,
+        ledger: database.another().await.open().await,
         epoch: new.epoch,
     };
-    let refused = restored.record(vec![settle("p", 0)]).await.unwrap_err();
+    let refused = restored.refused(vec![settle("p", 0)]).await;
     assert!(
         matches!(refused, StoreError::Fenced { current: 0, .. }),
         "{refused}"
     );
-}
-
-fn kind(database: &Database) -> Kind {
-    match database {
-        Database::Sqlite(_) => Kind::Sqlite,
-        Database::Postgres { .. } => Kind::Postgres,
-    }
 }
 
 async fn an_amount_is_issued_once_and_follows_its_budget(database: Database) {
@@ -350,10 +317,7 @@ async fn an_amount_is_issued_once_and_follows_its_budget(database: Database) {
     writing
         .applied(vec![issue("leaf", 0, 100), issue("leaf", 500, 7)])
         .await;
-    assert_eq!(
-        writing.record(vec![issue("leaf", 0, 100)]).await.unwrap(),
-        [Outcome::AlreadyThere]
-    );
+    writing.repeated(vec![issue("leaf", 0, 100)]).await;
     assert_eq!(writing.balance("leaf").await, (107, 0));
     for seconds in [150, 30, 150, 30] {
         writing.applied(vec![issue("leaf", 0, seconds)]).await;
@@ -370,11 +334,7 @@ async fn a_grant_is_given_once_and_has_an_author_and_a_reason(database: Database
     writing
         .applied(vec![issue("leaf", 0, 100), Change::Grant(given.clone())])
         .await;
-    let again = writing
-        .record(vec![Change::Grant(given.clone())])
-        .await
-        .unwrap();
-    assert_eq!(again, [Outcome::AlreadyThere]);
+    writing.repeated(vec![Change::Grant(given.clone())]).await;
     assert_eq!(writing.balance("leaf").await, (160, 0));
     for wrong in [
         grant("request-2", " "),
@@ -388,31 +348,17 @@ async fn a_grant_is_given_once_and_has_an_author_and_a_reason(database: Database
         },
         grant("", "x"),
     ] {
-        let refused = writing
-            .record(vec![Change::Grant(wrong)])
-            .await
-            .unwrap_err();
+        let refused = writing.refused(vec![Change::Grant(wrong)]).await;
         assert!(matches!(refused, StoreError::Refused(_)), "{refused}");
     }
-    assert_eq!(
-        writing.ledger.grants("leaf").await.unwrap(),
-        [(1_000, given)]
-    );
+    let granted = writing.ledger.grants("leaf").await.unwrap();
+    assert_eq!(granted, [(1_000, given)]);
     assert_eq!(writing.ledger.grants("other").await.unwrap(), []);
     writing.consistent().await;
 }
 
 async fn what_is_left_is_carried_over_once_up_to_the_cap(database: Database) {
     let writing = Writing::open(&database).await;
-    let carry = |new, cap| {
-        let (budget, old) = ("leaf".to_owned(), 0);
-        Change::Rollover {
-            budget,
-            old,
-            new,
-            cap: amount(cap),
-        }
-    };
     writing
         .applied(vec![
             issue("leaf", 0, 100),
@@ -420,14 +366,8 @@ async fn what_is_left_is_carried_over_once_up_to_the_cap(database: Database) {
             carry(500, 30),
         ])
         .await;
-    assert_eq!(
-        writing.record(vec![carry(500, 99)]).await.unwrap(),
-        [Outcome::AlreadyThere]
-    );
-    let later = Span {
-        start: 500,
-        end: 1_000,
-    };
+    writing.repeated(vec![carry(500, 99)]).await;
+    let later = Span::new(500, 1_000);
     let balance = writing.ledger.balance("leaf", later).await.unwrap();
     assert_eq!(balance.supplied, amount(30));
     // An exhausted slot leaves nothing to carry over, and that is recorded too.
@@ -435,10 +375,8 @@ async fn what_is_left_is_carried_over_once_up_to_the_cap(database: Database) {
         .applied(vec![charge("p", 100, 1_000, &["leaf"]), carry(900, 30)])
         .await;
     assert_eq!(writing.balance("leaf").await, (100, 500));
-    assert!(matches!(
-        writing.record(vec![carry(0, 1)]).await,
-        Err(StoreError::Refused(_))
-    ));
+    let refused = writing.refused(vec![carry(0, 1)]).await;
+    assert!(matches!(refused, StoreError::Refused(_)), "{refused}");
     writing.consistent().await;
 }
 
@@ -483,15 +421,11 @@ async fn a_statement_is_exact_to_the_second_for_any_time(database: Database) {
             settle("p", 170),
         ])
         .await;
-    let lines = |start, end| {
-        let ledger = writing.ledger.clone();
-        async move {
-            let lines = ledger.statement("a", Span { start, end }).await.unwrap();
-            let line = |line: &gpushare_ledger::store::Line| {
-                (line.name.clone(), line.seconds, line.amount.micros())
-            };
-            lines.iter().map(line).collect::<Vec<_>>()
-        }
+    let lines = async |start, end| {
+        let span = Span { start, end };
+        let lines = writing.ledger.statement("a", span).await.unwrap();
+        let line = |line: Line| (line.name, line.seconds, line.amount.micros());
+        lines.into_iter().map(line).collect::<Vec<_>>()
     };
     let p = |seconds: i64| ("p-name".to_owned(), seconds, seconds * 500_000);
     let q = |seconds: i64| ("q-name".to_owned(), seconds, seconds * 500_000);
@@ -520,31 +454,19 @@ async fn a_budgets_statement_has_what_its_descendants_used(database: Database) {
         ("root", vec![("p-name", 0, 60, 30), ("q-name", 50, 80, 15)]),
         ("none", vec![]),
     ] {
-        let lines = writing
-            .ledger
-            .lines(Of::Budget(budget.to_owned()), ALWAYS)
-            .await;
-        let lines = lines.unwrap();
-        let read: Vec<_> = lines
-            .iter()
-            .map(|line| {
-                let Span { start, end } = line.span;
-                assert_eq!(line.namespace, "a");
-                (line.name.as_str(), start, end, line.amount.whole_seconds())
-            })
-            .collect();
-        assert_eq!(read, expected, "{budget}");
+        let of = Of::Budget(budget.to_owned());
+        let lines = writing.ledger.lines(of, ALWAYS).await.unwrap();
+        let read = lines.iter().map(|line| {
+            let Span { start, end } = line.span;
+            assert_eq!(line.namespace, "a");
+            (line.name.as_str(), start, end, line.amount.whole_seconds())
+        });
+        assert_eq!(read.collect::<Vec<_>>(), expected, "{budget}");
     }
 }
 
 async fn what_fills_a_budget_is_told_apart(database: Database) {
     let writing = Writing::open(&database).await;
-    let rollover = Change::Rollover {
-        budget: "leaf".to_owned(),
-        old: 0,
-        new: 100,
-        cap: amount(30),
-    };
     let mut granted = grant("g", "deadline");
     granted.leg.slot = 100;
     writing
@@ -552,17 +474,15 @@ async fn what_fills_a_budget_is_told_apart(database: Database) {
             issue("leaf", 0, 90),
             charge("p", 0, 100, &["leaf"]),
             issue("leaf", 100, 90),
-            rollover,
+            carry(100, 30),
             Change::Grant(granted),
         ])
         .await;
-    let parts = |start, end| {
-        let ledger = writing.ledger.clone();
-        async move {
-            let supply = ledger.supply("leaf", Span { start, end }).await.unwrap();
-            let parts = [supply.issued, supply.carried, supply.granted, supply.used];
-            parts.map(Amount::whole_seconds)
-        }
+    let parts = async |start, end| {
+        let span = Span { start, end };
+        let supply = writing.ledger.supply("leaf", span).await.unwrap();
+        let parts = [supply.issued, supply.carried, supply.granted, supply.used];
+        parts.map(Amount::whole_seconds)
     };
     assert_eq!(parts(0, 100).await, [90, -30, 0, 50]);
     assert_eq!(parts(100, 200).await, [90, 30, 60, 0]);
@@ -579,9 +499,9 @@ async fn every_posting_is_exported_once_page_by_page(database: Database) {
             settle("p", 60),
         ])
         .await;
-    let page = |after, most| {
-        let ledger = writing.ledger.clone();
-        async move { ledger.postings(ALWAYS, after, most).await.unwrap() }
+    let page = async |after, most| {
+        let page = writing.ledger.postings(ALWAYS, after, most).await;
+        page.unwrap()
     };
     let all = page(0, 100).await;
     let kinds: Vec<&str> = all.iter().map(|posting| posting.kind.as_str()).collect();
@@ -592,10 +512,7 @@ async fn every_posting_is_exported_once_page_by_page(database: Database) {
         ]
     );
     assert_eq!(all[1].author.as_deref(), Some("ada"));
-    assert_eq!(
-        (all[2].from.kind.as_str(), all[2].to.kind.as_str()),
-        ("budget", "usage")
-    );
+    assert_eq!([&all[2].from.kind, &all[2].to.kind], ["budget", "usage"]);
     let held = all[4].held.as_ref().unwrap();
     assert_eq!((held.name.as_str(), held.span.end), ("p-name", 100));
     assert_eq!(all[6].amount, amount(30));
@@ -609,21 +526,14 @@ async fn every_posting_is_exported_once_page_by_page(database: Database) {
         paged.extend(next);
     }
     assert_eq!(paged, all);
-    let later = Span {
-        start: 1_001,
-        end: Seconds::MAX,
-    };
+    let later = Span::new(1_001, Seconds::MAX);
     assert_eq!(writing.ledger.postings(later, 0, 100).await.unwrap(), []);
 }
 
 async fn namespaces_without_a_budget_are_metered_too(database: Database) {
     let writing = Writing::open(&database).await;
     writing.applied(vec![charge("p", 0, 100, &[])]).await;
-    let lines = writing
-        .ledger
-        .statement("a", Span { start: 0, end: 500 })
-        .await
-        .unwrap();
+    let lines = writing.ledger.statement("a", ALWAYS).await.unwrap();
     assert_eq!(lines[0].amount, amount(50));
     writing.consistent().await;
 }
@@ -638,14 +548,8 @@ async fn everything_is_there_after_opening_again(database: Database) {
     let writing = Writing::open(&database).await;
     assert_eq!(writing.balance("leaf").await, (100, 50));
     assert_eq!(writing.through("p").await, Some(100));
-    let open: Vec<String> = writing
-        .ledger
-        .unsettled()
-        .await
-        .unwrap()
-        .into_iter()
-        .map(|metered| metered.name)
-        .collect();
+    let open = writing.ledger.unsettled().await.unwrap();
+    let open: Vec<&str> = open.iter().map(|metered| metered.name.as_str()).collect();
     assert_eq!(open, ["p-name"]);
 }
 
@@ -680,65 +584,39 @@ async fn what_is_too_old_goes_and_the_balances_stay(database: Database) {
     let before = (writing.balance("leaf").await, writing.balance("root").await);
     assert_eq!(writing.ledger.retained().await.unwrap(), None);
     // Two charges, one that was cut, and a reversal.
-    assert_eq!(
-        writing
-            .ledger
-            .retain(writing.epoch, 900, 5_000)
-            .await
-            .unwrap(),
-        4
-    );
-    assert_eq!(
-        writing
-            .ledger
-            .retain(writing.epoch, 900, 5_000)
-            .await
-            .unwrap(),
-        0
-    );
-    assert_eq!(
-        (writing.balance("leaf").await, writing.balance("root").await),
-        before
-    );
+    for removed in [4, 0] {
+        let retained = writing.ledger.retain(writing.epoch, 900, 5_000).await;
+        assert_eq!(retained.unwrap(), removed);
+    }
+    let after = (writing.balance("leaf").await, writing.balance("root").await);
+    assert_eq!(after, before);
     assert_eq!(writing.ledger.retained().await.unwrap(), Some(900));
     let lines = writing.ledger.statement("a", ALWAYS).await.unwrap();
     let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
     assert_eq!(names, ["young-name", "running-name"]);
     // What was deleted is not charged again.
-    let late = writing
-        .record(vec![charge("old", 0, 100, &["leaf"])])
-        .await
-        .unwrap();
-    assert_eq!(late, [Outcome::AlreadyThere]);
+    writing
+        .repeated(vec![charge("old", 0, 100, &["leaf"])])
+        .await;
     writing.consistent().await;
 }
 
 async fn requests_at_the_same_time_are_all_answered(database: Database) {
     let writing = Writing::open(&database).await;
-    let requests = (0..64).map(|number| {
-        // Every fourth charge is refused, which does not affect the others.
-        let from = if number % 4 == 0 { 5 } else { 0 };
-        let pod = format!("p{number}");
-        let changes = vec![
-            charge(&pod, 0, 1, &["leaf"]),
-            charge(&pod, from, 10, &["leaf"]),
-        ];
-        writing.record(changes)
-    });
-    let answers = futures::future::join_all(requests).await;
-    let refused = answers.iter().filter(|answer| answer.is_err()).count();
-    assert_eq!(refused, 64);
-    let requests = (0..64).map(|number| {
-        let from = if number % 4 == 0 { 5 } else { 1 };
-        let pod = format!("p{number}");
-        let changes = vec![
-            charge(&pod, 0, 1, &["leaf"]),
-            charge(&pod, from, 11, &["leaf"]),
-        ];
-        writing.record(changes)
-    });
-    let answers = futures::future::join_all(requests).await;
-    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 48);
+    let accepted = async |from, to| {
+        let requests = (0..64).map(|number| {
+            // Every fourth charge is refused, which does not affect the others.
+            let from = if number % 4 == 0 { 5 } else { from };
+            let pod = format!("p{number}");
+            let first = charge(&pod, 0, 1, &["leaf"]);
+            writing.record(vec![first, charge(&pod, from, to, &["leaf"])])
+        });
+        let answers = futures::future::join_all(requests).await;
+        answers.iter().filter(|answer| answer.is_ok()).count()
+    };
+    // None of these joins the first one.
+    assert_eq!(accepted(0, 10).await, 0);
+    assert_eq!(accepted(1, 11).await, 48);
     assert_eq!(writing.balance("leaf").await, (0, 48 * 11 / 2));
     writing.consistent().await;
 }
@@ -754,15 +632,12 @@ async fn writers_that_replace_each_other_all_the_time_charge_everything_once(dat
             for round in 0..ROUNDS {
                 let epoch = ledger.take_over("rival").await.unwrap();
                 together.wait().await;
-                let changes = vec![charge("p", round * 10, round * 10 + 10, &["leaf", "root"])];
-                match ledger
-                    .record(Batch {
-                        epoch,
-                        now: 0,
-                        changes,
-                    })
-                    .await
-                {
+                let batch = Batch::new(
+                    epoch,
+                    0,
+                    vec![charge("p", round * 10, round * 10 + 10, &["leaf", "root"])],
+                );
+                match ledger.record(batch).await {
                     Ok(outcomes) => {
                         assert_eq!(outcomes, [Outcome::Applied]);
                         written += 1;
@@ -797,8 +672,7 @@ async fn cards_are_remembered_until_they_are_forgotten(database: Database) {
     writing.applied(then).await;
     let known = database.open().await.inventories().await.unwrap();
     assert_eq!(known, [("n".to_owned(), "three".to_owned())]);
-    let again = writing.record(vec![remember("m", None)]).await.unwrap();
-    assert_eq!(again, [Outcome::AlreadyThere]);
+    writing.repeated(vec![remember("m", None)]).await;
 }
 
 #[tokio::test]

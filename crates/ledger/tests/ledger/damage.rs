@@ -15,11 +15,7 @@ on_both_databases!(
 
 async fn record(ledger: &Ledger, epoch: Epoch, from: i64) -> Result<(), StoreError> {
     let changes = vec![charge("p", from, from + 100, &["leaf", "root"])];
-    let batch = Batch {
-        epoch,
-        now: 0,
-        changes,
-    };
+    let batch = Batch::new(epoch, 0, changes);
     ledger.record(batch).await.map(drop)
 }
 

@@ -32,15 +32,21 @@ impl Database {
                 static NEXT: AtomicU32 = AtomicU32::new(0);
                 let server = shared_server();
                 let name = format!("ledger{}", NEXT.fetch_add(1, Ordering::Relaxed));
-                run_sql(
-                    &config(&server, "postgres"),
-                    &format!("CREATE DATABASE {name}"),
-                )
-                .await
-                .unwrap();
+                let create = format!("CREATE DATABASE {name}");
+                let created = run_sql(&config(&server, "postgres"), &create).await;
+                created.unwrap();
                 Self::Postgres { server, name }
             }
         }
+    }
+
+    /// An empty one of the same kind.
+    pub(crate) async fn another(&self) -> Self {
+        Self::new(match self {
+            Self::Sqlite(_) => Kind::Sqlite,
+            Self::Postgres { .. } => Kind::Postgres,
+        })
+        .await
     }
 
     pub(crate) async fn open(&self) -> Ledger {
@@ -83,9 +89,8 @@ impl Database {
         match self {
             Self::Sqlite(_) => {
                 let connection = rusqlite::Connection::open(self.file()).unwrap();
-                connection
-                    .execute_batch(sql)
-                    .map_err(|error| error.to_string())
+                let ran = connection.execute_batch(sql);
+                ran.map_err(|error| error.to_string())
             }
             Self::Postgres { .. } => run_sql(&self.config(), sql).await,
         }

@@ -43,10 +43,7 @@ async fn killed(kind: Kind) {
         }
     }
     let ledger = database.open().await;
-    let all = Span {
-        start: 0,
-        end: SECONDS,
-    };
+    let all = Span::new(0, SECONDS);
     let lines = ledger.statement("a", all).await.unwrap();
     assert_eq!(lines.len(), 8);
     assert!(

@@ -11,7 +11,8 @@ use gpushare_ledger::money::{Amount, Rate};
 use gpushare_ledger::period::{Calendar, Schedule, Span};
 use gpushare_ledger::store::{Batch, Change, Epoch, Ledger, Settlement, StoreError};
 use proptest::prelude::*;
-use proptest::test_runner::TestCaseError;
+use proptest::test_runner::{TestCaseError, TestRunner};
+use tokio::runtime::Runtime;
 
 use crate::database::{Database, Kind};
 
@@ -121,12 +122,8 @@ impl World {
     /// The changes to write, by what is known now.
     async fn changes(&self) -> Vec<Change> {
         let mut changes = Vec::new();
-        for (number, pod) in self
-            .pods
-            .iter()
-            .enumerate()
-            .filter(|(_, pod)| pod.begin <= self.now)
-        {
+        let pods = self.pods.iter().enumerate();
+        for (number, pod) in pods.filter(|(_, pod)| pod.begin <= self.now) {
             let booking = Booking {
                 pod: PodUid::new(number.to_string()),
                 namespace: format!("n{}", number % 2),
@@ -142,8 +139,8 @@ impl World {
                 continue;
             }
             let through = metered.map(|metered| metered.through);
-            let plan =
-                meter::plan(&booking, &chain(), through, self.now + self.skew, GRID).unwrap();
+            let now = self.now + self.skew;
+            let plan = meter::plan(&booking, &chain(), through, now, GRID).unwrap();
             changes.extend(plan.charges.into_iter().map(Change::Charge));
             changes.extend(plan.settle.map(|end| {
                 Change::Settle(Settlement {
@@ -158,11 +155,7 @@ impl World {
     }
 
     async fn record(&self, epoch: Epoch, changes: Vec<Change>) -> Result<(), StoreError> {
-        let batch = Batch {
-            epoch,
-            now: self.now,
-            changes,
-        };
+        let batch = Batch::new(epoch, self.now, changes);
         self.ledger.record(batch).await.map(drop)
     }
 
@@ -185,10 +178,8 @@ impl World {
                 if let Some(old) = self.sent.get(number) {
                     // Nothing new, or stale: a pod has been settled since.
                     if let Err(refused) = self.record(self.epoch, old.clone()).await {
-                        let stale = matches!(
-                            refused,
-                            StoreError::Apart { .. } | StoreError::Settled { .. }
-                        );
+                        use StoreError::{Apart, Settled};
+                        let stale = matches!(refused, Apart { .. } | Settled { .. });
                         assert!(stale, "{refused}");
                     }
                 }
@@ -233,10 +224,7 @@ async fn everybody_pays_for_what_was_held(
         *namespaces.entry(format!("n{}", number % 2)).or_default() +=
             pod.rate * (pod.end - pod.begin);
     }
-    let always = Span {
-        start: START,
-        end: START + 30 * 86_400,
-    };
+    let always = Span::new(START, START + 30 * 86_400);
     for (namespace, held) in namespaces {
         let lines = world.ledger.statement(&namespace, always).await.unwrap();
         let charged = Amount::sum(lines.iter().map(|line| line.amount)).unwrap();
@@ -252,17 +240,11 @@ async fn everybody_pays_for_what_was_held(
             } else {
                 slot.end + 11 * 3_600
             };
-            let held: i64 = world
-                .pods
-                .iter()
-                .map(|pod| {
-                    pod.rate
-                        * slot.overlap(&Span {
-                            start: pod.begin,
-                            end: pod.end,
-                        })
-                })
-                .sum();
+            let held = world.pods.iter().map(|pod| {
+                let (start, end) = (pod.begin, pod.end);
+                pod.rate * slot.overlap(&Span { start, end })
+            });
+            let held: i64 = held.sum();
             let used = world.ledger.balance(&tier.budget, slot).await.unwrap().used;
             prop_assert_eq!(used.micros(), held, "{} from {}", tier.budget, slot.start);
             at = next;
@@ -271,12 +253,13 @@ async fn everybody_pays_for_what_was_held(
     Ok(())
 }
 
+fn runtime() -> Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build().unwrap()
+}
+
 fn run(kind: Kind, pods: Vec<Pod>, events: Vec<Event>) -> Result<(), TestCaseError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(everybody_pays_for_what_was_held(kind, pods, events))
+    runtime().block_on(everybody_pays_for_what_was_held(kind, pods, events))
 }
 
 proptest! {
@@ -297,15 +280,10 @@ fn everybody_pays_for_exactly_what_was_held_in_postgresql() {
         failure_persistence: None,
         ..ProptestConfig::default()
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let _server = runtime.block_on(Database::new(Kind::Postgres));
-    let mut runner = proptest::test_runner::TestRunner::new(config);
-    runner
-        .run(&(pods(), events()), |(pods, events)| {
-            run(Kind::Postgres, pods, events)
-        })
-        .unwrap();
+    let _server = runtime().block_on(Database::new(Kind::Postgres));
+    let mut runner = TestRunner::new(config);
+    let ran = runner.run(&(pods(), events()), |(pods, events)| {
+        run(Kind::Postgres, pods, events)
+    });
+    ran.unwrap();
 }

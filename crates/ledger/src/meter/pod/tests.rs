@@ -41,6 +41,11 @@ fn ends(status: &Value) -> Option<Seconds> {
     end(&times(&read(status))).map(second)
 }
 
+/// When a pod of this phase and with this container ends.
+fn ends_with(phase: &str, container: &Value) -> Option<Seconds> {
+    ends(&json!({"phase": phase, "containerStatuses": [container]}))
+}
+
 #[test]
 fn a_pod_holds_from_its_bind_until_all_its_containers_have_finished() {
     let alive = json!({"phase": "Running", "containerStatuses": [finished_at(20), running()]});
@@ -55,32 +60,18 @@ fn a_pod_holds_from_its_bind_until_all_its_containers_have_finished() {
 fn a_crash_loop_holds_on_and_ends_with_its_last_crash() {
     let crashed = json!({"state": {"waiting": {"reason": "CrashLoopBackOff"}},
         "lastState": {"terminated": {"exitCode": 1, "finishedAt": at(22)}}, "restartCount": 7});
-    assert_eq!(
-        ends(&json!({"phase": "Running", "containerStatuses": [crashed]})),
-        None
-    );
-    assert_eq!(
-        ends(&json!({"phase": "Failed", "containerStatuses": [crashed]})),
-        Some(22)
-    );
+    assert_eq!(ends_with("Running", &crashed), None);
+    assert_eq!(ends_with("Failed", &crashed), Some(22));
 }
 
 #[test]
 fn a_pod_whose_kubelet_told_no_finish_ends_with_the_last_word_about_it() {
     let unknown = json!({"state": {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown",
         "startedAt": null, "finishedAt": null}}});
-    assert_eq!(
-        ends(&json!({"phase": "Failed", "containerStatuses": [unknown]})),
-        Some(40)
-    );
-    assert_eq!(
-        ends(&json!({"phase": "Failed", "containerStatuses": [running()]})),
-        Some(40)
-    );
-    assert_eq!(
-        ends(&json!({"phase": "Failed", "containerStatuses": null})),
-        Some(40)
-    );
+    assert_eq!(ends_with("Failed", &unknown), Some(40));
+    assert_eq!(ends_with("Failed", &running()), Some(40));
+    let nothing = json!({"phase": "Failed", "containerStatuses": null});
+    assert_eq!(ends(&nothing), Some(40));
 }
 
 /// The status is as a kubelet of 1.36 writes it.
@@ -139,11 +130,8 @@ fn a_pod_that_only_the_finalizer_keeps_has_ended_unless_its_node_can_tell_of_it(
     assert_eq!(end(&times(&pod)), None);
     pod.metadata.deletion_grace_period_seconds = Some(0);
     assert_eq!(end(&times(&pod)).map(second), Some(50));
-    assert_eq!(
-        end(&times(&pod).of_living_node()),
-        None,
-        "whoever may delete the pod can say so, and its container runs"
-    );
+    // Whoever may delete the pod can say so, and its container runs.
+    assert_eq!(end(&times(&pod).of_living_node()), None);
     pod.status = read(&json!({"phase": "Failed", "containerStatuses": [finished_at(55)]})).status;
     assert_eq!(end(&times(&pod).of_living_node()).map(second), Some(55));
 }
@@ -172,12 +160,8 @@ fn bound(dialects: &Dialects, record_uid: &str) -> Pod {
     let asking: Pod = serde_json::from_value(pod.clone()).unwrap();
     let ask = asking.facts(dialects).ask.unwrap().unwrap();
     let placement = Placement::on_one_card(&ask, &CardId::new(CARD));
-    let record = Record::new(
-        PodUid::new(record_uid),
-        NodeName::new("n"),
-        &gpu::classes(),
-        &placement,
-    );
+    let (uid, node) = (PodUid::new(record_uid), NodeName::new("n"));
+    let record = Record::new(uid, node, &gpu::classes(), &placement);
     pod["metadata"]["annotations"]["gpushare.io/allocation"] = json!(record.encode());
     serde_json::from_value(pod).unwrap()
 }
@@ -189,13 +173,8 @@ fn book(pod: &Pod, cards: &[Card]) -> Result<Option<Booking>, MeterError> {
         prices: &prices,
         formula: Formula::Max,
     };
-    booking(
-        &pod.facts(&dialects),
-        &times(pod),
-        &gpu::classes(),
-        cards,
-        terms,
-    )
+    let facts = pod.facts(&dialects);
+    booking(&facts, &times(pod), &gpu::classes(), cards, terms)
 }
 
 #[test]
@@ -205,14 +184,9 @@ fn a_pod_pays_for_its_peak_on_each_card_at_the_price_of_the_model() {
     assert_eq!(booking.rate.micros(), 1_500_000);
     assert_eq!(second(booking.begin), 7);
     assert_eq!(booking.end, None);
-    assert_eq!(
-        (booking.namespace.as_str(), booking.name.as_str()),
-        ("a", "p")
-    );
-    assert_eq!(
-        book(&pod, &[card("A10")]).unwrap().unwrap().rate.micros(),
-        500_000
-    );
+    assert_eq!([&booking.namespace, &booking.name], ["a", "p"]);
+    let cheap = book(&pod, &[card("A10")]).unwrap().unwrap();
+    assert_eq!(cheap.rate.micros(), 500_000);
 }
 
 #[test]

@@ -5,42 +5,24 @@ use std::collections::BTreeMap;
 use super::{Accepted, Run, Sheet, State, identity};
 use crate::journal::Account;
 use crate::store::accounts::{self, Sums};
-use crate::store::sql::{Each, Kind, Row, Transaction, Value, int, text};
+use crate::store::sql::{Each, Row, Transaction, Value, int, text};
 use crate::store::{StoreError, cards};
 
 const BEGIN: Each = Each {
-    given: &[
-        ("uid", Kind::Text),
-        ("namespace", Kind::Text),
-        ("name", Kind::Text),
-        ("begins", Kind::Int),
-        ("through", Kind::Int),
-        ("ends", Kind::Int),
-        ("cards", Kind::Text),
-    ],
+    ints: &["begins", "through", "ends"],
+    texts: &["uid", "namespace", "name", "cards"],
     sql: "INSERT INTO runs (pod_uid, namespace, pod, begin_s, through_s, revision, end_s, cards) \
         SELECT uid, namespace, name, begins, through, 0, ends, cards FROM given RETURNING pod_uid, id",
 };
 const ADVANCE: Each = Each {
-    given: &[
-        ("run", Kind::Int),
-        ("through", Kind::Int),
-        ("revision", Kind::Int),
-        ("ends", Kind::Int),
-    ],
+    ints: &["run", "through", "revision", "ends"],
+    texts: &[],
     sql: "UPDATE runs SET through_s = given.through, revision = given.revision, end_s = given.ends \
         FROM given WHERE runs.id = given.run",
 };
 pub(super) const CHARGE: Each = Each {
-    given: &[
-        ("entry", Kind::Int),
-        ("run", Kind::Int),
-        ("revision", Kind::Int),
-        ("begins", Kind::Int),
-        ("ends", Kind::Int),
-        ("rate", Kind::Int),
-        ("formula", Kind::Text),
-    ],
+    ints: &["entry", "run", "revision", "begins", "ends", "rate"],
+    texts: &["formula"],
     sql: "INSERT INTO charges (entry, run, revision, from_s, to_s, rate, formula) \
         SELECT entry, run, revision, begins, ends, rate, formula FROM given",
 };
@@ -156,9 +138,8 @@ impl Run<'_> {
         else {
             return Ok(None);
         };
-        let mut row: Row = [pod, namespace, name].map(Value::from).to_vec();
-        row.extend([begin, self.through].map(Value::from));
-        row.push(self.end.into());
+        let mut row: Row = vec![begin.into(), self.through.into(), self.end.into()];
+        row.extend([pod, namespace, name].map(Value::from));
         row.push(cards::written(cards)?.as_deref().into());
         Ok(Some((place, row)))
     }

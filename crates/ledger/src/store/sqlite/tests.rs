@@ -30,11 +30,7 @@ async fn a_full_disk_refuses_what_has_no_room_and_is_no_damage() {
         reader: Arc::new(Mutex::new(connect_to_read(&file).unwrap())),
     });
     let epoch = full.take_over("test").await.unwrap();
-    let batch = |changes| Batch {
-        epoch,
-        now: 0,
-        changes,
-    };
+    let batch = |changes| Batch::new(epoch, 0, changes);
     let refused = full.record(batch(vec![much("a")])).await.unwrap_err();
     let said = gpushare_daemon::causes::with_causes(&refused);
     assert!(said.contains("full"), "{said}");
@@ -48,11 +44,7 @@ async fn a_full_disk_refuses_what_has_no_room_and_is_no_damage() {
     // With room again, the same is written.
     let roomy = Ledger::new(Sqlite::open(&file).unwrap());
     let epoch = roomy.take_over("test").await.unwrap();
-    let again = Batch {
-        epoch,
-        now: 0,
-        changes: vec![much("a")],
-    };
+    let again = Batch::new(epoch, 0, vec![much("a")]);
     roomy.record(again).await.unwrap();
     assert_eq!(roomy.inventories().await.unwrap().len(), 1);
     roomy.check().await.unwrap();
