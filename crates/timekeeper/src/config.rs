@@ -18,6 +18,7 @@ use gpushare_kube::leader::election::Election;
 
 /// How long the API server may take to answer anything that the leader writes.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(3);
+const DATABASE: &str = "/var/lib/gpushare/ledger.db";
 const LONGEST_GRID: Duration = Duration::from_hours(1);
 const LONGEST_INTERVAL: Duration = Duration::from_mins(10);
 
@@ -36,11 +37,7 @@ pub struct RawConfig {
 
     /// The ledger's database: the path of an SQLite file, or a PostgreSQL URL such as
     /// postgresql://gpushare@db.example/gpushare
-    #[arg(
-        long,
-        env = "GPUSHARE_DATABASE",
-        default_value = "/var/lib/gpushare/ledger.db"
-    )]
+    #[arg(long, env = "GPUSHARE_DATABASE", default_value = DATABASE)]
     pub database: String,
 
     /// A file with the password of the PostgreSQL user

@@ -176,11 +176,7 @@ impl Timekeeper {
     }
 
     async fn write(&self, changes: Vec<Change>) -> Result<Vec<Outcome>, RecordError> {
-        let batch = Batch {
-            epoch: self.epoch()?,
-            now: self.clock().now(),
-            changes,
-        };
+        let batch = Batch::new(self.epoch()?, self.clock().now(), changes);
         let written = self.ledger().record(batch).await;
         if written.is_err() {
             self.0.metrics.ledger_failed();

@@ -1,27 +1,25 @@
 //! Starting the timekeeper: client, ledger, watches, election, servers.
 
 use gpushare_daemon::Tasks;
-use gpushare_daemon::serve::{self, Connections, ListenError};
-use gpushare_daemon::tls::{Tls, TlsError};
+use gpushare_daemon::serve::{self, Connections};
+use gpushare_daemon::tls::Tls;
 
 use super::config::Config;
 use super::enforce::Enforcer;
 use super::{Parts, Timekeeper};
 use gpushare_daemon::causes::with_causes;
-use gpushare_kube::client::{self, ClientError};
+use gpushare_kube::client;
 use gpushare_kube::leader::Leadership;
+use gpushare_kube::start;
 use gpushare_ledger::store::StoreError;
 use thiserror::Error;
 
 /// What can keep the timekeeper from starting.
 #[derive(Debug, Error)]
 pub enum StartError {
+    /// As in any role.
     #[error(transparent)]
-    Client(#[from] ClientError),
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    #[error(transparent)]
-    Listen(#[from] ListenError),
+    Role(#[from] start::StartError),
     #[error("{}", with_causes(.0))]
     Store(#[from] StoreError),
     #[error("cannot serve: {0}")]
@@ -30,10 +28,14 @@ pub enum StartError {
 
 /// Starts everything as services of the process.
 pub async fn start(config: Config, tasks: &Tasks) -> Result<(), StartError> {
-    let client = client::connect(config.kubeconfig.as_deref()).await?;
-    let tls = config.tls.map(Tls::load).transpose()?;
-    let listener = serve::listen(config.listen)?;
-    let admin = config.admin_listen.map(serve::listen).transpose()?;
+    let opened = async {
+        let client = client::connect(config.kubeconfig.as_deref()).await?;
+        let tls = config.tls.map(Tls::load).transpose()?;
+        let listener = serve::listen(config.listen)?;
+        let admin = config.admin_listen.map(serve::listen).transpose()?;
+        Ok::<_, start::StartError>((client, tls, listener, admin))
+    };
+    let (client, tls, listener, admin) = opened.await?;
     let ledger = config.database.open_or_wait().await?;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"), listen = %listener.local_addr()?, tls = tls.is_some(),

@@ -30,10 +30,7 @@ pub(super) async fn export(
         let given = parameters.get(name).map(|text| moment(name, text));
         given.unwrap_or(Ok(otherwise))
     };
-    let written = Span {
-        start: at("from", Seconds::MIN)?,
-        end: at("to", Seconds::MAX)?,
-    };
+    let written = Span::new(at("from", Seconds::MIN)?, at("to", Seconds::MAX)?);
     // An error on the first page gets a proper answer; a later error cuts the answer short.
     let first = api.0.ledger.postings(written, 0, PAGE).await?;
     let pages = stream::try_unfold(Some(first), move |page: Option<Vec<Posting>>| {

@@ -93,10 +93,7 @@ impl Api {
             (None, None, None) => month.slot(self.0.books.now())?,
             (Some(text), None, None) => month.slot(within(text)?)?,
             (None, Some(start), Some(end)) => Span { start, end },
-            (None, Some(start), None) => Span {
-                start,
-                end: self.0.books.now(),
-            },
+            (None, Some(start), None) => Span::new(start, self.0.books.now()),
             (None, None, Some(_)) => {
                 return Err(Problem::invalid("from", "to needs it: write both"));
             }

@@ -79,6 +79,20 @@ fn circumstances<'a>(classes: &'a Classes, cards: &'a [Card], now: Seconds) -> C
     }
 }
 
+fn open(through: Seconds) -> Progress {
+    Progress {
+        through,
+        settled: false,
+    }
+}
+
+fn settled(through: Seconds) -> Progress {
+    Progress {
+        through,
+        settled: true,
+    }
+}
+
 fn charged(due: Due) -> Charged {
     match due {
         Due::Charge(charged) => *charged,
@@ -103,11 +117,7 @@ fn a_running_pod_is_charged_in_cells_and_an_ended_one_to_the_second() {
     assert_eq!(now.rate().micros(), 500_000);
     let end = charged(due(&ended(1_301), circumstances(&classes, &cards, 1_700)));
     assert_eq!(intervals(&end.plan), [(1_000, 1_200, 0), (1_200, 1_301, 0)]);
-    let settled = Progress {
-        through: 1_301,
-        settled: true,
-    };
-    assert_eq!(end.progress(), Some(settled));
+    assert_eq!(end.progress(), Some(settled(1_301)));
     assert_eq!(end.rate(), Rate::ZERO);
     assert_eq!(end.changes().len(), 3);
 }
@@ -115,16 +125,13 @@ fn a_running_pod_is_charged_in_cells_and_an_ended_one_to_the_second() {
 #[test]
 fn a_settled_pod_is_looked_at_again_only_if_its_end_was_earlier() {
     let (classes, cards) = (gpu::classes(), [card()]);
-    let settled = |through| Circumstances {
-        progress: Some(Progress {
-            through,
-            settled: true,
-        }),
+    let settled = Circumstances {
+        progress: Some(settled(1_301)),
         ..circumstances(&classes, &cards, 9_000)
     };
-    assert!(matches!(due(&ended(1_301), settled(1_301)), Due::Nothing));
-    assert!(matches!(due(&ended(1_400), settled(1_301)), Due::Nothing));
-    let earlier = charged(due(&ended(1_250), settled(1_301)));
+    assert!(matches!(due(&ended(1_301), settled), Due::Nothing));
+    assert!(matches!(due(&ended(1_400), settled), Due::Nothing));
+    let earlier = charged(due(&ended(1_250), settled));
     assert_eq!(earlier.plan.settle, Some(1_250));
     assert_eq!(earlier.changes().len(), 1);
 }
@@ -144,10 +151,8 @@ fn a_pod_whose_object_is_gone_ends_when_that_was_noticed() {
         pays: Pays::Unknown,
         ..gone
     };
-    assert!(matches!(
-        due(&running(), of_unknown_namespace),
-        Due::Charge(_)
-    ));
+    let due = due(&running(), of_unknown_namespace);
+    assert!(matches!(due, Due::Charge(_)), "{due:?}");
 }
 
 #[test]
@@ -246,10 +251,8 @@ fn deleted_by_force() -> SeenPod {
 #[test]
 fn a_forced_deletion_ends_nothing_while_the_node_lives() {
     let (classes, cards) = (gpu::classes(), [card()]);
-    let now = charged(due(
-        &deleted_by_force(),
-        circumstances(&classes, &cards, 1_700),
-    ));
+    let now = circumstances(&classes, &cards, 1_700);
+    let now = charged(due(&deleted_by_force(), now));
     assert_eq!(now.plan.settle, None);
     assert_eq!(intervals(&now.plan), [(1_000, 1_200, 0), (1_200, 1_500, 0)]);
 }
@@ -259,10 +262,7 @@ fn a_forced_deletion_ends_a_pod_whose_node_tells_nothing_any_more() {
     let (classes, cards) = (gpu::classes(), [card()]);
     let lost = |through, reported_until| Circumstances {
         kubelet: Outlook::Lost(reported_until),
-        progress: Some(Progress {
-            through,
-            settled: false,
-        }),
+        progress: Some(open(through)),
         ..circumstances(&classes, &cards, 1_700)
     };
     let end = |through, reported_until| {
@@ -270,16 +270,10 @@ fn a_forced_deletion_ends_a_pod_whose_node_tells_nothing_any_more() {
         charged(due).plan.settle
     };
     assert_eq!(end(1_000, None), Some(1_100));
-    assert_eq!(
-        end(1_500, None),
-        Some(1_500),
-        "what was charged while the node lived stays"
-    );
-    assert_eq!(
-        end(1_000, Some(1_350)),
-        Some(1_350),
-        "it held its card as long as the kubelet reported"
-    );
+    // What was charged while the node lived stays.
+    assert_eq!(end(1_500, None), Some(1_500));
+    // It held its card as long as the kubelet reported.
+    assert_eq!(end(1_000, Some(1_350)), Some(1_350));
     assert_eq!(end(1_000, Some(1_050)), Some(1_100));
 }
 
@@ -300,40 +294,24 @@ fn rejected() -> SeenPod {
 fn a_rejected_pod_held_its_card_until_it_was_rejected_and_loses_no_charge() {
     let (classes, cards) = (gpu::classes(), [card()]);
     let charged_through = |through: Option<Seconds>, now| Circumstances {
-        progress: through.map(|through| Progress {
-            through,
-            settled: false,
-        }),
+        progress: through.map(open),
         ..circumstances(&classes, &cards, now)
     };
     let end =
         |pod: &SeenPod, through, now| charged(due(pod, charged_through(through, now))).plan.settle;
     assert_eq!(end(&rejected(), None, 1_700), Some(1_340));
     assert_eq!(end(&rejected(), Some(1_200), 1_700), Some(1_340));
-    assert_eq!(
-        end(&rejected(), Some(1_500), 1_700),
-        Some(1_500),
-        "nothing that is charged is taken back because the status tells nothing"
-    );
+    // Nothing that is charged is taken back because the status tells nothing.
+    assert_eq!(end(&rejected(), Some(1_500), 1_700), Some(1_500));
     let mut stripped = rejected();
     stripped.pod.metadata.managed_fields = None;
-    assert_eq!(
-        end(&stripped, Some(1_200), 1_700),
-        Some(1_700),
-        "a tenant can remove the time, and then it counts when the rejection was noticed"
-    );
+    // A tenant can remove the time, and then it counts when the rejection was noticed.
+    assert_eq!(end(&stripped, Some(1_200), 1_700), Some(1_700));
     let settled = Circumstances {
-        progress: Some(Progress {
-            through: 1_700,
-            settled: true,
-        }),
+        progress: Some(settled(1_700)),
         ..circumstances(&classes, &cards, 9_000)
     };
     assert!(matches!(due(&stripped, settled), Due::Nothing));
-    let forged = charged_through(Some(1_200), 1_300);
-    assert_eq!(
-        charged(due(&rejected(), forged)).plan.settle,
-        Some(1_300),
-        "no end lies in the future"
-    );
+    // No end lies in the future.
+    assert_eq!(end(&rejected(), Some(1_200), 1_300), Some(1_300));
 }

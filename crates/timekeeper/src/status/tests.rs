@@ -101,12 +101,8 @@ fn what_time_alone_changes_is_no_news() {
     assert_ne!(before, later);
     assert!(!is_news(Some(&before), &later));
     assert!(is_news(None, &later));
-    assert!(is_news(
-        Some(&before),
-        &at(10_001, Some(&before), &figures(1, 60, 0))
-    ));
-    assert!(is_news(
-        Some(&before),
-        &at(10_001, Some(&before), &figures(0, 3_600, 0))
-    ));
+    for changed in [figures(1, 60, 0), figures(0, 3_600, 0)] {
+        let later = at(10_001, Some(&before), &changed);
+        assert!(is_news(Some(&before), &later), "{later:?}");
+    }
 }

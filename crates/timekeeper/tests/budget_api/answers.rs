@@ -19,12 +19,8 @@ async fn a_balance_has_every_part_and_they_add_up() {
         blue.held = Amount::from_micros(1_500_000);
         blue.rate = Rate::ONE;
     }
-    let body = json!({"id": "g", "amount": 600, "reason": "a deadline"});
-    world
-        .post("chief", "/v1/budgets/blue/grants", &body)
-        .await
-        .good();
-    let told = world.get("tenant", "/v1/namespaces/a/budget").await.good();
+    world.granted("blue", json!(600)).await;
+    let told = world.good("tenant", "/v1/namespaces/a/budget").await;
     assert_eq!(
         told,
         json!({
@@ -48,17 +44,15 @@ async fn what_was_charged_since_it_was_held_does_not_count_twice() {
         blue.used = Some((NOVEMBER, Amount::ZERO));
     }
     world.charge("a", "train", NOVEMBER, 2).await;
-    let told = world.get("tenant", "/v1/namespaces/a/budget").await.good();
-    assert_eq!(
-        (&told["held"], &told["used"], &told["remaining"]),
-        (&json!("3600"), &json!("0"), &json!("68400"))
-    );
+    let told = world.good("tenant", "/v1/namespaces/a/budget").await;
+    let parts = [&told["held"], &told["used"], &told["remaining"]];
+    assert_eq!(parts, ["3600", "0", "68400"]);
     // What was counted for another period does not apply to the current one.
     let blue = world.memory.lock().budgets.get_mut("blue").map(|blue| {
         blue.used = Some((NOVEMBER - 1, Amount::ZERO));
     });
     assert!(blue.is_some());
-    let told = world.get("tenant", "/v1/namespaces/a/budget").await.good();
+    let told = world.good("tenant", "/v1/namespaces/a/budget").await;
     assert_eq!(told["used"], "3600");
 }
 
@@ -69,18 +63,12 @@ async fn an_exhausted_ancestor_exhausts_what_pays_from_it() {
     world
         .write(vec![charge("c", "big", start, end, &["all"])])
         .await;
-    let told = world.get("tenant", "/v1/namespaces/a/budget").await.good();
-    assert_eq!(
-        (&told["remaining"], &told["exhausted"]),
-        (&json!("72000"), &json!(true))
-    );
-    let all = world.get("chief", "/v1/budgets").await.good();
-    let names: Vec<_> = all["budgets"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|one| &one["budget"])
-        .collect();
+    let told = world.good("tenant", "/v1/namespaces/a/budget").await;
+    assert_eq!(told["remaining"], "72000");
+    assert_eq!(told["exhausted"], true);
+    let all = world.good("chief", "/v1/budgets").await;
+    let all_budgets = all["budgets"].as_array().unwrap();
+    let names: Vec<_> = all_budgets.iter().map(|one| &one["budget"]).collect();
     assert_eq!(names, ["all", "blue", "red", "week"]);
     assert_eq!(all["budgets"][0]["remaining"], "0");
 }
@@ -88,11 +76,8 @@ async fn an_exhausted_ancestor_exhausts_what_pays_from_it() {
 #[tokio::test]
 async fn a_rolling_window_has_no_end_and_always_its_amount() {
     let world = World::start().await;
-    let told = world.get("chief", "/v1/budgets/week").await.good();
-    assert_eq!(
-        (&told["amount"], &told["remaining"]),
-        (&json!("25200"), &json!("25200"))
-    );
+    let told = world.good("chief", "/v1/budgets/week").await;
+    assert_eq!([&told["amount"], &told["remaining"]], ["25200", "25200"]);
     assert_eq!(told["periodEnds"], json!(null));
 }
 
@@ -105,10 +90,7 @@ async fn a_pod_learns_how_its_budget_stands_and_when_it_must_go() {
     };
     world.memory.lock().pods.insert(key, ends);
     let path = "/v1/namespaces/a/pods/train";
-    let told = world
-        .get("system:serviceaccount:a:default", path)
-        .await
-        .good();
+    let told = world.good("system:serviceaccount:a:default", path).await;
     assert_eq!(
         told,
         json!({
@@ -122,14 +104,9 @@ async fn a_pod_learns_how_its_budget_stands_and_when_it_must_go() {
     );
     let free = ("free".to_owned(), "p".to_owned());
     world.memory.lock().pods.insert(free, Pod::default());
-    let told = world
-        .get("tenant", "/v1/namespaces/free/pods/p")
-        .await
-        .good();
-    assert_eq!(
-        (&told["budget"], &told["overBudget"]),
-        (&json!(null), &json!(false))
-    );
+    let told = world.good("tenant", "/v1/namespaces/free/pods/p").await;
+    assert_eq!(told["budget"], json!(null));
+    assert_eq!(told["overBudget"], false);
 }
 
 #[tokio::test]
@@ -151,9 +128,8 @@ async fn a_statement_is_exact_and_its_total_is_the_sum_of_its_lines() {
     world.charge("a", "eval", NOVEMBER + 10 * HOUR, 1).await;
     world.charge("b", "other", NOVEMBER, 1).await;
     let told = world
-        .get("tenant", "/v1/namespaces/a/statement?month=2026-11")
-        .await
-        .good();
+        .good("tenant", "/v1/namespaces/a/statement?month=2026-11")
+        .await;
     let cards = json!([{"id": "GPU-1", "model": "Tesla T4", "memoryMiB": 8_192, "ofMemoryMiB": 16_384, "corePercent": 50}]);
     assert_eq!(
         told,
@@ -169,7 +145,7 @@ async fn a_statement_is_exact_and_its_total_is_the_sum_of_its_lines() {
         })
     );
     let second = "/v1/namespaces/a/statement?from=2026-11-01T00:00:00Z&to=2026-11-01T00:00:01Z";
-    assert_eq!(world.get("tenant", second).await.good()["total"], "0.5");
+    assert_eq!(world.good("tenant", second).await["total"], "0.5");
     let october = world
         .get("tenant", "/v1/namespaces/a/statement?month=2026-10")
         .await;
@@ -183,9 +159,8 @@ async fn a_month_begins_where_the_budget_says() {
     let (name, budget) = crate::world::budget("blue", &spec, &[]);
     world.memory.lock().budgets.insert(name, budget);
     let told = world
-        .get("tenant", "/v1/namespaces/a/statement?month=2026-11")
-        .await
-        .good();
+        .good("tenant", "/v1/namespaces/a/statement?month=2026-11")
+        .await;
     assert_eq!(told["from"], "2026-10-31T15:00:00Z");
 }
 
@@ -216,22 +191,14 @@ async fn a_budgets_statement_has_what_all_its_namespaces_used_and_what_was_grant
     let world = World::start().await;
     world.charge("a", "train", NOVEMBER, 2).await;
     world.charge("b", "other", NOVEMBER, 1).await;
-    let body = json!({"id": "g", "amount": "1h", "reason": "a deadline"});
-    world
-        .post("chief", "/v1/budgets/all/grants", &body)
-        .await
-        .good();
-    let told = world.get("chief", "/v1/budgets/all/statement").await.good();
-    assert_eq!(
-        (&told["total"], &told["totalSeconds"]),
-        (&json!("5400"), &json!(10_800))
-    );
+    world.granted("all", json!("1h")).await;
+    let told = world.good("chief", "/v1/budgets/all/statement").await;
+    assert_eq!(told["total"], "5400");
+    assert_eq!(told["totalSeconds"], 10_800);
     assert_eq!(told["grants"][0]["author"], "chief");
-    let told = world.get("chief", "/v1/budgets/red/statement").await.good();
-    assert_eq!(
-        (&told["total"], &told["grants"]),
-        (&json!("1800"), &json!([]))
-    );
+    let told = world.good("chief", "/v1/budgets/red/statement").await;
+    assert_eq!(told["total"], "1800");
+    assert_eq!(told["grants"], json!([]));
 }
 
 #[tokio::test]
@@ -252,9 +219,9 @@ async fn what_was_given_up_is_not_stated_as_if_it_were_nothing() {
         "{told:?}"
     );
     let later = "/v1/namespaces/a/statement?from=2026-11-01T05:00:00Z";
-    assert_eq!(world.get("tenant", later).await.good()["total"], "0");
+    assert_eq!(world.good("tenant", later).await["total"], "0");
     // The balance still includes it.
-    let balance = world.get("tenant", "/v1/namespaces/a/budget").await.good();
+    let balance = world.good("tenant", "/v1/namespaces/a/budget").await;
     assert_eq!(balance["used"], "3600");
 }
 
@@ -308,13 +275,13 @@ async fn an_export_has_every_posting_of_a_time_also_when_there_are_many() {
 async fn t01_the_predecessors_path_answers_in_minutes_for_namespaces_that_there_are() {
     let world = World::start().await;
     world.charge("a", "train", NOVEMBER, 2).await;
-    let told = world.get("tenant", "/budget/a").await.good();
+    let told = world.good("tenant", "/budget/a").await;
     let expected = json!({"budget_available": true, "budget": 1200.0, "budget_remaining": 1140.0});
     assert_eq!(told, expected);
-    let told = world.get("tenant", "/budget/free").await.good();
+    let told = world.good("tenant", "/budget/free").await;
     let expected = json!({"budget_available": true, "budget": null, "budget_remaining": null});
     assert_eq!(told, expected);
     // The predecessor reported a full budget for names that do not exist.
-    world.get("chief", "/budget/made-up").await.refused(404);
-    world.get("tenant", "/budget/made-up").await.refused(403);
+    world.refused("chief", "/budget/made-up", 404).await;
+    world.refused("tenant", "/budget/made-up", 403).await;
 }

@@ -35,18 +35,15 @@ async fn without_a_good_token_nothing_is_told() {
         let request = Request::get("/v1/budgets").header("Authorization", header);
         world.send("", request, Body::empty()).await.refused(401);
     }
-    assert!(
-        world
-            .metrics()
-            .contains("denials_total{reason=\"unauthenticated\"}")
-    );
+    let denied = "denials_total{reason=\"unauthenticated\"}";
+    assert!(world.metrics().contains(denied));
 }
 
 #[tokio::test]
 async fn a_token_for_us_is_as_good_as_one_for_the_api_server() {
     let world = World::start().await;
     for token in [OWN, FOR_US] {
-        world.get(token, "/v1/namespaces/a/budget").await.good();
+        world.good(token, "/v1/namespaces/a/budget").await;
     }
 }
 
@@ -58,7 +55,7 @@ async fn an_account_reads_the_balance_of_its_own_namespace_and_nothing_more() {
         "/v1/namespaces/a/pods/train",
         "/budget/a",
     ] {
-        world.get(FOR_US, path).await.good();
+        world.good(FOR_US, path).await;
     }
     for path in [
         "/v1/namespaces/a/statement",
@@ -71,13 +68,12 @@ async fn an_account_reads_the_balance_of_its_own_namespace_and_nothing_more() {
         "/v1/export",
         "/budget/b",
     ] {
-        world.get(FOR_US, path).await.refused(403);
+        world.refused(FOR_US, path, 403).await;
     }
     // A name that looks like an account's proves nothing.
     world
-        .get("forger", "/v1/namespaces/b/budget")
-        .await
-        .refused(403);
+        .refused("forger", "/v1/namespaces/b/budget", 403)
+        .await;
 }
 
 #[tokio::test]
@@ -97,8 +93,8 @@ async fn a_refusal_names_the_right_and_is_the_same_for_what_there_is_not() {
         ("/v1/budgets/red/statement", "/v1/budgets/zed/statement"),
         ("/budget/b", "/budget/z"),
     ] {
-        let exists = world.get("tenant", exists).await.refused(403);
-        let missing = world.get("tenant", missing).await.refused(403);
+        let exists = world.refused("tenant", exists, 403).await;
+        let missing = world.refused("tenant", missing, 403).await;
         let alike = |text: &str| {
             text.replace("\"b\"", "X")
                 .replace("\"z\"", "X")
@@ -107,13 +103,9 @@ async fn a_refusal_names_the_right_and_is_the_same_for_what_there_is_not() {
         };
         assert_eq!(alike(&exists), alike(&missing));
     }
-    assert!(
-        world
-            .metrics()
-            .contains("denials_total{reason=\"forbidden\"} 13"),
-        "{}",
-        world.metrics()
-    );
+    let metrics = world.metrics();
+    let denied = "denials_total{reason=\"forbidden\"} 13";
+    assert!(metrics.contains(denied), "{metrics}");
 }
 
 #[tokio::test]
@@ -147,15 +139,10 @@ async fn names_that_no_object_has_and_paths_that_there_are_not_are_refused_in_js
         "/v1/namespaces/%2e%2e%2fb/budget",
         "/v1/namespaces/%ff/budget",
     ] {
-        world.get("chief", path).await.refused(400);
+        world.refused("chief", path, 400).await;
     }
-    assert!(
-        world
-            .get("chief", "/v2/budgets")
-            .await
-            .refused(404)
-            .contains("openapi.json")
-    );
+    let told = world.refused("chief", "/v2/budgets", 404).await;
+    assert!(told.contains("openapi.json"), "{told}");
     world
         .post("chief", "/v1/budgets", &json!({}))
         .await
@@ -166,14 +153,14 @@ async fn names_that_no_object_has_and_paths_that_there_are_not_are_refused_in_js
 async fn a_token_is_asked_for_once_in_a_while_and_rights_each_time() {
     let world = World::start().await;
     for _ in 0..5 {
-        world.get("tenant", "/v1/namespaces/a/budget").await.good();
+        world.good("tenant", "/v1/namespaces/a/budget").await;
     }
     let count = |resource: &str| world.server.requests().count(Verb::Create, resource);
     // Once for our audience, once for the API server's.
     assert_eq!(count("tokenreviews.authentication.k8s.io"), 2);
     assert_eq!(count("subjectaccessreviews.authorization.k8s.io"), 5);
     for _ in 0..5 {
-        world.get(FOR_US, "/v1/namespaces/a/budget").await.good();
+        world.good(FOR_US, "/v1/namespaces/a/budget").await;
     }
     assert_eq!(count("tokenreviews.authentication.k8s.io"), 3);
     assert_eq!(count("subjectaccessreviews.authorization.k8s.io"), 5);
@@ -183,29 +170,24 @@ async fn a_token_is_asked_for_once_in_a_while_and_rights_each_time() {
 async fn while_the_api_server_cannot_be_asked_nobody_gets_anything() {
     let world = World::start().await;
     let tokens = On::any().resource("tokenreviews.authentication.k8s.io");
-    let fault = world
-        .server
-        .faults()
-        .answer(tokens, Times::Always, Answer::Unavailable);
+    let faults = world.server.faults();
+    let fault = faults.answer(tokens, Times::Always, Answer::Unavailable);
     let told = world.get("chief", "/v1/budgets").await;
     told.refused(503);
     assert_eq!(told.headers["retry-after"], "5");
     fault.clear();
     let rights = On::any().resource("subjectaccessreviews.authorization.k8s.io");
-    let fault = world
-        .server
-        .faults()
-        .answer(rights, Times::Always, Answer::InternalError);
-    world.get("chief", "/v1/budgets").await.refused(503);
+    let fault = faults.answer(rights, Times::Always, Answer::InternalError);
+    world.refused("chief", "/v1/budgets", 503).await;
     fault.clear();
-    world.get("chief", "/v1/budgets").await.good();
+    world.good("chief", "/v1/budgets").await;
 }
 
 #[tokio::test]
 async fn who_asks_too_often_waits_and_others_do_not() {
     let world = World::start().await;
     // The token is cached from here on, so that all requests reach the rate limit at once.
-    world.get("tenant", "/v1/namespaces/a/budget").await.good();
+    world.good("tenant", "/v1/namespaces/a/budget").await;
     let requests = (0..200).map(|_| world.get("tenant", "/v1/namespaces/a/budget"));
     let told = futures::future::join_all(requests).await;
     let waits = |told: &Told| told.headers.contains_key("retry-after");
@@ -213,27 +195,26 @@ async fn who_asks_too_often_waits_and_others_do_not() {
     let codes: Vec<u16> = told.iter().map(|told| told.status.as_u16()).collect();
     assert!(codes.contains(&429), "{codes:?}");
     assert!(codes[..29].iter().all(|code| *code == 200), "{codes:?}");
-    world.get("chief", "/v1/budgets").await.good();
+    world.good("chief", "/v1/budgets").await;
 }
 
 #[tokio::test]
 async fn before_the_first_lists_nothing_is_told() {
     let world = World::start().await;
     world.memory.lock().ready = Err("the budgets have not been listed yet".to_owned());
-    let message = world.get("chief", "/v1/budgets").await.refused(503);
+    let message = world.refused("chief", "/v1/budgets", 503).await;
     assert!(message.contains("not been listed"), "{message}");
-    world.get("", "/v1/budgets").await.refused(401);
+    world.refused("", "/v1/budgets", 401).await;
 }
 
 #[tokio::test]
 async fn requests_are_counted_by_route_and_code_and_by_nothing_that_callers_choose() {
     let world = World::start().await;
-    world.get("tenant", "/v1/namespaces/a/budget").await.good();
+    world.good("tenant", "/v1/namespaces/a/budget").await;
     world
-        .get("tenant", "/v1/namespaces/b/budget")
-        .await
-        .refused(403);
-    world.get("tenant", "/nonsense").await.refused(404);
+        .refused("tenant", "/v1/namespaces/b/budget", 403)
+        .await;
+    world.refused("tenant", "/nonsense", 404).await;
     let metrics = world.metrics();
     for line in [
         r#"api_requests_total{route="/v1/namespaces/{namespace}/budget",code="200"} 1"#,

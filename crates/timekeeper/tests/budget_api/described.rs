@@ -48,7 +48,7 @@ fn every_reference_leads_to_a_schema_and_paths_name_their_parameters() {
 async fn real_answers_are_as_described() {
     let world = World::start().await;
     world.charge("a", "train", NOVEMBER, 2).await;
-    let document = world.get("", "/openapi.json").await.good();
+    let document = world.good("", "/openapi.json").await;
     assert_eq!(document, openapi::document());
     let schema_of = |path: &str, method: &str, code: u16| {
         let operation = &document["paths"][path][method];

@@ -22,7 +22,7 @@ async fn a_grant_is_written_once_with_whoever_asked_as_its_author() {
     world.memory.lock().now += 60;
     let again = world.post("chief", PATH, &body).await;
     assert_eq!((again.status.as_u16(), again.json()), (200, expected));
-    let balance = world.get("chief", "/v1/budgets/blue").await.good();
+    let balance = world.good("chief", "/v1/budgets/blue").await;
     assert_eq!(balance["granted"], "3600");
     let grants = world.ledger.grants("blue").await.unwrap();
     assert_eq!((grants.len(), grants[0].1.leg.slot), (1, NOVEMBER));
@@ -108,5 +108,5 @@ async fn a_replica_that_does_not_write_says_so() {
     let told = world.post("chief", PATH, &body).await;
     assert!(told.refused(503).contains("another replica"));
     assert_eq!(told.headers["retry-after"], "5");
-    world.get("chief", "/v1/budgets").await.good();
+    world.good("chief", "/v1/budgets").await;
 }

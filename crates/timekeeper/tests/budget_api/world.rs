@@ -93,11 +93,7 @@ impl Books for Fake {
                 (memory.writes, memory.now)
             };
             let other = || NotRecorded::NotTheWriter("another replica leads".to_owned());
-            let batch = Batch {
-                epoch: epoch.ok_or_else(other)?,
-                now,
-                changes: vec![change],
-            };
+            let batch = Batch::new(epoch.ok_or_else(other)?, now, vec![change]);
             Ok(self.ledger.record(batch).await?[0])
         })
     }
@@ -193,11 +189,7 @@ impl World {
     }
 
     pub(crate) async fn write(&self, changes: Vec<Change>) {
-        let batch = Batch {
-            epoch: self.epoch,
-            now: NOW,
-            changes,
-        };
+        let batch = Batch::new(self.epoch, NOW, changes);
         self.ledger.record(batch).await.unwrap();
     }
 
@@ -213,6 +205,23 @@ impl World {
 
     pub(crate) async fn get(&self, who: &str, path: &str) -> Told {
         self.send(who, Request::get(path), Body::empty()).await
+    }
+
+    /// A good answer to this question.
+    pub(crate) async fn good(&self, who: &str, path: &str) -> Value {
+        self.get(who, path).await.good()
+    }
+
+    /// The message of a refusal to answer it.
+    pub(crate) async fn refused(&self, who: &str, path: &str, code: u16) -> String {
+        self.get(who, path).await.refused(code)
+    }
+
+    /// The chief grants a budget more.
+    pub(crate) async fn granted(&self, budget: &str, amount: Value) -> Value {
+        let grant = json!({"id": "g", "amount": amount, "reason": "a deadline"});
+        let path = format!("/v1/budgets/{budget}/grants");
+        self.post("chief", &path, &grant).await.good()
     }
 
     pub(crate) async fn post(&self, who: &str, path: &str, body: &Value) -> Told {
@@ -263,10 +272,7 @@ pub(crate) fn budget(name: &str, spec: &Value, ancestors: &[&str]) -> (String, B
 
 fn issue(budget: &str, hours: i64) -> Change {
     Change::Issue {
-        leg: Leg {
-            budget: budget.to_owned(),
-            slot: NOVEMBER,
-        },
+        leg: Leg::new(budget, NOVEMBER),
         amount: Amount::from_seconds(hours * HOUR).unwrap(),
     }
 }
@@ -278,10 +284,7 @@ pub(crate) fn charge(
     to: Seconds,
     budgets: &[&str],
 ) -> Change {
-    let leg = |budget: &&str| Leg {
-        budget: (*budget).to_owned(),
-        slot: NOVEMBER,
-    };
+    let leg = |budget: &&str| Leg::new(budget, NOVEMBER);
     let card = HeldCard {
         id: CardId::new("GPU-1"),
         holding: Holding {

@@ -1,26 +1,23 @@
 //! The API in front of a timekeeper at work: what it says is what the rounds found.
 
 use axum::body::Body;
-use axum::http::{Request, StatusCode};
+use axum::http::Request;
+use axum::http::request::Builder;
 use gpushare_core::names;
 use gpushare_testkit::cluster::Objects;
-use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use tower::ServiceExt;
 
-use crate::world::{Running, WHOLE, World, time, until};
+use crate::world::{Running, WHOLE, World, answer, time, until};
 
 impl Running {
-    async fn ask(&self, request: axum::http::request::Builder, body: &str) -> (StatusCode, Value) {
+    async fn ask(&self, request: Builder, body: &str) -> (u16, Value) {
         let request = request.header("Authorization", "Bearer anybody");
         let request = request.body(Body::from(body.to_owned())).unwrap();
-        let response = self.timekeeper.router().oneshot(request).await.unwrap();
-        let status = response.status();
-        let body = response.into_body().collect().await.unwrap().to_bytes();
-        (status, serde_json::from_slice(&body).unwrap())
+        let (status, body) = answer(self.timekeeper.router(), request).await;
+        (status, body.parse().unwrap())
     }
 
-    async fn get(&self, path: &str) -> (StatusCode, Value) {
+    async fn get(&self, path: &str) -> (u16, Value) {
         self.ask(Request::get(path), "").await
     }
 }
@@ -29,64 +26,43 @@ impl Running {
 async fn a_balance_has_what_runs_now_and_a_forecast() {
     let world = World::new().await;
     world.budget("all", 10_000, json!({})).await;
-    let spec = json!({"namespaces": {"names": ["a"]}, "parent": "all"});
-    world.budget("a", 1_000, spec).await;
+    world.paying("a", 1_000, json!({"parent": "all"})).await;
     let running = world.start();
     world.at(100);
     world.running("p", WHOLE / 2, 0).await;
     world.until_used("a", 0, 50).await;
     let (status, balance) = running.get("/v1/namespaces/a/budget").await;
     assert_eq!(status, 200, "{balance}");
-    let part = |name: &str| balance[name].as_str().unwrap_or_default().to_owned();
-    assert_eq!(
-        (part("budget"), part("amount")),
-        ("a".to_owned(), "1000".to_owned())
-    );
-    assert_eq!(
-        (part("held"), part("remaining")),
-        ("50".to_owned(), "950".to_owned())
-    );
-    assert_eq!(part("exhaustsAt"), time(world.base + 2_000));
+    assert_eq!([&balance["budget"], &balance["amount"]], ["a", "1000"]);
+    assert_eq!([&balance["held"], &balance["remaining"]], ["50", "950"]);
+    assert_eq!(balance["exhaustsAt"], time(world.base + 2_000));
     let (_, all) = running.get("/v1/budgets/all").await;
-    assert_eq!(
-        (&all["held"], &all["remaining"]),
-        (&json!("50"), &json!("9950"))
-    );
+    assert_eq!([&all["held"], &all["remaining"]], ["50", "9950"]);
     running.stop().await;
 }
 
 #[tokio::test]
 async fn a_grant_is_in_the_balance_at_once_and_in_the_status_soon() {
-    let world = World::new().await;
-    world.budget_of_a(1_000).await;
+    let world = World::with_budget(1_000).await;
     let running = world.start();
-    world
-        .until_status("a", "a is charged", |status| {
-            status.remaining_seconds == Some(1_000)
-        })
-        .await;
+    world.until_remaining("a", 1_000).await;
     let grant = json!({"id": "g", "amount": 500, "reason": "a deadline"}).to_string();
     let (status, told) = running
         .ask(Request::post("/v1/budgets/a/grants"), &grant)
         .await;
-    assert_eq!((status.as_u16(), &told["author"]), (201, &json!("ada")));
+    assert_eq!((status, &told["author"]), (201, &json!("ada")));
     let (_, balance) = running.get("/v1/budgets/a").await;
     assert_eq!(
-        (&balance["granted"], &balance["remaining"]),
-        (&json!("500"), &json!("1500"))
+        [&balance["granted"], &balance["remaining"]],
+        ["500", "1500"]
     );
-    world
-        .until_status("a", "the grant counts", |status| {
-            status.remaining_seconds == Some(1_500)
-        })
-        .await;
+    world.until_remaining("a", 1_500).await;
     running.stop().await;
 }
 
 #[tokio::test]
 async fn a_pod_learns_when_it_will_be_evicted_from_what_stands_on_it() {
-    let world = World::new().await;
-    world.budget_of_a(1_000).await;
+    let world = World::with_budget(1_000).await;
     let running = world.start();
     world.running("p", WHOLE, 0).await;
     until("the pod is known", async || {

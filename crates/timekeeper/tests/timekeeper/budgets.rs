@@ -13,18 +13,13 @@ use crate::world::{DAY, WHOLE, World, real_now, until};
 #[tokio::test]
 async fn a_budget_is_exhausted_to_the_second_and_restored_with_its_next_period() {
     let world = World::with_a_pod(1_000).await;
-    world.at(999);
-    let running = world.start();
-    let almost = world.until_status("a", "almost everything is used", |status| {
-        status.remaining_seconds == Some(1)
-    });
-    let almost = almost.await;
+    let running = world.start_at(999);
+    let almost = world.until_remaining("a", 1).await;
     assert!(!almost.exhausted);
     let end = almost.exhausts_at.unwrap().0.as_second();
     assert_eq!(end, world.base + 1_000);
     world.at(1_000);
-    let over = world.until_status("a", "it is exhausted", |status| status.exhausted);
-    let over = over.await;
+    let over = world.until_exhausted("a").await;
     let mut conditions = over.conditions.iter();
     let exhausted = conditions
         .find(|condition| condition.type_ == "Exhausted")
@@ -40,34 +35,32 @@ async fn a_budget_is_exhausted_to_the_second_and_restored_with_its_next_period()
     .await;
     world.finish("p", 1_100).await;
     world.at(DAY);
-    let next = world.until_status("a", "the next period", |status| !status.exhausted);
-    assert_eq!(next.await.remaining_seconds, Some(1_000));
+    let next = world.until_restored("a").await;
+    assert_eq!(next.remaining_seconds, Some(1_000));
     until("events say so", async || {
         let mut events = world.events("a").await;
         events.sort();
         events == ["Exhausted", "PeriodOpened", "Restored"]
     })
     .await;
-    world.until_statement(&[("p", 1_100, 1_100_000)]).await;
-    running.stop().await;
+    world.ends_with(running, &[("p", 1_100, 1_100_000)]).await;
 }
 
 #[tokio::test]
 async fn the_status_of_an_exhausted_budget_is_written_once_however_long_that_lasts() {
     let world = World::new().await;
     world.budget("root", 100, json!({})).await;
-    let of_a = json!({"namespaces": {"names": ["a"]}, "parent": "root"});
-    world.budget("a", 1_000, of_a).await;
+    world.paying("a", 1_000, json!({"parent": "root"})).await;
     world.budget("witness", 1, json!({})).await;
     world.running("p", WHOLE, 0).await;
     world.finish("p", 100).await;
-    world.at(200);
-    let running = world.start();
+    let running = world.start_at(200);
     for budget in ["root", "a"] {
-        let exhausted = world.until_status(budget, "it is exhausted", |status| {
-            status.exhausted && status.used_seconds == Some(100)
-        });
-        exhausted.await;
+        world
+            .until_status(budget, "it is exhausted", |status| {
+                status.exhausted && status.used_seconds == Some(100)
+            })
+            .await;
     }
     let versions = async || {
         let version = async |name| world.budgets().get(name).await.unwrap().resource_version();
@@ -79,10 +72,7 @@ async fn the_status_of_an_exhausted_budget_is_written_once_however_long_that_las
         // A round that has seen the new amount of this budget has seen the new time too.
         let amount = json!({"spec": {"amount": second}});
         world.budgets().merge("witness", amount).await;
-        let seen = world.until_status("witness", "a round has passed", |status| {
-            status.remaining_seconds == Some(second)
-        });
-        seen.await;
+        world.until_remaining("witness", second).await;
     }
     assert_eq!(versions().await, written);
     // It is a forecast, and there is nothing left to forecast.
@@ -92,19 +82,12 @@ async fn the_status_of_an_exhausted_budget_is_written_once_however_long_that_las
 
 #[tokio::test]
 async fn a_grant_restores_a_budget_at_once() {
-    let world = World::with_a_pod(100).await;
-    world.finish("p", 100).await;
-    world.at(100);
-    let running = world.start();
-    world
-        .until_status("a", "it is exhausted", |status| status.exhausted)
-        .await;
+    let world = World::with_an_ended_pod(100, 100).await;
+    let running = world.start_at(100);
+    world.until_exhausted("a").await;
     let grant = Grant {
         id: "g".to_owned(),
-        leg: Leg {
-            budget: "a".to_owned(),
-            slot: world.base,
-        },
+        leg: Leg::new("a", world.base),
         amount: Amount::from_seconds(50).unwrap(),
         author: "admin".to_owned(),
         reason: "a deadline".to_owned(),
@@ -114,8 +97,8 @@ async fn a_grant_restores_a_budget_at_once() {
         .record(vec![Change::Grant(grant)])
         .await
         .unwrap();
-    let restored = world.until_status("a", "there is something again", |status| !status.exhausted);
-    assert_eq!(restored.await.remaining_seconds, Some(50));
+    let restored = world.until_restored("a").await;
+    assert_eq!(restored.remaining_seconds, Some(50));
     running.stop().await;
 }
 
@@ -123,17 +106,13 @@ async fn a_grant_restores_a_budget_at_once() {
 async fn what_is_charged_counts_for_the_parent_and_its_exhaustion_for_the_child() {
     let world = World::new().await;
     world.budget("root", 200, json!({})).await;
-    let child = json!({"namespaces": {"names": ["a"]}, "parent": "root"});
-    world.budget("child", 3_600, child).await;
+    let child = json!({"parent": "root"});
+    world.paying("child", 3_600, child).await;
     world.running("p", WHOLE, 0).await;
-    world.at(150);
-    let running = world.start();
+    let running = world.start_at(150);
     world.until_used("root", 0, 150).await;
     world.at(250);
-    let child = world.until_status("child", "its parent is exhausted", |status| {
-        status.exhausted
-    });
-    let child = child.await;
+    let child = world.until_exhausted("child").await;
     assert_eq!(child.remaining_seconds, Some(3_350));
     let told = child
         .conditions
@@ -148,27 +127,20 @@ async fn a_budget_pays_for_a_pod_from_its_creation_on_and_keeps_its_object_from_
     let world = World::new().await;
     // In real time, because the API server dates the creation of a budget in real time.
     let bound = real_now() - 2_000 - world.base;
-    let pod = world.create_with("p", WHOLE, &[]).await;
-    world.run_on(&pod, "n", bound).await;
-    world.at(bound + 1_500);
-    let running = world.start();
+    world.running_with("p", WHOLE, &[], bound).await;
+    let running = world.start_at(bound + 1_500);
     until("the time before is charged to nobody", async || {
-        world
-            .statement()
-            .await
-            .iter()
-            .any(|(_, seconds, _)| *seconds > 900)
+        let mut charged = world.statement().await.into_iter();
+        charged.any(|(_, seconds, _)| seconds > 900)
     })
     .await;
     // A rolling window, so that no midnight comes between, whatever time it is.
-    let spec =
-        json!({"namespaces": {"names": ["a"]}, "period": {"kind": "Rolling", "window": "7d"}});
-    let budget = world.budget("a", 36_000, spec).await;
+    let rolling = json!({"period": {"kind": "Rolling", "window": "7d"}});
+    let budget = world.paying("a", 36_000, rolling).await;
     let created = budget.creation_timestamp().unwrap().0.as_second() - world.base;
     world.at(created + 250);
     until("the pod is kept", async || {
-        let pod = world.pods("a").get("p").await.unwrap();
-        pod.finalizers() == [names::METERING]
+        world.pod("p").await.finalizers() == [names::METERING]
     })
     .await;
     world.finish("p", created + 1_000).await;
@@ -182,40 +154,14 @@ async fn a_budget_pays_for_a_pod_from_its_creation_on_and_keeps_its_object_from_
 
 #[tokio::test]
 async fn a_mistake_in_a_budget_is_said_and_unsaid_when_it_is_corrected() {
-    let world = World::new().await;
-    world.budget_of_a(3_600).await;
-    world
-        .budget(
-            "b",
-            3_600,
-            json!({"namespaces": {"names": ["a"]}, "parent": "nobody"}),
-        )
-        .await;
+    let world = World::with_budget(3_600).await;
+    let orphan = json!({"parent": "nobody"});
+    world.paying("b", 3_600, orphan).await;
     let running = world.start();
-    let reason = |status: &gpushare_kube::gpu_budget::GpuBudgetStatus| {
-        let ready = status
-            .conditions
-            .iter()
-            .find(|condition| condition.type_ == "Ready");
-        ready.map(|ready| (ready.status.clone(), ready.reason.clone()))
-    };
-    let is = |status: &str, why: &str| Some((status.to_owned(), why.to_owned()));
-    world
-        .until_status("a", "it says that two budgets are one too many", |status| {
-            reason(status) == is("False", "AmbiguousNamespaces")
-        })
-        .await;
-    world
-        .until_status("b", "it says that its parent is missing", |status| {
-            reason(status) == is("False", "ParentMissing")
-        })
-        .await;
+    world.until_not_ready("a", "AmbiguousNamespaces").await;
+    world.until_not_ready("b", "ParentMissing").await;
     world.budgets().delete_now("b").await;
-    let good = world
-        .until_status("a", "it is charged", |status| {
-            reason(status) == is("True", "Charged")
-        })
-        .await;
+    let good = world.until_charged("a").await;
     assert_eq!(good.observed_generation, Some(1));
     let more = json!({"spec": {"amount": 7_200}});
     world.budgets().merge("a", more).await;
@@ -232,29 +178,18 @@ async fn a_namespace_without_a_budget_is_metered_and_nobody_pays() {
     world
         .budget("other", 3_600, json!({"namespaces": {"names": ["b"]}}))
         .await;
-    let pod = world.create_with("p", WHOLE, &[]).await;
-    world.run_on(&pod, "n", 0).await;
-    world.at(400);
-    let running = world.start();
+    world.running_with("p", WHOLE, &[], 0).await;
+    let running = world.start_at(400);
     world.until_statement(&[("p", 300, 300_000)]).await;
     world.until_used("other", 0, 0).await;
-    assert!(
-        world
-            .pods("a")
-            .get("p")
-            .await
-            .unwrap()
-            .finalizers()
-            .is_empty()
-    );
+    assert!(world.pod("p").await.finalizers().is_empty());
     running.stop().await;
 }
 
 #[tokio::test]
 async fn a_status_that_does_not_change_is_not_written_again() {
     use gpushare_apiserver::Verb;
-    let world = World::new().await;
-    world.budget_of_a(3_600).await;
+    let world = World::with_budget(3_600).await;
     let running = world.start();
     world.until_used("a", 0, 0).await;
     let written = || {

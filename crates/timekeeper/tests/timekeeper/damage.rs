@@ -9,34 +9,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use axum::body::Body;
-use axum::http::Request;
 use gpushare_core::names;
-use gpushare_kube::gpu_budget::GpuBudgetStatus;
 use gpushare_ledger::store::sqlite::Sqlite;
 use gpushare_ledger::store::{Found, Ledger, Read, Store, StoreError, Write, Written};
-use gpushare_testkit::cluster::Objects;
 use gpushare_timekeeper::config::Pace;
-use gpushare_timekeeper::enforce::Enforcer;
-use http_body_util::BodyExt;
 use kube::ResourceExt;
 use serde_json::json;
-use tower::ServiceExt;
 
 use crate::world::{NODE, Running, WHOLE, World, until};
 
 const PAGE: usize = 4_096;
 
 impl Running {
-    async fn probe(&self, path: &str) -> (u16, String) {
-        let request = Request::get(path).body(Body::empty()).unwrap();
-        let response = self.timekeeper.admin_router().oneshot(request).await;
-        let response = response.unwrap();
-        let status = response.status().as_u16();
-        let body = response.into_body().collect().await.unwrap().to_bytes();
-        (status, String::from_utf8(body.to_vec()).unwrap())
-    }
-
     async fn until_ready(&self) {
         until("it is ready", async || self.probe("/readyz").await.0 == 200).await;
     }
@@ -48,6 +32,15 @@ impl Running {
 }
 
 impl World {
+    /// With a pod that is charged by a timekeeper with the ledger as the program opens it.
+    async fn charging_kept() -> (Self, Running) {
+        let world = Self::with_a_pod(36_000).await;
+        world.at(700);
+        let running = world.start_kept().await;
+        world.charges_until(700).await;
+        (world, running)
+    }
+
     /// As docs/operations.md says.
     fn back_up(&self) -> PathBuf {
         let copy = self.file().with_file_name("copy.db");
@@ -88,35 +81,11 @@ impl World {
         }
         fs::rename(copy, file).unwrap();
     }
-
-    async fn until_not_ready(&self, budget: &str, reason: &str) -> GpuBudgetStatus {
-        let what = format!("{budget} is not Ready: {reason}");
-        self.until_status(budget, &what, |status| {
-            let mut conditions = status.conditions.iter();
-            conditions.any(|condition| {
-                condition.type_ == "Ready"
-                    && condition.status == "False"
-                    && condition.reason == reason
-            })
-        })
-        .await
-    }
-
-    async fn until_charged(&self, budget: &str) {
-        self.until_status(budget, "it is Ready", |status| {
-            let mut conditions = status.conditions.iter();
-            conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
-        })
-        .await;
-    }
 }
 
 #[tokio::test]
 async fn a_ledger_that_is_damaged_at_work_is_told_everywhere_and_a_backup_leads_back() {
-    let world = World::with_a_pod(36_000).await;
-    world.at(700);
-    let running = world.start_on(world.kept_ledger().await, None, Pace::default());
-    world.until_used("a", 600, 100).await;
+    let (world, running) = World::charging_kept().await;
     running.until_ready().await;
     let copy = world.back_up();
     world.damage().await;
@@ -150,8 +119,7 @@ async fn a_ledger_that_is_damaged_at_work_is_told_everywhere_and_a_backup_leads_
     world.delete("p").await;
     world.budget("later", 100, json!({})).await;
     world.until_not_ready("later", "LedgerCorrupted").await;
-    let kept = world.pods("a").get("p").await.unwrap();
-    assert_eq!(kept.finalizers().len(), 1);
+    assert_eq!(world.pod("p").await.finalizers().len(), 1);
 
     // The timekeeper has closed the file, so it may be replaced while it runs.
     world.at(2_000);
@@ -160,19 +128,14 @@ async fn a_ledger_that_is_damaged_at_work_is_told_everywhere_and_a_backup_leads_
     running.until_ready().await;
     assert!(running.is_healthy().await);
     world.until_gone("p").await;
-    world.until_statement(&[("p", 1_100, 1_100_000)]).await;
-    running.stop().await;
+    world.ends_with(running, &[("p", 1_100, 1_100_000)]).await;
 }
 
 #[tokio::test]
 async fn a_backup_may_also_be_restored_while_no_timekeeper_runs() {
-    let world = World::with_a_pod(36_000).await;
-    world.at(700);
-    let running = world.start_on(world.kept_ledger().await, None, Pace::default());
-    world.until_used("a", 600, 100).await;
+    let (world, running) = World::charging_kept().await;
     let copy = world.back_up();
-    world.at(1_300);
-    world.until_used("a", 1_200, 100).await;
+    world.charges_until(1_300).await;
     world.damage().await;
     world.at(1_600);
     world.until_not_ready("a", "LedgerCorrupted").await;
@@ -180,11 +143,9 @@ async fn a_backup_may_also_be_restored_while_no_timekeeper_runs() {
     world.restore(&copy);
     world.finish("p", 1_650).await;
     world.at(2_000);
-    let running = world.start_on(world.kept_ledger().await, None, Pace::default());
+    let running = world.start_kept().await;
     world.until_charged("a").await;
-    world.until_released("p").await;
-    world.until_statement(&[("p", 1_650, 1_650_000)]).await;
-    running.stop().await;
+    world.ends_with(running, &[("p", 1_650, 1_650_000)]).await;
 }
 
 /// A ledger that the test can make fail.
@@ -220,31 +181,18 @@ impl World {
         let running = self.start_on(Ledger::new(failing), None, Pace::default());
         (running, fails)
     }
-
-    async fn until_annotated(&self, pod: &str, name: &str) {
-        until(&format!("{name} stands on {pod}"), async || {
-            let pod = self.pods("a").get(pod).await.unwrap();
-            pod.annotations().contains_key(name)
-        })
-        .await;
-    }
-
-    async fn is_ending(&self, pod: &str) -> bool {
-        let pod = self.pods("a").get(pod).await.unwrap();
-        pod.metadata.deletion_timestamp.is_some()
-    }
 }
 
 #[tokio::test]
 async fn nobody_is_evicted_for_a_budget_while_the_ledger_cannot_be_used() {
     let world = World::new().await;
-    let spec = json!({"namespaces": {"names": ["a"]}, "whenExhausted": "EvictWithGrace", "graceSeconds": 600});
-    world.budget("a", 100, spec).await;
+    let spec = json!({"whenExhausted": "EvictWithGrace", "graceSeconds": 600});
+    world.paying("a", 100, spec).await;
     world.running("p", WHOLE, 0).await;
     world.at(200);
     let (running, fails) = world.start_failing();
-    Enforcer::new(running.timekeeper.clone()).start(running.tasks());
-    world.until_annotated("p", names::EVICT_AT).await;
+    running.enforces();
+    world.until_marked("p", names::EVICT_AT, true).await;
     fails.store(true, Ordering::SeqCst);
     world.at(700);
     world.until_not_ready("a", "LedgerUnavailable").await;
@@ -253,12 +201,12 @@ async fn nobody_is_evicted_for_a_budget_while_the_ledger_cannot_be_used() {
     for witness in ["one", "two"] {
         world.running(witness, WHOLE, 0).await;
         world
-            .until_annotated(witness, names::OVER_BUDGET_MARK)
+            .until_marked(witness, names::OVER_BUDGET_MARK, true)
             .await;
     }
     assert!(!world.is_ending("p").await);
     fails.store(false, Ordering::SeqCst);
-    until("p is evicted", async || world.is_ending("p").await).await;
+    world.until_evicted("p").await;
     running.stop().await;
 }
 
@@ -273,13 +221,10 @@ async fn a_ledger_that_fails_again_and_again_is_told_and_everything_is_made_up_f
     }
     world.at(700);
     let (running, fails) = world.start_failing();
-    world.until_used("a", 600, 100).await;
+    world.charges_until(700).await;
     running.until_ready().await;
     fails.store(true, Ordering::SeqCst);
-    world.delete("vanishes").await;
-    let by_force = json!({"metadata": {"finalizers": null}});
-    world.pods("a").merge("vanishes", by_force).await;
-    world.until_gone("vanishes").await;
+    world.vanish("vanishes").await;
 
     // Only this pod's end is to be written yet, so a round that fails to write it has seen the pod go, at 700.
     let told = world.until_not_ready("a", "LedgerUnavailable").await;
@@ -293,17 +238,13 @@ async fn a_ledger_that_fails_again_and_again_is_told_and_everything_is_made_up_f
     assert!(!running.is_healthy().await);
     world.finish("ends", 800).await;
     world.at(1_000);
-    let kept = world.pods("a").get("ends").await.unwrap();
-    assert_eq!(kept.finalizers().len(), 1);
+    assert_eq!(world.pod("ends").await.finalizers().len(), 1);
 
     fails.store(false, Ordering::SeqCst);
     world.until_charged("a").await;
     running.until_ready().await;
     assert!(running.is_healthy().await);
-    world.until_released("ends").await;
     // If the timekeeper had forgotten that it saw the pod go, the charge would end at 600, as in the ledger.
-    world
-        .until_statement(&[("ends", 800, 400_000), ("vanishes", 700, 350_000)])
-        .await;
-    running.stop().await;
+    let used = [("ends", 800, 400_000), ("vanishes", 700, 350_000)];
+    world.ends_with(running, &used).await;
 }

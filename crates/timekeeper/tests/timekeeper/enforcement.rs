@@ -1,14 +1,13 @@
 //! Budgets enforced on the pods of an API server: restarts, conflicts, disruption budgets, another leader's turn.
 
 use gpushare_apiserver::{Answer, Gate, On, Times, Verb};
-use gpushare_core::gpu::{self, AliyunUnit};
 use gpushare_core::names;
 use gpushare_daemon::Tasks;
 use gpushare_kube::leader::Leadership;
 use gpushare_testkit::cluster::{self, Objects};
+use gpushare_timekeeper::Timekeeper;
 use gpushare_timekeeper::config::Pace;
 use gpushare_timekeeper::enforce::Enforcer;
-use gpushare_timekeeper::{Parts, Timekeeper};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::ListParams;
 use kube::{Api, Client};
@@ -23,25 +22,37 @@ struct Scene {
 }
 
 impl Scene {
-    async fn new(mut spec: Value) -> Self {
+    async fn new(spec: Value) -> Self {
         let world = World::new().await;
-        spec["namespaces"] = json!({"names": ["a"]});
-        world.budget("a", 72_000, spec).await;
+        world.paying("a", 72_000, spec).await;
         Self {
             world,
             tasks: Tasks::new(),
         }
     }
 
+    /// Pods are evicted so many seconds after their budget is used up.
+    async fn evicting_after(seconds: i64) -> Self {
+        Self::new(json!({"whenExhausted": "EvictWithGrace", "graceSeconds": seconds})).await
+    }
+
+    /// As above, with the pod `one`.
+    async fn evicting_one(seconds: i64) -> Self {
+        let scene = Self::evicting_after(seconds).await;
+        scene.runs("one").await;
+        scene
+    }
+
+    /// The budget is used up when a timekeeper starts to enforce it.
+    async fn begins_exhausted(&self) {
+        self.exhaust(true).await;
+        self.enforces(Leadership::alone());
+    }
+
     /// A timekeeper that enforces, and does nothing else.
     fn enforces(&self, leadership: Leadership) {
-        let parts = Parts {
-            ledger: self.world.ledger(),
-            dialects: gpu::dialects(AliyunUnit::GiB),
-            pace: Pace::default(),
-            clock: self.world.clock(),
-            leadership,
-        };
+        let ledger = self.world.ledger();
+        let parts = self.world.parts(ledger, leadership, Pace::default());
         // Like the client of the program: a refused request is visible, not retried behind its back.
         let mut config = self.world.server.config();
         config.default_retry = false;
@@ -84,21 +95,9 @@ impl Scene {
         cluster::runs(&self.pods(), name).await;
     }
 
-    async fn annotation(&self, pod: &str, name: &str) -> Option<String> {
-        let pod = self.pods().get(pod).await.unwrap();
-        pod.metadata.annotations?.get(name).cloned()
-    }
-
-    async fn until_marked(&self, pod: &str, name: &str, marked: bool) {
-        until(&format!("{name} stands on {pod}: {marked}"), async || {
-            self.annotation(pod, name).await.is_some() == marked
-        })
-        .await;
-    }
-
-    async fn is_ending(&self, pod: &str) -> bool {
-        let pod = self.pods().get_opt(pod).await.unwrap();
-        pod.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some())
+    async fn until_over_budget(&self, pod: &str, over: bool) {
+        let mark = names::OVER_BUDGET_MARK;
+        self.world.until_marked(pod, mark, over).await;
     }
 
     async fn until_event(&self, pod: &str, reason: &str) -> Event {
@@ -116,15 +115,15 @@ impl Scene {
         self.pods().annotate(pod, annotations).await;
     }
 
-    /// There is budget again while an eviction is under way, and another leader removes the marks before it arrives.
-    async fn is_within_budget_before_the_eviction_arrives(&self, pod: &str, underway: Gate) {
+    /// There is budget again while the eviction is under way, and another leader removes the marks before it arrives.
+    async fn recovers_before(&self, pod: &str, underway: Gate) {
         self.exhaust(false).await;
         let none = json!({names::OVER_BUDGET_MARK: null, names::EVICT_AT: null});
         self.annotate(pod, none).await;
         let answered = self.world.server.faults().hold_after(evictions());
         underway.release();
         answered.reached(1).await;
-        assert!(!self.is_ending(pod).await, "it is within its budget");
+        assert!(!self.world.is_ending(pod).await, "it is within its budget");
     }
 }
 
@@ -140,25 +139,20 @@ async fn a_pod_is_marked_while_its_budget_is_used_up_and_its_owner_is_told() {
     let mut plain = json!({"metadata": {"name": "plain"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     plain["metadata"]["namespace"] = json!("a");
     scene.pods().add(plain).await;
-    scene.exhaust(true).await;
-    scene.enforces(Leadership::alone());
+    scene.begins_exhausted().await;
     for pod in ["one", "pending"] {
-        scene.until_marked(pod, names::OVER_BUDGET_MARK, true).await;
+        scene.until_over_budget(pod, true).await;
         let event = scene.until_event(pod, "OverBudget").await;
         let component = event.source.unwrap().component;
         assert_eq!(component.as_deref(), Some("gpushare-timekeeper"));
     }
     scene.exhaust(false).await;
     for pod in ["one", "pending"] {
-        scene
-            .until_marked(pod, names::OVER_BUDGET_MARK, false)
-            .await;
+        scene.until_over_budget(pod, false).await;
         scene.until_event(pod, "BackInBudget").await;
     }
-    assert_eq!(
-        scene.annotation("plain", names::OVER_BUDGET_MARK).await,
-        None
-    );
+    let mark = scene.world.annotation("plain", names::OVER_BUDGET_MARK);
+    assert_eq!(mark.await, None);
 }
 
 #[tokio::test]
@@ -170,27 +164,19 @@ async fn a_conflict_or_a_lost_answer_is_made_up_for_and_nothing_is_written_twice
     let refused = faults.answer(patches(), Times::Next(1), Answer::Conflict);
     scene.enforces(Leadership::alone());
     scene.exhaust(true).await;
-    scene
-        .until_marked("one", names::OVER_BUDGET_MARK, true)
-        .await;
+    scene.until_over_budget("one", true).await;
     assert_eq!(refused.hits(), 1);
     // The write succeeds, but its answer is lost.
     faults.cut_after(patches(), Times::Next(1));
     scene.exhaust(false).await;
-    scene
-        .until_marked("one", names::OVER_BUDGET_MARK, false)
-        .await;
+    scene.until_over_budget("one", false).await;
     scene.exhaust(true).await;
-    scene
-        .until_marked("one", names::OVER_BUDGET_MARK, true)
-        .await;
+    scene.until_over_budget("one", true).await;
     scene.until_event("one", "OverBudget").await;
     let before = scene.world.server.requests().count(Verb::Patch, "pods");
     // A change to another pod is no reason to write to this one.
     scene.create("other", json!({})).await;
-    scene
-        .until_marked("other", names::OVER_BUDGET_MARK, true)
-        .await;
+    scene.until_over_budget("other", true).await;
     let after = scene.world.server.requests().count(Verb::Patch, "pods");
     assert_eq!(after, before + 1);
 }
@@ -202,15 +188,12 @@ async fn the_gate_opens_when_there_is_budget_again_and_others_gates_stay() {
     scene
         .create("waits", json!({"schedulingGates": gates}))
         .await;
-    scene.exhaust(true).await;
-    scene.enforces(Leadership::alone());
+    scene.begins_exhausted().await;
     // Something else happens first, which shows that the gate was looked at.
     scene.runs("one").await;
-    scene
-        .until_marked("one", names::OVER_BUDGET_MARK, true)
-        .await;
+    scene.until_over_budget("one", true).await;
     let gates = async || {
-        let pod = scene.pods().get("waits").await.unwrap();
+        let pod = scene.world.pod("waits").await;
         let gates = pod.spec.unwrap().scheduling_gates.unwrap_or_default();
         gates.into_iter().map(|gate| gate.name).collect::<Vec<_>>()
     };
@@ -225,73 +208,69 @@ async fn the_gate_opens_when_there_is_budget_again_and_others_gates_stay() {
 
 #[tokio::test]
 async fn a_pod_goes_when_its_grace_is_over_also_after_a_restart_and_not_before() {
-    let spec = json!({"whenExhausted": "EvictWithGrace", "graceSeconds": 600});
-    let mut scene = Scene::new(spec).await;
-    scene.runs("one").await;
-    scene.exhaust(true).await;
-    scene.enforces(Leadership::alone());
-    scene.until_marked("one", names::EVICT_AT, true).await;
-    let told = scene.annotation("one", names::EVICT_AT).await;
+    let mut scene = Scene::evicting_one(600).await;
+    scene.begins_exhausted().await;
+    scene.world.until_marked("one", names::EVICT_AT, true).await;
+    let told = scene.world.annotation("one", names::EVICT_AT).await;
     scene.world.at(599);
     scene.restarts();
     scene.runs("later").await;
-    scene.until_marked("later", names::EVICT_AT, true).await;
-    assert_eq!(scene.annotation("one", names::EVICT_AT).await, told);
-    assert!(!scene.is_ending("one").await);
+    scene
+        .world
+        .until_marked("later", names::EVICT_AT, true)
+        .await;
+    assert_eq!(scene.world.annotation("one", names::EVICT_AT).await, told);
+    assert!(!scene.world.is_ending("one").await);
     scene.world.at(600);
-    until("it is evicted", async || scene.is_ending("one").await).await;
+    scene.world.until_evicted("one").await;
     scene.until_event("one", "BudgetEviction").await;
-    assert!(!scene.is_ending("later").await, "its grace has only begun");
+    assert!(
+        !scene.world.is_ending("later").await,
+        "its grace has only begun"
+    );
 }
 
 #[tokio::test]
 async fn a_disruption_budget_is_asked_again_until_it_lets_the_pod_go_and_budget_calls_it_off() {
-    let spec = json!({"whenExhausted": "EvictWithGrace", "graceSeconds": 0});
-    let scene = Scene::new(spec).await;
+    let scene = Scene::evicting_after(0).await;
     scene.runs("kept").await;
     scene.runs("saved").await;
     for app in ["kept", "saved"] {
         scene.protect(app, 0).await;
     }
-    scene.exhaust(true).await;
-    scene.enforces(Leadership::alone());
+    scene.begins_exhausted().await;
     for pod in ["kept", "saved"] {
         scene.until_event(pod, "BudgetEvictionBlocked").await;
-        assert!(!scene.is_ending(pod).await);
+        assert!(!scene.world.is_ending(pod).await);
     }
     scene.protect("kept", 1).await;
-    until("it is evicted", async || scene.is_ending("kept").await).await;
+    scene.world.until_evicted("kept").await;
     scene.exhaust(false).await;
-    scene.until_marked("saved", names::EVICT_AT, false).await;
+    scene
+        .world
+        .until_marked("saved", names::EVICT_AT, false)
+        .await;
     scene.protect("saved", 1).await;
-    assert!(!scene.is_ending("saved").await);
+    assert!(!scene.world.is_ending("saved").await);
 }
 
 #[tokio::test]
 async fn an_eviction_that_arrives_late_is_void_also_after_the_api_server_has_failed_often() {
-    let spec = json!({"whenExhausted": "EvictWithGrace", "graceSeconds": 0});
-    let scene = Scene::new(spec).await;
-    scene.runs("one").await;
+    let scene = Scene::evicting_one(0).await;
     let faults = scene.world.server.faults();
     let failed = faults.answer(evictions(), Times::Next(3), Answer::InternalError);
     let underway = faults.hold_before(evictions());
-    scene.exhaust(true).await;
-    scene.enforces(Leadership::alone());
+    scene.begins_exhausted().await;
     underway.reached(1).await;
     assert_eq!(failed.hits(), 3);
-    scene
-        .is_within_budget_before_the_eviction_arrives("one", underway)
-        .await;
+    scene.recovers_before("one", underway).await;
 }
 
 #[tokio::test]
 async fn an_eviction_that_arrives_late_is_void_also_after_a_disruption_budget_has_refused_often() {
-    let spec = json!({"whenExhausted": "EvictWithGrace", "graceSeconds": 0});
-    let scene = Scene::new(spec).await;
-    scene.runs("one").await;
+    let scene = Scene::evicting_one(0).await;
     scene.protect("one", 0).await;
-    scene.exhaust(true).await;
-    scene.enforces(Leadership::alone());
+    scene.begins_exhausted().await;
     let requests = scene.world.server.requests();
     until("it was refused three times", async || {
         requests.count(Verb::Create, "pods/eviction") >= 3
@@ -300,23 +279,18 @@ async fn an_eviction_that_arrives_late_is_void_also_after_a_disruption_budget_ha
     let underway = scene.world.server.faults().hold_before(evictions());
     underway.reached(1).await;
     scene.protect("one", 1).await;
-    scene
-        .is_within_budget_before_the_eviction_arrives("one", underway)
-        .await;
+    scene.recovers_before("one", underway).await;
 }
 
 #[tokio::test]
 async fn a_pod_that_changes_before_each_eviction_arrives_is_evicted_all_the_same() {
-    let spec = json!({"whenExhausted": "EvictWithGrace", "graceSeconds": 0});
-    let scene = Scene::new(spec).await;
-    scene.runs("one").await;
+    let scene = Scene::evicting_one(0).await;
     let faults = scene.world.server.faults();
     let mut underway = faults.hold_before(evictions());
-    scene.exhaust(true).await;
-    scene.enforces(Leadership::alone());
+    scene.begins_exhausted().await;
     for change in 1..=4 {
         underway.reached(1).await;
-        assert!(!scene.is_ending("one").await);
+        assert!(!scene.world.is_ending("one").await);
         let changed = json!({"example.com/change": change.to_string()});
         scene.annotate("one", changed).await;
         // The next eviction is held too.
@@ -324,7 +298,7 @@ async fn a_pod_that_changes_before_each_eviction_arrives_is_evicted_all_the_same
         underway.release();
         underway = next;
     }
-    until("it is evicted", async || scene.is_ending("one").await).await;
+    scene.world.until_evicted("one").await;
 }
 
 #[tokio::test]
@@ -336,19 +310,14 @@ async fn whoever_does_not_lead_does_nothing() {
     let listed = || scene.world.server.requests().count(Verb::Watch, "pods") > 0;
     until("it follows the pods", async || listed()).await;
     let patches = || On::any().verb(Verb::Patch).resource("pods");
-    let acts = scene
-        .world
-        .server
-        .faults()
-        .answer(patches(), Times::Always, Answer::InternalError);
+    let faults = scene.world.server.faults();
+    let acts = faults.answer(patches(), Times::Always, Answer::InternalError);
     scene.exhaust(false).await;
     scene.exhaust(true).await;
     assert_eq!(acts.hits(), 0);
     acts.clear();
     scene.restarts();
-    scene
-        .until_marked("one", names::OVER_BUDGET_MARK, true)
-        .await;
+    scene.until_over_budget("one", true).await;
 }
 
 #[tokio::test]
@@ -357,8 +326,7 @@ async fn many_pods_are_all_marked_each_once() {
     for number in 0..150 {
         scene.create(&format!("pod-{number}"), json!({})).await;
     }
-    scene.exhaust(true).await;
-    scene.enforces(Leadership::alone());
+    scene.begins_exhausted().await;
     until("all are marked", async || {
         let pods = scene.pods().list(&ListParams::default()).await.unwrap();
         pods.items.iter().all(|pod| {
@@ -374,15 +342,10 @@ async fn many_pods_are_all_marked_each_once() {
 #[tokio::test]
 async fn what_a_pod_holds_uses_its_budget_up_and_demotes_it_until_the_next_period() {
     let world = World::with_a_pod(1_000).await;
-    world.at(900);
-    let running = world.start();
-    Enforcer::new(running.timekeeper.clone()).start(running.tasks());
+    let running = world.start_at(900);
+    running.enforces();
     world.until_used("a", 900, 0).await;
-    let marked = async || {
-        let pod = world.pods("a").get("p").await.unwrap();
-        let annotations = pod.metadata.annotations.unwrap_or_default();
-        annotations.get(names::OVER_BUDGET_MARK).cloned()
-    };
+    let marked = async || world.annotation("p", names::OVER_BUDGET_MARK).await;
     assert_eq!(marked().await, None);
     world.at(1_001);
     until("the pod is demoted", async || {

@@ -11,11 +11,9 @@ use crate::world::{WHOLE, World, until};
 
 #[tokio::test]
 async fn a_pods_whole_life_is_charged_to_the_second_and_then_its_object_may_go() {
-    let world = World::new().await;
-    world.budget_of_a(3_600).await;
+    let world = World::with_budget(3_600).await;
     world.running("p", WHOLE / 2, 10).await;
-    world.at(700);
-    let running = world.start();
+    let running = world.start_at(700);
     world.until_used("a", 295, 50).await;
     world.finish("p", 777).await;
     world.delete("p").await;
@@ -33,20 +31,15 @@ async fn a_pods_whole_life_is_charged_to_the_second_and_then_its_object_may_go()
 
 #[tokio::test]
 async fn a_running_pod_is_charged_whatever_its_tenant_annotates() {
-    let world = World::with_a_pod(36_000).await;
-    world.at(400);
-    let running = world.start();
-    world.until_used("a", 300, 100).await;
+    let (world, running) = World::charging(36_000, 400).await;
     // Each of these would be invalid on a pod that waits for a node.
     let senseless = json!({
         names::POLICY: "x", names::CARD_MODELS: ",", names::CARD_IDS: "",
         names::EXCLUDE_CARD_IDS: ",", names::EXCLUDE_CARD_MODELS: "--",
     });
     world.pods("a").annotate("p", senseless).await;
-    world.at(7_300);
-    world.until_used("a", 7_200, 100).await;
-    let pod = world.pods("a").get("p").await.unwrap();
-    assert_eq!(pod.finalizers(), [names::METERING]);
+    world.charges_until(7_300).await;
+    assert_eq!(world.pod("p").await.finalizers(), [names::METERING]);
 
     // The next leader has nothing but the pod and the ledger.
     running.stop().await;
@@ -55,31 +48,25 @@ async fn a_running_pod_is_charged_whatever_its_tenant_annotates() {
     world.delete("p").await;
     world.at(8_100);
     world.until_gone("p").await;
-    world.until_statement(&[("p", 8_000, 8_000_000)]).await;
-    running.stop().await;
+    world.ends_with(running, &[("p", 8_000, 8_000_000)]).await;
 }
 
 #[tokio::test]
 async fn a_pod_that_has_ended_keeps_its_object_and_loses_its_finalizer() {
-    let world = World::with_a_pod(3_600).await;
-    world.finish("p", 90).await;
-    world.at(100);
-    let running = world.start();
+    let world = World::with_an_ended_pod(3_600, 90).await;
+    let running = world.start_at(100);
     world.until_released("p").await;
     assert!(world.pods("a").get_opt("p").await.unwrap().is_some());
-    world.until_statement(&[("p", 90, 90_000)]).await;
-    running.stop().await;
+    world.ends_with(running, &[("p", 90, 90_000)]).await;
 }
 
 #[tokio::test]
 async fn a_pod_that_never_ran_costs_nothing_and_goes_when_it_is_deleted() {
-    let world = World::new().await;
-    world.budget_of_a(3_600).await;
+    let world = World::with_budget(3_600).await;
     world.create("p", WHOLE).await;
     let running = world.start();
     world.until_used("a", 0, 0).await;
-    let waiting = world.pods("a").get("p").await.unwrap();
-    assert_eq!(waiting.finalizers(), [names::METERING]);
+    assert_eq!(world.pod("p").await.finalizers(), [names::METERING]);
     world.delete("p").await;
     world.until_gone("p").await;
     assert_eq!(world.statement().await, []);
@@ -88,18 +75,13 @@ async fn a_pod_that_never_ran_costs_nothing_and_goes_when_it_is_deleted() {
 
 #[tokio::test]
 async fn others_finalizers_stay() {
-    let world = World::new().await;
-    world.budget_of_a(3_600).await;
-    let pod = world
-        .create_with("p", WHOLE, &["example.com/mine", names::METERING])
-        .await;
-    world.run_on(&pod, "n", 0).await;
+    let world = World::with_budget(3_600).await;
+    let both = ["example.com/mine", names::METERING];
+    world.running_with("p", WHOLE, &both, 0).await;
     world.finish("p", 5).await;
-    world.at(10);
-    let running = world.start();
+    let running = world.start_at(10);
     until("ours is gone", async || {
-        let pod = world.pods("a").get("p").await.unwrap();
-        pod.finalizers() == ["example.com/mine"]
+        world.pod("p").await.finalizers() == ["example.com/mine"]
     })
     .await;
     running.stop().await;
@@ -107,24 +89,17 @@ async fn others_finalizers_stay() {
 
 #[tokio::test]
 async fn a_finalizer_that_cannot_be_taken_off_at_first_goes_in_a_later_round() {
-    let world = World::with_a_pod(3_600).await;
-    world.finish("p", 5).await;
-    world.at(10);
+    let world = World::with_an_ended_pod(3_600, 5).await;
     let patches = On::any().verb(Verb::Patch).resource("pods");
     let faults = world.server.faults();
     faults.answer(patches, Times::Next(3), Answer::InternalError);
-    let running = world.start();
-    world.until_released("p").await;
-    world.until_statement(&[("p", 5, 5_000)]).await;
-    running.stop().await;
+    let running = world.start_at(10);
+    world.ends_with(running, &[("p", 5, 5_000)]).await;
 }
 
 #[tokio::test]
 async fn a_pod_that_loses_its_finalizer_by_force_is_charged_until_it_is_gone() {
-    let world = World::with_a_pod(3_600).await;
-    world.at(400);
-    let running = world.start();
-    world.until_used("a", 300, 100).await;
+    let (world, running) = World::charging(3_600, 400).await;
     world.delete("p").await;
     // No finish time ever arrives. Only the deletion is known, and by the real clock that was long before.
     let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
@@ -133,10 +108,7 @@ async fn a_pod_that_loses_its_finalizer_by_force_is_charged_until_it_is_gone() {
         .patch("p", &PatchParams::default(), &patch)
         .await;
     world.until_gone("p").await;
-    until("it is settled", async || {
-        world.ledger().unsettled().await.unwrap().is_empty()
-    })
-    .await;
+    world.until_settled().await;
     world.audit().await;
     running.stop().await;
 }

@@ -118,8 +118,7 @@ impl Chaos {
 }
 
 async fn charges_what_was_held(seed: u64) {
-    let world = World::new().await;
-    world.budget_of_a(1_000_000).await;
+    let world = World::with_budget(1_000_000).await;
     let mut chaos = Chaos {
         world,
         random: Random(seed),

@@ -1,40 +1,49 @@
 //! A cluster of API objects only, a clock that the test moves, and a ledger that outlives its timekeepers.
 
+mod budgets;
+mod pods;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
 use gpushare_apiserver::Server;
 use gpushare_core::gpu::{self, AliyunUnit};
-use gpushare_core::{Card, CardId, Placement, Record, names};
+use gpushare_core::{Card, names};
 use gpushare_daemon::Tasks;
-use gpushare_kube::convert::PodFacts;
-use gpushare_kube::gpu_budget::{GpuBudget, GpuBudgetStatus};
+use gpushare_kube::gpu_budget::GpuBudget;
 use gpushare_kube::leader::Leadership;
 use gpushare_kube::leader::election::Election;
-use gpushare_kube::slim;
 use gpushare_ledger::Seconds;
 use gpushare_ledger::period::Span;
-use gpushare_ledger::store::Ledger;
 use gpushare_ledger::store::database::{Database, Files};
 use gpushare_ledger::store::sqlite::Sqlite;
+use gpushare_ledger::store::{Ledger, Line};
 use gpushare_testkit::cluster::Objects;
 pub(crate) use gpushare_testkit::until;
 use gpushare_testkit::{PATIENCE, model};
 use gpushare_timekeeper::clock::Clock;
 use gpushare_timekeeper::config::Pace;
+use gpushare_timekeeper::enforce::Enforcer;
 use gpushare_timekeeper::{Parts, Timekeeper};
-use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
-use kube::api::{ListParams, PostParams};
-use kube::{Api, Client, CustomResourceExt, ResourceExt};
-use serde_json::{Value, json};
+use http_body_util::BodyExt;
+use k8s_openapi::api::core::v1::{Namespace, Node};
+use kube::{Api, Client, CustomResourceExt};
+use serde_json::json;
 use tempfile::TempDir;
+use tower::ServiceExt;
 
 pub(crate) const NODE: &str = "n";
 /// The size of a whole card, in GiB.
 pub(crate) const WHOLE: u64 = 16;
 pub(crate) const DAY: Seconds = 86_400;
+
+/// What a pod used: its name, seconds and thousandths of GPU-seconds.
+pub(crate) type Used<'a> = (&'a str, Seconds, i64);
 
 pub(crate) struct World {
     pub(crate) server: Server,
@@ -52,8 +61,15 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn tasks(&self) -> &Tasks {
-        &self.tasks
+    /// Enforces budgets too.
+    pub(crate) fn enforces(&self) {
+        Enforcer::new(self.timekeeper.clone()).start(&self.tasks);
+    }
+
+    /// What the admin port answers.
+    pub(crate) async fn probe(&self, path: &str) -> (u16, String) {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        answer(self.timekeeper.admin_router(), request).await
     }
 
     /// Stops it, so that nothing of it is under way any more.
@@ -61,6 +77,13 @@ impl Running {
         self.tasks.shutdown().cancel();
         self.tasks.finished(PATIENCE).await.unwrap();
     }
+}
+
+pub(crate) async fn answer(router: Router, request: Request<Body>) -> (u16, String) {
+    let response = router.oneshot(request).await.unwrap();
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
 }
 
 pub(crate) fn real_now() -> Seconds {
@@ -104,12 +127,33 @@ impl World {
         world
     }
 
+    /// With a budget of so many seconds for the namespace.
+    pub(crate) async fn with_budget(seconds: i64) -> Self {
+        let world = Self::new().await;
+        world.budget_of_a(seconds).await;
+        world
+    }
+
     /// With a budget of so many seconds, which pays for the pod `p` on a whole card from the beginning.
     pub(crate) async fn with_a_pod(budget: i64) -> Self {
-        let world = Self::new().await;
-        world.budget_of_a(budget).await;
+        let world = Self::with_budget(budget).await;
         world.running("p", WHOLE, 0).await;
         world
+    }
+
+    /// With a pod as above, which has ended at this second.
+    pub(crate) async fn with_an_ended_pod(budget: i64, second: Seconds) -> Self {
+        let world = Self::with_a_pod(budget).await;
+        world.finish("p", second).await;
+        world
+    }
+
+    /// With a pod as above, and a timekeeper that has charged it until this second.
+    pub(crate) async fn charging(budget: i64, second: Seconds) -> (Self, Running) {
+        let world = Self::with_a_pod(budget).await;
+        let running = world.start_at(second);
+        world.charges_until(second).await;
+        (world, running)
     }
 
     /// Stops the clock at this many seconds after the beginning.
@@ -117,10 +161,7 @@ impl World {
         self.now.store(self.base + second, Ordering::SeqCst);
     }
 
-    pub(crate) fn clock(&self) -> Clock {
-        let now = self.now.clone();
-        Clock::by(move || now.load(Ordering::SeqCst))
-    }
+    // --- timekeepers
 
     pub(crate) fn ledger(&self) -> Ledger {
         Ledger::new(Sqlite::open(&self.file()).unwrap())
@@ -131,15 +172,21 @@ impl World {
         self.directory.path().join("ledger.db")
     }
 
-    /// The ledger as the program opens it.
-    pub(crate) async fn kept_ledger(&self) -> Ledger {
+    /// A timekeeper with the ledger as the program opens it.
+    pub(crate) async fn start_kept(&self) -> Running {
         let file = self.file();
         let database = Database::parse(file.to_str().unwrap(), Files::default());
-        database.unwrap().open().await.unwrap()
+        let ledger = database.unwrap().open().await.unwrap();
+        self.start_on(ledger, None, Pace::default())
     }
 
     pub(crate) fn start(&self) -> Running {
         self.start_with(None)
+    }
+
+    pub(crate) fn start_at(&self, second: Seconds) -> Running {
+        self.at(second);
+        self.start()
     }
 
     pub(crate) fn start_with(&self, election: Option<Election>) -> Running {
@@ -156,32 +203,39 @@ impl World {
             Some(_) => Leadership::following(),
             None => Leadership::alone(),
         };
-        let parts = Parts {
-            ledger,
-            dialects: gpu::dialects(AliyunUnit::GiB),
-            pace: Pace {
-                interval: Duration::from_millis(50),
-                status: Duration::from_millis(50),
-                ..pace
-            },
-            clock: self.clock(),
-            leadership,
+        let pace = Pace {
+            interval: Duration::from_millis(50),
+            status: Duration::from_millis(50),
+            ..pace
         };
         let tasks = Tasks::new();
+        let parts = self.parts(ledger, leadership, pace);
         let timekeeper = Timekeeper::new(parts, self.client.clone());
         timekeeper.follow(&tasks);
         timekeeper.lead(election, &tasks);
         Running { timekeeper, tasks }
     }
 
-    // --- objects
+    /// What a timekeeper by the clock of the test is made of.
+    pub(crate) fn parts(&self, ledger: Ledger, leadership: Leadership, pace: Pace) -> Parts {
+        let now = self.now.clone();
+        Parts {
+            ledger,
+            dialects: gpu::dialects(AliyunUnit::GiB),
+            pace,
+            clock: Clock::by(move || now.load(Ordering::SeqCst)),
+            leadership,
+        }
+    }
+
+    // --- namespaces and nodes
 
     pub(crate) async fn namespace(&self, name: &str) {
         let api: Api<Namespace> = Api::all(self.client.clone());
         api.add(json!({"metadata": {"name": name}})).await;
     }
 
-    pub(crate) fn nodes(&self) -> Api<Node> {
+    fn nodes(&self) -> Api<Node> {
         Api::all(self.client.clone())
     }
 
@@ -203,186 +257,15 @@ impl World {
         self.nodes().delete_now(name).await;
     }
 
-    pub(crate) fn budgets(&self) -> Api<GpuBudget> {
-        Api::all(self.client.clone())
-    }
-
-    /// A budget of so many seconds a day for a namespace, with further fields of the spec.
-    pub(crate) async fn budget(&self, name: &str, seconds: i64, more: Value) -> GpuBudget {
-        let mut spec = json!({"amount": seconds, "period": {"kind": "Day"}});
-        spec.as_object_mut()
-            .unwrap()
-            .extend(more.as_object().unwrap().clone());
-        let budget = json!({
-            "apiVersion": "gpushare.io/v1alpha1", "kind": "GpuBudget",
-            "metadata": {"name": name}, "spec": spec,
-        });
-        self.budgets().add(budget).await
-    }
-
-    /// A budget for the namespace `a`.
-    pub(crate) async fn budget_of_a(&self, seconds: i64) -> GpuBudget {
-        let names = json!({"namespaces": {"names": ["a"]}});
-        self.budget("a", seconds, names).await
-    }
-
-    pub(crate) async fn status(&self, budget: &str) -> GpuBudgetStatus {
-        let budget = self.budgets().get(budget).await.unwrap();
-        budget.status.unwrap_or_default()
-    }
-
-    /// Waits for the status of a budget.
-    pub(crate) async fn until_status(
-        &self,
-        budget: &str,
-        what: &str,
-        holds: impl Fn(&GpuBudgetStatus) -> bool,
-    ) -> GpuBudgetStatus {
-        until(what, async || {
-            let status = self.status(budget).await;
-            if holds(&status) {
-                Ok(status)
-            } else {
-                Err(status)
-            }
-        })
-        .await
-    }
-
-    /// Waits until a budget shows so many seconds as used and as held.
-    pub(crate) async fn until_used(&self, budget: &str, used: i64, held: i64) {
-        let what = format!("{budget} has used {used} and holds {held}");
-        self.until_status(budget, &what, |status| {
-            status.used_seconds == Some(used) && status.held_seconds == Some(held)
-        })
-        .await;
-    }
-
-    pub(crate) fn pods(&self, namespace: &str) -> Api<Pod> {
-        Api::namespaced(self.client.clone(), namespace)
-    }
-
-    /// A pod in `a` that asks for so much of a card, as the webhook lets it through where a budget pays.
-    pub(crate) async fn create(&self, name: &str, gib: u64) -> Pod {
-        self.create_with(name, gib, &[names::METERING]).await
-    }
-
-    pub(crate) async fn create_with(&self, name: &str, gib: u64, finalizers: &[&str]) -> Pod {
-        let pod = json!({
-            "metadata": {"name": name, "finalizers": finalizers},
-            "spec": {"containers": [{"name": "main", "image": "none",
-                "resources": {"limits": {names::ALIYUN_GPU_MEM: gib.to_string()}}}]},
-        });
-        self.pods("a").add(pod).await
-    }
-
-    /// Binds it to the card of a node and lets it run from so many seconds after the beginning.
-    pub(crate) async fn run_on(&self, pod: &Pod, node: &str, second: Seconds) {
-        let slim: slim::Pod = parse(serde_json::to_value(pod).unwrap());
-        let facts = PodFacts::new(&slim, &gpu::dialects(AliyunUnit::GiB));
-        let ask = facts.ask.unwrap().unwrap();
-        let placement = Placement::on_one_card(&ask, &CardId::new(format!("GPU-{node}")));
-        let record = Record::new(facts.uid, node.into(), &gpu::classes(), &placement);
-        let name = pod.name_any();
-        let binding = json!({
-            "apiVersion": "v1", "kind": "Binding",
-            "metadata": {"name": name}, "target": {"kind": "Node", "name": node},
-        });
-        let (pods, params) = (self.pods("a"), PostParams::default());
-        let _bound: Value = pods
-            .create_subresource("binding", &name, &params, &binding)
-            .await
-            .unwrap();
-        let started = time(self.base + second);
-        self.write_status(&name, json!({
-            "phase": "Running",
-            "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": started}],
-            "containerStatuses": [status(json!({"running": {"startedAt": started}}))],
-        }))
-        .await;
-        // Written last: the server has recorded another time for the bind, and nothing is held without this annotation.
-        let annotations = json!({names::ALLOCATION: record.encode()});
-        pods.annotate(&name, annotations).await;
-    }
-
-    /// A pod in `a` that runs on the usual node.
-    pub(crate) async fn running(&self, name: &str, gib: u64, second: Seconds) -> Pod {
-        let pod = self.create(name, gib).await;
-        self.run_on(&pod, NODE, second).await;
-        pod
-    }
-
-    /// Its container has finished.
-    pub(crate) async fn finish(&self, name: &str, second: Seconds) {
-        let at = time(self.base + second);
-        let ended = json!({"terminated": {"exitCode": 0, "startedAt": at, "finishedAt": at}});
-        let ended = json!({"phase": "Succeeded", "containerStatuses": [status(ended)]});
-        self.write_status(name, ended).await;
-    }
-
-    async fn write_status(&self, name: &str, status: Value) {
-        self.pods("a").merge_status(name, status).await;
-    }
-
-    /// Deletes a pod at once, as after its containers have ended.
-    pub(crate) async fn delete(&self, name: &str) {
-        self.pods("a").delete_now(name).await;
-    }
-
-    pub(crate) async fn until_released(&self, name: &str) {
-        until(&format!("{name} is released"), async || {
-            let pod = self.pods("a").get_opt(name).await.unwrap();
-            pod.is_none_or(|pod| pod.finalizers().is_empty())
-        })
-        .await;
-    }
-
-    pub(crate) async fn until_gone(&self, name: &str) {
-        until(&format!("{name} is gone"), async || {
-            self.pods("a").get_opt(name).await.unwrap().is_none()
-        })
-        .await;
-    }
-
-    /// Reasons of Events on a budget.
-    pub(crate) async fn events(&self, budget: &str) -> Vec<String> {
-        let api: Api<Event> = Api::namespaced(self.client.clone(), "default");
-        let events = api.list(&ListParams::default()).await.unwrap();
-        let about = |event: &Event| {
-            let object = &event.involved_object;
-            object.kind.as_deref() == Some("GpuBudget") && object.name.as_deref() == Some(budget)
-        };
-        let about = events.items.into_iter().filter(about);
-        about.filter_map(|event| event.reason).collect()
-    }
-
     // --- the ledger
 
-    /// What each pod of `a` used, as name, seconds and thousandths of GPU-seconds, by name: pods that were bound in the same
-    /// second are in no certain order.
+    /// What each pod of `a` used, by name: pods that were bound in the same second are in no certain order.
     pub(crate) async fn statement(&self) -> Vec<(String, Seconds, i64)> {
-        Self::statement_of(&self.ledger()).await
+        statement_of(&self.ledger()).await
     }
 
-    pub(crate) async fn statement_of(ledger: &Ledger) -> Vec<(String, Seconds, i64)> {
-        let span = Span {
-            start: 0,
-            end: Seconds::MAX / 4,
-        };
-        let lines = ledger.statement("a", span).await.unwrap();
-        let line = |line: gpushare_ledger::store::Line| {
-            (line.name, line.seconds, line.amount.micros() / 1_000)
-        };
-        let mut statement: Vec<_> = lines.into_iter().map(line).collect();
-        statement.sort();
-        statement
-    }
-
-    pub(crate) async fn until_statement(&self, expected: &[(&str, Seconds, i64)]) {
-        let expected: Vec<(String, Seconds, i64)> = expected
-            .iter()
-            .map(|(name, seconds, thousandths)| ((*name).to_owned(), *seconds, *thousandths))
-            .collect();
+    pub(crate) async fn until_statement(&self, expected: &[Used<'_>]) {
+        let expected = lines(expected);
         until("the statement is as expected", async || {
             let statement = self.statement().await;
             (statement == expected).then_some(()).ok_or(statement)
@@ -391,20 +274,41 @@ impl World {
         self.audit().await;
     }
 
+    /// Waits until all that pods hold is settled.
+    pub(crate) async fn until_settled(&self) {
+        until("everything is settled", async || {
+            let unsettled = self.ledger().unsettled().await.unwrap();
+            unsettled.is_empty().then_some(()).ok_or(unsettled)
+        })
+        .await;
+    }
+
+    /// Waits until these pods are released and stated like this, and stops the timekeeper.
+    pub(crate) async fn ends_with(&self, running: Running, statement: &[Used<'_>]) {
+        for (pod, ..) in statement {
+            self.until_released(pod).await;
+        }
+        self.until_statement(statement).await;
+        running.stop().await;
+    }
+
     pub(crate) async fn audit(&self) {
         let problems = self.ledger().audit().await.unwrap();
         assert_eq!(problems, [""; 0]);
     }
 }
 
-fn status(state: Value) -> Value {
-    let mut status = json!({
-        "name": "main", "image": "none", "imageID": "", "ready": false, "restartCount": 0,
-    });
-    status["state"] = state;
-    status
+pub(crate) async fn statement_of(ledger: &Ledger) -> Vec<(String, Seconds, i64)> {
+    let always = Span::new(0, Seconds::MAX / 4);
+    let stated = ledger.statement("a", always).await.unwrap();
+    let line = |line: Line| (line.name, line.seconds, line.amount.micros() / 1_000);
+    let mut statement: Vec<_> = stated.into_iter().map(line).collect();
+    statement.sort();
+    statement
 }
 
-fn parse<T: serde::de::DeserializeOwned>(value: Value) -> T {
-    serde_json::from_value(value).unwrap()
+/// A statement with these lines.
+pub(crate) fn lines(used: &[Used<'_>]) -> Vec<(String, Seconds, i64)> {
+    let line = |used: &Used| (used.0.to_owned(), used.1, used.2);
+    used.iter().map(line).collect()
 }

@@ -23,6 +23,14 @@ struct World {
 }
 
 impl World {
+    /// The pod `one` has ten minutes of grace.
+    fn evicts() -> Self {
+        Self::default()
+            .exhausted("a", "EvictWithGrace")
+            .grace("a", 600)
+            .pod(runs("one", "a"))
+    }
+
     fn budget(mut self, name: &str, when: &str, status: Value) -> Self {
         let mut budget = json!({
             "apiVersion": "gpushare.io/v1alpha1", "kind": "GpuBudget", "metadata": {"name": name},
@@ -69,6 +77,12 @@ impl World {
         plan(&cluster, at(seconds))
     }
 
+    /// Does what is planned, and then there is nothing more to do.
+    fn settles(&mut self, plan: &Plan) {
+        self.does(plan);
+        assert_eq!(self.plan_at(0), Plan::default());
+    }
+
     /// Does what is planned, as the API server would.
     fn does(&mut self, plan: &Plan) {
         for action in &plan.actions {
@@ -109,6 +123,28 @@ fn waits(uid: &str, namespace: &str, created: i64) -> Subject {
     }
 }
 
+fn pending(uid: &str, namespace: &str) -> Subject {
+    Subject {
+        stage: Stage::Pending,
+        ..runs(uid, namespace)
+    }
+}
+
+/// A pod of `a` that is marked because its budget was used up.
+fn demoted(uid: &str) -> Subject {
+    Subject {
+        marks: over("a"),
+        ..runs(uid, "a")
+    }
+}
+
+fn evicted_at(seconds: i64) -> Marks {
+    Marks {
+        evict_at: Some(at(seconds)),
+        ..over("a")
+    }
+}
+
 fn over(budget: &str) -> Marks {
     Marks {
         over: Some(budget.to_owned()),
@@ -126,45 +162,34 @@ fn short(plan: &Plan) -> Vec<(&str, &What)> {
 #[test]
 fn pods_of_a_used_up_budget_are_demoted_whatever_it_does_with_new_ones() {
     for when in ["Demote", "ThrottleNew"] {
-        let mut pending = runs("pending", "a");
-        pending.stage = Stage::Pending;
         let mut world = World::default()
             .exhausted("a", when)
             .within("b", when)
             .pod(runs("one", "a"))
-            .pod(pending)
+            .pod(pending("pending", "a"))
             .pod(runs("other", "b"))
             .pod(runs("unbudgeted", "c"));
         let plan = world.plan_at(0);
         let marked = What::Mark(over("a"));
-        assert_eq!(
-            short(&plan),
-            [("one", &marked), ("pending", &marked)],
-            "{when}"
-        );
+        let both = [("one", &marked), ("pending", &marked)];
+        assert_eq!(short(&plan), both, "{when}");
         let say = &plan.actions[0].say;
-        assert_eq!(
-            (say.reason, say.severity),
-            ("OverBudget", Severity::Warning)
-        );
-        assert!(
-            say.message.contains("budget a is used up"),
-            "{}",
-            say.message
-        );
-        world.does(&plan);
-        assert_eq!(world.plan_at(0), Plan::default());
+        assert_eq!(say.reason, "OverBudget");
+        assert_eq!(say.severity, Severity::Warning);
+        let message = &say.message;
+        assert!(message.contains("budget a is used up"), "{message}");
+        world.settles(&plan);
     }
 }
 
 #[test]
 fn back_in_budget_a_pod_loses_its_mark_and_one_of_the_low_class_is_restored() {
-    let mut demoted = runs("demoted", "a");
-    demoted.marks = over("a");
-    let mut low = runs("low", "a");
-    low.marks = over("a");
-    low.low_class = true;
-    let mut world = World::default().within("a", "Demote").pod(demoted).pod(low);
+    let low = Subject {
+        low_class: true,
+        ..demoted("low")
+    };
+    let world = World::default().within("a", "Demote");
+    let mut world = world.pod(demoted("demoted")).pod(low);
     let plan = world.plan_at(0);
     let restored = Marks {
         restored: true,
@@ -175,23 +200,19 @@ fn back_in_budget_a_pod_loses_its_mark_and_one_of_the_low_class_is_restored() {
     for action in &plan.actions {
         assert_eq!(action.say.reason, "BackInBudget");
     }
-    world.does(&plan);
-    assert_eq!(world.plan_at(0), Plan::default());
+    world.settles(&plan);
     // And over budget again.
     let mut world = world.exhausted("a", "Demote");
     let plan = world.plan_at(0);
     let marked = What::Mark(over("a"));
     assert_eq!(short(&plan), [("demoted", &marked), ("low", &marked)]);
-    world.does(&plan);
-    assert_eq!(world.plan_at(0), Plan::default());
+    world.settles(&plan);
 }
 
 #[test]
 fn a_pod_whose_budget_is_gone_or_ambiguous_is_not_held_to_it() {
-    let mut demoted = runs("demoted", "a");
-    demoted.marks = over("a");
-    let gone = World::default().pod(demoted.clone());
-    let mut ambiguous = World::default().exhausted("a", "Demote").pod(demoted);
+    let gone = World::default().pod(demoted("demoted"));
+    let mut ambiguous = gone.clone().exhausted("a", "Demote");
     ambiguous.insert(json!({
         "apiVersion": "gpushare.io/v1alpha1", "kind": "GpuBudget", "metadata": {"name": "z"},
         "spec": {"amount": "1h", "namespaces": {"names": ["a"]}}, "status": {"exhausted": true},
@@ -215,19 +236,9 @@ fn nothing_is_done_to_pods_of_a_namespace_that_is_not_known_and_to_pods_that_end
 
 #[test]
 fn what_runs_is_evicted_when_its_grace_is_over_and_not_before() {
-    let mut pending = runs("pending", "a");
-    pending.stage = Stage::Pending;
-    let mut world = World::default()
-        .exhausted("a", "EvictWithGrace")
-        .grace("a", 600)
-        .pod(runs("one", "a"))
-        .pod(pending);
+    let mut world = World::evicts().pod(pending("pending", "a"));
     let told = world.plan_at(0);
-    let marks = Marks {
-        evict_at: Some(at(600)),
-        ..over("a")
-    };
-    let (placed, pending) = (What::Mark(marks), What::Mark(over("a")));
+    let (placed, pending) = (What::Mark(evicted_at(600)), What::Mark(over("a")));
     assert_eq!(short(&told), [("one", &placed), ("pending", &pending)]);
     let message = &told.actions[0].say.message;
     assert!(message.contains(&at(600).to_string()), "{message}");
@@ -247,10 +258,7 @@ fn what_runs_is_evicted_when_its_grace_is_over_and_not_before() {
 
 #[test]
 fn budget_that_comes_back_in_time_calls_the_eviction_off() {
-    let mut world = World::default()
-        .exhausted("a", "EvictWithGrace")
-        .grace("a", 600)
-        .pod(runs("one", "a"));
+    let mut world = World::evicts();
     let told = world.plan_at(0);
     world.does(&told);
     let mut world = world.within("a", "EvictWithGrace");
@@ -258,11 +266,8 @@ fn budget_that_comes_back_in_time_calls_the_eviction_off() {
     assert_eq!(short(&back), [("one", &What::Mark(Marks::default()))]);
     world.does(&back);
     let world = world.exhausted("a", "EvictWithGrace").grace("a", 600);
-    let anew = Marks {
-        evict_at: Some(at(1400)),
-        ..over("a")
-    };
-    assert_eq!(short(&world.plan_at(800)), [("one", &What::Mark(anew))]);
+    let anew = What::Mark(evicted_at(1400));
+    assert_eq!(short(&world.plan_at(800)), [("one", &anew)]);
 }
 
 #[test]
@@ -270,11 +275,8 @@ fn a_pod_that_was_created_over_budget_is_not_evicted_as_soon_as_it_runs() {
     let mut low = runs("low", "a");
     low.low_class = true;
     let world = World::default().exhausted("a", "EvictWithGrace").pod(low);
-    let marks = Marks {
-        evict_at: Some(at(60)),
-        ..over("a")
-    };
-    assert_eq!(short(&world.plan_at(0)), [("low", &What::Mark(marks))]);
+    let soon = What::Mark(evicted_at(60));
+    assert_eq!(short(&world.plan_at(0)), [("low", &soon)]);
 }
 
 #[test]
@@ -286,17 +288,13 @@ fn pods_wait_until_there_is_budget_again_and_the_oldest_are_let_in_first() {
     assert_eq!(world.plan_at(0), Plan::default());
     let world = world.within("a", "ThrottleNew");
     let plan = world.plan_at(0);
-    assert_eq!(
-        short(&plan),
-        [("older", &What::Open), ("younger", &What::Open)]
-    );
+    let both = [("older", &What::Open), ("younger", &What::Open)];
+    assert_eq!(short(&plan), both);
     assert_eq!(plan.actions[0].say.reason, "BackInBudget");
     // Who waits is let in too when the budget lets new pods run after all, or is gone.
-    for world in [world.clone().exhausted("a", "Demote"), {
-        let mut gone = world;
-        gone.budgets.clear();
-        gone
-    }] {
+    let mut gone = world.clone();
+    gone.budgets.clear();
+    for world in [world.exhausted("a", "Demote"), gone] {
         assert_eq!(short(&world.plan_at(0)).len(), 2);
     }
 }
@@ -319,8 +317,7 @@ fn no_more_are_let_in_than_what_remains_can_pay_for_a_while() {
     assert_eq!(opened(&world), "123");
     assert_eq!(opened(&two_cards), "12");
     // What runs and is about to counts too.
-    let mut busy = world.clone().pod(runs("0", "a"));
-    busy.pods.last_mut().unwrap().stage = Stage::Pending;
+    let busy = world.clone().pod(pending("0", "a"));
     assert_eq!(opened(&busy), "12");
     // One may use up the rest, but not beside others.
     let poor = world.clone().budget("a", "ThrottleNew", remaining(1));
@@ -345,17 +342,12 @@ fn what_a_parent_has_left_counts_for_all_its_children() {
     for child in ["a", "b"] {
         let budget = world.budgets.get_mut(child).unwrap();
         budget.spec.parent = Some("all".to_owned());
-        world = world.pod(runs(&format!("{child}-runs"), child)).pod(waits(
-            &format!("{child}-waits"),
-            child,
-            1,
-        ));
+        let running = runs(&format!("{child}-runs"), child);
+        let waiting = waits(&format!("{child}-waits"), child, 1);
+        world = world.pod(running).pod(waiting);
     }
-    assert_eq!(
-        short(&world.plan_at(0)),
-        [],
-        "600 seconds are promised to what runs"
-    );
+    // 600 seconds are promised to what runs.
+    assert_eq!(short(&world.plan_at(0)), []);
     let parent = world.budgets.get_mut("all").unwrap();
     parent.status.as_mut().unwrap().remaining_seconds = Some(900);
     assert_eq!(short(&world.plan_at(0)), [("a-waits", &What::Open)]);
