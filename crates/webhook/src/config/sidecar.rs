@@ -10,6 +10,9 @@ use thiserror::Error;
 
 use crate::sidecar::Sidecar;
 
+/// Where the manifests serve the timekeeper.
+const TIMEKEEPER: &str = "https://gpushare-timekeeper.gpushare-system.svc";
+
 #[derive(Args, Clone, Debug)]
 pub struct SidecarArgs {
     /// Image of the budget sidecar, with a tag or digest. Without it, pods that ask for the sidecar get a warning and no sidecar
@@ -21,11 +24,7 @@ pub struct SidecarArgs {
     pub sidecar_ca: Option<PathBuf>,
 
     /// URL at which sidecars find the timekeeper
-    #[arg(
-        long,
-        env = "GPUSHARE_SIDECAR_TIMEKEEPER",
-        default_value = "https://gpushare-timekeeper.gpushare-system.svc"
-    )]
+    #[arg(long, env = "GPUSHARE_SIDECAR_TIMEKEEPER", default_value = TIMEKEEPER)]
     pub sidecar_timekeeper: String,
 
     /// CPU of a sidecar, as request and limit

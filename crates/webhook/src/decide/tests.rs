@@ -38,15 +38,23 @@ fn classes() -> Classes {
 
 const OVER: Standing = Standing::Over(AtTheEnd::Demote);
 
-fn judge(standing: Standing, object: &Value) -> Verdict {
+/// Decides about an object in a namespace that stands like this.
+fn decided<T>(
+    decide: impl Fn(&Rules, Known<'_>, &Manifest) -> T,
+    standing: Standing,
+    object: &Value,
+) -> T {
     let manifest: Manifest = serde_json::from_value(object.clone()).unwrap();
-    let classes = classes();
     let known = Known {
         namespace: "team-a",
         standing,
-        classes: &classes,
+        classes: &classes(),
     };
-    pod(&rules(), known, &manifest)
+    decide(&rules(), known, &manifest)
+}
+
+fn judge(standing: Standing, object: &Value) -> Verdict {
+    decided(pod, standing, object)
 }
 
 /// The pod as it is finally stored. A second review must not patch it again.
@@ -62,12 +70,7 @@ fn admitted(standing: Standing, object: &Value) -> Value {
     if let Some(name) = patched["spec"]["priorityClassName"].as_str() {
         let class = classes()[name];
         seen_again["spec"]["priority"] = json!(class.value);
-        let policy = if class.preempts {
-            "PreemptLowerPriority"
-        } else {
-            "Never"
-        };
-        seen_again["spec"]["preemptionPolicy"] = json!(policy);
+        seen_again["spec"]["preemptionPolicy"] = json!(preemption(class));
     }
     let Verdict::Allowed { patch, .. } = judge(standing, &seen_again) else {
         panic!("denied when called again: {seen_again}")
@@ -99,12 +102,16 @@ fn of_class(class: &str) -> Value {
     let known = classes()[class];
     pod["spec"]["priorityClassName"] = json!(class);
     pod["spec"]["priority"] = json!(known.value);
-    pod["spec"]["preemptionPolicy"] = json!(if known.preempts {
+    pod["spec"]["preemptionPolicy"] = json!(preemption(known));
+    pod
+}
+
+fn preemption(class: Class) -> &'static str {
+    if class.preempts {
         "PreemptLowerPriority"
     } else {
         "Never"
-    });
-    pod
+    }
 }
 
 #[test]
@@ -240,22 +247,14 @@ fn finalizers_of_others_stay() {
 /// The class that the pod finally has; `None` if it is refused.
 fn class(standing: Standing, named: &str) -> Option<String> {
     let pod = of_class(named);
-    if matches!(
-        judge(standing, &pod),
-        Verdict::Denied {
-            reason: Reason::Priority,
-            ..
-        }
-    ) {
+    if let Verdict::Denied { reason, .. } = judge(standing, &pod)
+        && reason == Reason::Priority
+    {
         return None;
     }
     let stored = admitted(standing, &pod);
-    Some(
-        stored["spec"]["priorityClassName"]
-            .as_str()
-            .unwrap()
-            .to_owned(),
-    )
+    let class = stored["spec"]["priorityClassName"].as_str();
+    Some(class.unwrap().to_owned())
 }
 
 #[test]
@@ -300,14 +299,7 @@ fn a_message_is_cut_before_it_fills_a_terminal() {
 }
 
 fn warnings(standing: Standing, object: &Value) -> Vec<String> {
-    let manifest: Manifest = serde_json::from_value(object.clone()).unwrap();
-    let classes = classes();
-    let known = Known {
-        namespace: "team-a",
-        standing,
-        classes: &classes,
-    };
-    template(&rules(), known, &manifest)
+    decided(template, standing, object)
 }
 
 #[test]
