@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use thiserror::Error;
 
-use super::environment;
+use super::{DIRECTORY, environment};
 use gpushare_daemon::args::{LogArgs, duration};
 
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -41,11 +41,7 @@ pub struct RawConfig {
     pub token_file: PathBuf,
 
     /// Directory in which budget.json is written
-    #[arg(
-        long,
-        env = "GPUSHARE_DIRECTORY",
-        default_value = "/var/run/gpushare/budget"
-    )]
+    #[arg(long, env = "GPUSHARE_DIRECTORY", default_value = DIRECTORY)]
     pub directory: PathBuf,
 
     /// Loopback address on which /budget and /healthz are served
@@ -132,7 +128,7 @@ fn is_name(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DIRECTORY, TOKEN_DIRECTORY, TOKEN_FILE};
+    use crate::{TOKEN_DIRECTORY, TOKEN_FILE};
     use gpushare_daemon::args::read;
 
     fn config(flags: &[&str]) -> Result<Config, ConfigError> {
