@@ -2,10 +2,8 @@
 //! extender for a while what happens in the cluster.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
 
 use axum::Router;
 use axum::body::Body;
@@ -13,11 +11,14 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt as _;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
-use crate::world::World;
+use crate::follower::Background;
+use crate::world::{World, client};
+
+/// The kubeconfig that leads through the proxy.
+const THROUGH: &str = "through-proxy";
 
 /// What the proxy does with binds from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,8 +78,7 @@ pub struct ApiProxy {
     address: SocketAddr,
     shared: Arc<Shared>,
     held: Receiver<Held>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<thread::JoinHandle<()>>,
+    _serving: Background,
 }
 
 impl std::fmt::Debug for ApiProxy {
@@ -88,20 +88,21 @@ impl std::fmt::Debug for ApiProxy {
 }
 
 impl ApiProxy {
-    /// Listens on the rig's loopback and forwards with the account of `kubeconfig`.
-    pub fn start(world: &World, kubeconfig: &Path) -> Self {
-        let (stop, stopped) = oneshot::channel();
-        let (ready, started) = channel();
+    /// Listens on the rig's loopback, and restarts the world's extender, which follows the world through this proxy
+    /// from now on.
+    pub fn in_front_of(world: &mut World) -> Self {
+        let proxy = Self::start(world);
+        proxy.write_kubeconfig(world);
+        world.restart_extender();
+        proxy
+    }
+
+    fn start(world: &World) -> Self {
         let (held, receiver) = channel();
-        let rig = world.rig().clone();
-        let kubeconfig = kubeconfig.to_owned();
-        let serve = move || async move {
-            let config = Kubeconfig::read_from(&kubeconfig).expect("a kubeconfig");
-            let options = KubeConfigOptions::default();
-            let config = kube::Config::from_custom_kubeconfig(config, &options).await;
-            let client = kube::Client::try_from(config.expect("a valid kubeconfig"));
+        let kubeconfig = world.kubeconfig("gpushare-extender");
+        let serve = async move |ready: Sender<(SocketAddr, Arc<Shared>)>| {
             let shared = Arc::new(Shared {
-                client: client.expect("a client"),
+                client: client(&kubeconfig).await,
                 mode: Mutex::new(Mode {
                     binds: Binds::Pass,
                     caught: false,
@@ -109,33 +110,24 @@ impl ApiProxy {
                 held,
                 watches: watch::Sender::new(true),
             });
-            let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
-                .await
-                .expect("a free port");
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+            let listener = listener.expect("a free port");
             let address = listener.local_addr().expect("an address");
-            ready
-                .send((address, shared.clone()))
-                .expect("the test waits");
+            let began = ready.send((address, shared.clone()));
+            began.expect("the test waits");
             let app = Router::new().fallback(forward).with_state(shared);
-            let serving = axum::serve(listener, app).into_future();
-            tokio::select! {
-                _ = serving => {}
-                _ = stopped => {}
-            }
+            let _ended = axum::serve(listener, app).await;
         };
-        let thread = thread::spawn(move || rig.run(serve));
-        let (address, shared) = started.recv().expect("the proxy starts");
+        let (serving, (address, shared)) = Background::start(world.rig(), serve);
         Self {
             address,
             shared,
             held: receiver,
-            stop: Some(stop),
-            thread: Some(thread),
+            _serving: serving,
         }
     }
 
-    /// Writes a kubeconfig that leads through the proxy.
-    pub fn write_kubeconfig(&self, path: &Path) {
+    fn write_kubeconfig(&self, world: &mut World) {
         let config = serde_json::json!({
             "apiVersion": "v1",
             "kind": "Config",
@@ -144,7 +136,9 @@ impl ApiProxy {
             "clusters": [{"name": "proxy", "cluster": {"server": format!("http://{}", self.address)}}],
             "users": [{"name": "proxy", "user": {}}],
         });
-        std::fs::write(path, config.to_string()).expect("the kubeconfig is written");
+        let file = world.kubeconfig(THROUGH);
+        std::fs::write(file, config.to_string()).expect("the kubeconfig is written");
+        world.extenders_kubeconfig = THROUGH;
     }
 
     pub fn set(&self, binds: Binds) {
@@ -168,17 +162,6 @@ impl ApiProxy {
         self.held
             .recv_timeout(crate::wait::PATIENCE)
             .expect("a bind comes")
-    }
-}
-
-impl Drop for ApiProxy {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

@@ -2,14 +2,13 @@
 //! alone, whatever happens to their replica.
 
 use std::sync::Arc;
-use std::sync::mpsc::channel;
-use std::thread;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
 
+use crate::follower::Background;
 use crate::http;
 use crate::world::World;
 
@@ -19,43 +18,23 @@ const PROBE: Duration = Duration::from_millis(500);
 /// Stops when dropped.
 #[derive(Debug)]
 pub struct Balancer {
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<thread::JoinHandle<()>>,
+    _serving: Background,
 }
 
 impl Balancer {
     /// Listens on the rig's loopback and forwards to whichever of the replicas is ready.
     pub fn start(world: &World, address: &'static str, replicas: Vec<String>) -> Self {
-        let (stop, stopped) = oneshot::channel();
-        let (ready, started) = channel();
-        let rig = world.rig().clone();
-        let serve = move || async move {
+        let serve = async move |ready: Sender<()>| {
             let listener = TcpListener::bind(address).await.expect("a free port");
             ready.send(()).expect("the test waits");
             let chosen = Arc::new(Mutex::new(None));
             tokio::select! {
                 () = probe(&replicas, &chosen) => {}
                 () = accept(&listener, &chosen) => {}
-                _ = stopped => {}
             }
         };
-        let thread = thread::spawn(move || rig.run(serve));
-        started.recv().expect("the balancer starts");
-        Self {
-            stop: Some(stop),
-            thread: Some(thread),
-        }
-    }
-}
-
-impl Drop for Balancer {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        let (serving, ()) = Background::start(world.rig(), serve);
+        Self { _serving: serving }
     }
 }
 

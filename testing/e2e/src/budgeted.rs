@@ -5,7 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use anyhow::{Context, Result, ensure};
 use gpushare_ledger::Seconds;
 use gpushare_ledger::period::Span;
 use gpushare_ledger::store::sqlite::Sqlite;
@@ -13,13 +12,15 @@ use gpushare_ledger::store::{Ledger, Line};
 use gpushare_rig::NODE_IP;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::hook::{self, PORTS};
+use crate::calendar::set_clock;
+use crate::hook;
 use crate::process::Process;
 use crate::setup::Setup;
-use crate::world::{World, binary, enter, install, kubeconfigs};
+use crate::team::Team;
+use crate::world::{World, binary, enter, install, issue, kubeconfigs, launch, without_pods};
 use crate::{http, wait};
 
 const ACCOUNT: &str = "gpushare-timekeeper";
@@ -51,17 +52,12 @@ impl Budgeted {
     fn around(world: World) -> Self {
         let rig = world.rig();
         install(rig, &["crd.yaml", "webhook.yaml", "timekeeper.yaml"]);
-        let scale = ["scale", "deployment", ACCOUNT, "--replicas=0"];
-        let system = ["--namespace=gpushare-system"];
-        rig.kubectl(&[&scale[..], &system].concat())
-            .expect("scaled");
+        without_pods(rig, ACCOUNT);
         let accounts = [hook::ACCOUNT, ACCOUNT];
         kubeconfigs(rig, world.directory(), &accounts).expect("kubeconfigs");
         hook::lead_the_service_to_processes(rig);
-        let issued = rcgen::generate_simple_self_signed([NODE_IP.to_owned()]).expect("issued");
         let (certificate, key) = certificate(&world);
-        fs::write(certificate, issued.cert.pem()).expect("written");
-        fs::write(key, issued.signing_key.serialize_pem()).expect("written");
+        issue(NODE_IP, &certificate, &key);
         let webhook = webhook(&world);
         Self {
             _webhook: webhook,
@@ -71,141 +67,16 @@ impl Budgeted {
     }
 
     /// Creates a namespace for the test with a budget of the same name, and waits until the webhook knows both.
-    pub fn team(&self, spec: &Value) -> String {
-        let name = self.namespace();
-        self.give_budget(&name, spec);
-        name
+    pub fn team(&self, spec: &Value) -> Team {
+        let team = self.namespace();
+        team.give_budget(spec);
+        team
     }
 
     /// Creates a namespace for the test, without a budget.
-    pub fn namespace(&self) -> String {
+    pub fn namespace(&self) -> Team {
         let number = self.namespaces.fetch_add(1, Ordering::Relaxed);
-        let name = format!("team-{number}");
-        let rig = self.world.rig();
-        rig.kubectl(&["create", "namespace", &name])
-            .expect("created");
-        wait::until("the default account", || {
-            let account = ["get", "serviceaccount", "default", "--namespace", &name];
-            rig.kubectl(&account)
-        });
-        name
-    }
-
-    /// Creates a budget for a namespace, with the namespace's name, and waits until the webhook knows it.
-    pub fn give_budget(&self, namespace: &str, spec: &Value) {
-        let mut spec = spec.clone();
-        spec["namespaces"] = json!({"names": [namespace]});
-        self.world.apply(&json!({
-            "apiVersion": "gpushare.io/v1alpha1", "kind": "GpuBudget",
-            "metadata": {"name": namespace}, "spec": spec,
-        }));
-        self.wait_for_class(namespace, "gpushare-in-budget");
-    }
-
-    /// Waits until the webhook gives this class to new pods of a namespace.
-    pub fn wait_for_class(&self, namespace: &str, class: &str) {
-        let probe = crate::manifest::pod("probe", crate::manifest::aliyun(1));
-        let file = self.world.directory().join("probe.json");
-        fs::write(&file, probe.to_string()).expect("written");
-        let file = file.to_str().expect("a path");
-        wait::until(
-            &format!("the class {class} in {namespace}"),
-            || -> Result<()> {
-                let create = ["create", "--dry-run=server", "--filename", file];
-                let pod = self.get(namespace, &create)?;
-                let given = &pod["spec"]["priorityClassName"];
-                ensure!(given == class, "{given}");
-                Ok(())
-            },
-        );
-    }
-
-    /// The object that kubectl prints for a command in a namespace.
-    pub fn get(&self, namespace: &str, args: &[&str]) -> Result<Value> {
-        self.world
-            .object(&[args, &["--namespace", namespace]].concat())
-    }
-
-    pub fn create(&self, namespace: &str, pod: &Value) {
-        let mut pod = pod.clone();
-        pod["metadata"]["namespace"] = json!(namespace);
-        self.world.apply(&pod);
-    }
-
-    pub fn pod(&self, namespace: &str, name: &str) -> Result<Value> {
-        self.get(namespace, &["get", "pod", name])
-    }
-
-    /// Waits until the condition holds for a pod, and returns the pod.
-    pub fn wait_pod(
-        &self,
-        namespace: &str,
-        name: &str,
-        what: &str,
-        holds: impl Fn(&Value) -> bool,
-    ) -> Value {
-        wait::until(
-            &format!("{name} in {namespace}: {what}"),
-            || -> Result<Value> {
-                let pod = self.pod(namespace, name)?;
-                ensure!(holds(&pod), "{}", pod["status"]);
-                Ok(pod)
-            },
-        )
-    }
-
-    pub fn wait_running(&self, namespace: &str, name: &str) -> Value {
-        self.wait_pod(namespace, name, "it runs", |pod| {
-            let statuses = pod["status"]["containerStatuses"].as_array();
-            statuses.is_some_and(|all| all.iter().all(|one| one["ready"] == true))
-        })
-    }
-
-    /// Waits until the pod has ended by itself and is charged.
-    pub fn wait_charged(&self, namespace: &str, name: &str) -> Value {
-        self.wait_pod(namespace, name, "it has ended and is charged", |pod| {
-            let ended = ["Succeeded", "Failed"].map(Value::from);
-            ended.contains(&pod["status"]["phase"]) && pod["metadata"]["finalizers"].is_null()
-        })
-    }
-
-    pub fn delete(&self, namespace: &str, name: &str) {
-        let delete = [
-            "delete",
-            "pod",
-            name,
-            "--wait=false",
-            "--namespace",
-            namespace,
-        ];
-        self.world.rig().kubectl(&delete).expect("deleted");
-    }
-
-    pub fn wait_gone(&self, namespace: &str, name: &str) {
-        wait::until(
-            &format!("pod {name} in {namespace} to be gone"),
-            || match self.pod(namespace, name) {
-                Ok(pod) => Err(pod["metadata"].to_string()),
-                Err(_) => Ok(()),
-            },
-        );
-    }
-
-    pub fn budget(&self, name: &str) -> Value {
-        let budget = self.world.object(&["get", "gpubudget", name]);
-        budget.expect("the budget is there")
-    }
-
-    /// Waits until the condition holds for a budget's status, and returns the status.
-    pub fn wait_budget(&self, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
-        wait::until(&format!("budget {name}: {what}"), || {
-            let status = self.budget(name)["status"].clone();
-            if holds(&status) {
-                Ok(status)
-            } else {
-                Err(status.to_string())
-            }
-        })
+        Team::create(self.world.rig(), format!("team-{number}"))
     }
 
     /// Adds the image of budget sidecars to the cluster.
@@ -249,20 +120,16 @@ fn certificate(world: &World) -> (PathBuf, PathBuf) {
 }
 
 fn webhook(world: &World) -> Process {
-    let (listen, admin) = PORTS[0];
-    let mut command = world.rig().inside(binary("gpushare-control"));
+    let rig = world.rig();
+    let mut command = rig.inside(binary("gpushare-control"));
+    let flags = ["--sidecar-image", SIDECAR, "--sidecar-timekeeper"];
+    hook::arguments(&mut command, 0, world.directory(), &flags);
     command
-        .args(["webhook", "--listen", &format!("0.0.0.0:{listen}")])
-        .args(["--admin-listen", &format!("127.0.0.1:{admin}")])
-        .args(["--sidecar-image", SIDECAR, "--sidecar-timekeeper"])
         .arg(format!("https://{NODE_IP}:12352"))
         .arg("--sidecar-ca")
-        .arg(certificate(world).0)
-        .arg("--kubeconfig")
-        .arg(world.kubeconfig(hook::ACCOUNT));
-    let log = world.rig().logs().join("gpushare-webhook.log");
-    let process = Process::start("webhook", command, &log);
-    wait::until_ready(world.rig(), "the webhook", &format!("127.0.0.1:{admin}"));
+        .arg(certificate(world).0);
+    let process = launch(rig, "webhook", command, "gpushare-webhook");
+    hook::wait_ready(rig, 0);
     process
 }
 
@@ -318,11 +185,7 @@ impl Timekeeper<'_> {
 
     /// Sets its clock this many seconds ahead of the machine's.
     pub fn ahead(&self, seconds: Seconds) {
-        let file = self.directory.path().join("now");
-        // Replaced as a whole, so that the timekeeper never reads a half-written file.
-        let new = self.directory.path().join("new");
-        fs::write(&new, format!("{seconds:+}")).expect("written");
-        fs::rename(new, file).expect("replaced");
+        set_clock(&self.directory.path().join("now"), seconds);
     }
 
     fn database(&self) -> PathBuf {
@@ -433,8 +296,6 @@ pub fn bound(pod: &Value) -> Option<Seconds> {
 }
 
 pub fn seconds(time: &Value) -> Seconds {
-    let time: Time = serde_json::from_value(time.clone())
-        .context("a time")
-        .expect("a time");
+    let time: Time = serde_json::from_value(time.clone()).expect("a time");
     time.0.as_second()
 }

@@ -1,5 +1,7 @@
-//! Budget periods for tests: none may end while a test runs, whatever the time of day.
+//! Time for tests: budget periods of which none ends while a test runs, whatever the time of day, and timekeepers' clocks.
 
+use std::fs;
+use std::path::Path;
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
@@ -27,6 +29,14 @@ fn zone_of_morning(hour: i64) -> String {
         0 => "Etc/GMT".to_owned(),
         west => format!("Etc/GMT{west:+}"),
     }
+}
+
+/// Sets the clock of the timekeeper that reads this file so many seconds ahead of the machine's.
+pub(crate) fn set_clock(file: &Path, ahead: i64) {
+    // Replaced as a whole, so that the timekeeper never reads a half-written file.
+    let new = file.with_extension("new");
+    fs::write(&new, format!("{ahead:+}")).expect("written");
+    fs::rename(new, file).expect("replaced");
 }
 
 #[cfg(test)]

@@ -7,14 +7,13 @@ use gpushare_rig::{Options, Rig};
 use gpushare_sim::trace::{CARD, Node, Pod};
 use k8s_openapi::api::core::v1 as core;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
-use kube::config::KubeConfigOptions;
-use kube::{Client, Config};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
+use crate::kubectl::Kubectl;
 use crate::process::Process;
-use crate::world::{extender, kubeconfigs};
+use crate::world::{client, extender, kubeconfigs};
 
 /// Sends every pod to the extender, also pods that need no card.
 const SCHEDULER: &str = "
@@ -55,7 +54,7 @@ impl Fleet {
         };
         let rig = Rig::start(options).expect("the rig starts");
         // No controller may judge nodes by heartbeats, because none are sent. The rig's own node takes no pods.
-        rig.kubectl(&["cordon", "node"]).expect("cordoned");
+        rig.ctl("cordon node").expect("cordoned");
         rig.stop_component("kube-controller-manager")
             .expect("stopped");
         let directory = tempfile::tempdir().expect("a directory");
@@ -63,7 +62,7 @@ impl Fleet {
         let accounts = ["gpushare-extender"];
         kubeconfigs(&rig, directory.path(), &accounts).expect("kubeconfigs");
         rig.run(|| async {
-            let api: Api<core::Node> = Api::all(client(&rig).await);
+            let api: Api<core::Node> = Api::all(client(&rig.kubeconfig()).await);
             for (place, node) in nodes.iter().enumerate() {
                 create_node(&api, place, node).await;
             }
@@ -80,7 +79,7 @@ impl Fleet {
     pub fn arrive(&mut self, pod: &Pod) -> Outcome {
         let rig = &self.rig;
         rig.run(|| async {
-            let api: Api<core::Pod> = Api::default_namespaced(client(rig).await);
+            let api: Api<core::Pod> = Api::default_namespaced(client(&rig.kubeconfig()).await);
             let name = pod.name.to_lowercase();
             let object = parse(pod_object(&name, pod));
             let created = api.create(&PostParams::default(), &object).await;
@@ -116,12 +115,6 @@ async fn decided(api: &Api<core::Pod>, name: &str) -> Outcome {
         }
         sleep(LOOK_AGAIN).await;
     }
-}
-
-async fn client(rig: &Rig) -> Client {
-    let kubeconfig = kube::config::Kubeconfig::read_from(rig.kubeconfig()).expect("readable");
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    Client::try_from(config.expect("usable")).expect("a client")
 }
 
 /// Creates a node. The trace has only one dimension, so each card has 1,000 MiB.

@@ -1,4 +1,4 @@
-//! A thread that watches the cluster until it is dropped.
+//! Work in the network of a cluster, on a thread of its own, until it is dropped.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,10 +9,45 @@ use gpushare_rig::Rig;
 use tokio::sync::oneshot;
 
 #[derive(Debug)]
-pub(crate) struct Follower {
+pub(crate) struct Background {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
+
+impl Background {
+    /// Starts the work, and returns what it sends once it has begun.
+    pub(crate) fn start<T: Send + 'static, F: Future<Output = ()>>(
+        rig: &Arc<Rig>,
+        work: impl FnOnce(Sender<T>) -> F + Send + 'static,
+    ) -> (Self, T) {
+        let (stop, stopped) = oneshot::channel();
+        let (ready, started) = channel();
+        let rig = rig.clone();
+        let work = move || async move {
+            tokio::select! {
+                () = work(ready) => {}
+                _ = stopped => {}
+            }
+        };
+        let thread = thread::spawn(move || rig.run(work));
+        let began = started.recv().expect("the work begins");
+        let (stop, thread) = (Some(stop), Some(thread));
+        (Self { stop, thread }, began)
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // Without its sender the work stops.
+        self.stop = None;
+        let ended = self.thread.take().map(JoinHandle::join);
+        drop(ended);
+    }
+}
+
+/// A watch of the cluster.
+#[derive(Debug)]
+pub(crate) struct Follower(Background);
 
 impl Follower {
     /// Starts `follow` with the path of a kubeconfig, and waits until it says that its watch has begun.
@@ -20,36 +55,12 @@ impl Follower {
         rig: &Arc<Rig>,
         follow: impl FnOnce(PathBuf, Sender<()>) -> F + Send + 'static,
     ) -> Self {
-        let (stop, stopped) = oneshot::channel();
-        let (ready, started) = channel();
-        let (rig, kubeconfig) = (rig.clone(), rig.kubeconfig());
-        let work = move || async move {
-            tokio::select! {
-                () = follow(kubeconfig, ready) => {}
-                _ = stopped => {}
-            }
-        };
-        let thread = thread::spawn(move || rig.run(work));
-        started.recv().expect("the watch begins");
-        Self {
-            stop: Some(stop),
-            thread: Some(thread),
-        }
+        let kubeconfig = rig.kubeconfig();
+        Self(Background::start(rig, |ready| follow(kubeconfig, ready)).0)
     }
 
     pub(crate) fn assert_alive(&self) {
-        let thread = self.thread.as_ref().expect("a thread until the end");
+        let thread = self.0.thread.as_ref().expect("a thread until the end");
         assert!(!thread.is_finished(), "a watch has ended by itself");
-    }
-}
-
-impl Drop for Follower {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }

@@ -11,16 +11,15 @@ use gpushare_core::gpu::MEMORY;
 use gpushare_core::{Amounts, CardId, PodUid, names};
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::Api;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watcher};
-use kube::{Api, Client};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::follower::Follower;
 use crate::setup::Setup;
 use crate::wait;
-use crate::world::World;
+use crate::world::{World, client};
 
 /// Records every pod event from its start until it is dropped.
 #[derive(Debug)]
@@ -69,8 +68,15 @@ impl History {
         });
     }
 
+    /// Panics unless this many pods were bound, each once, and no card was ever booked beyond its size.
+    pub fn assert_all_bound_once(&self, pods: usize, sizes: &BTreeMap<CardId, u64>) {
+        self.wait_for_bound(pods);
+        self.assert_bound_once(pods);
+        self.assert_never_over(sizes);
+    }
+
     /// Panics unless this many pods were bound, each to one node with one record that never changed.
-    pub fn assert_bound_once(&self, pods: usize) {
+    fn assert_bound_once(&self, pods: usize) {
         let mut bound = BTreeMap::new();
         for pod in self.events().iter().map(Event::pod).cloned() {
             let Some(node) = pod.spec.node_name else {
@@ -129,11 +135,7 @@ impl Event {
 /// Records every event. A broken watch resumes where it was. A watch that must begin with a new list has missed
 /// something, so it ends the recording.
 async fn follow(kubeconfig: &Path, events: &Mutex<Vec<Event>>, ready: Sender<()>) {
-    let config = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
-    let options = KubeConfigOptions::default();
-    let config = kube::Config::from_custom_kubeconfig(config, &options).await;
-    let client = Client::try_from(config.expect("a valid kubeconfig")).expect("a client");
-    let pods: Api<slim::Pod> = Api::all(client);
+    let pods: Api<slim::Pod> = Api::all(client(kubeconfig).await);
     // The agent's own pod has a node from the start, and is not one of the pods that are bound.
     let of_tenants = watcher::Config::default().fields("metadata.namespace!=gpushare-system");
     let mut watch = pin!(watcher(pods, of_tenants).default_backoff());

@@ -2,21 +2,21 @@
 //! through the Service. Processes of the test serve it in place of the Deployment's pods.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use gpushare_rig::{NODE_IP, Options, Rig};
-use kube::config::KubeConfigOptions;
-use kube::{Client, Config};
+use kube::Client;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::kubectl::{Kubectl, create_namespace};
 use crate::process::Process;
-use crate::world::{binary, enter, install, kubeconfigs};
-use crate::{http, wait};
+use crate::world::{binary, client_config, enter, install, kubeconfigs, launch, without_pods};
+use crate::{http, manifest, wait};
 
 pub(crate) const ACCOUNT: &str = "gpushare-webhook";
-const SYSTEM: &str = "--namespace=gpushare-system";
 /// The ports of each replica: for the API server, and for probes.
 pub const PORTS: [(u16, u16); 2] = [(12348, 12349), (12350, 12351)];
 
@@ -55,6 +55,15 @@ impl Said {
         &self.err
     }
 
+    /// The object that kubectl printed, or its error.
+    pub fn result(self) -> Result<Value, String> {
+        if self.ok {
+            Ok(self.object())
+        } else {
+            Err(self.err)
+        }
+    }
+
     /// Asserts that kubectl was refused for this reason.
     pub fn assert_refused(&self, reason: &str) {
         assert!(self.refusal().contains(reason), "{}", self.err);
@@ -88,9 +97,9 @@ impl Hook {
     pub fn with_lasting(mut self, flags: &[&str]) -> Self {
         let hook = &mut self;
         let mut command = hook.rig.inside(binary("gpushare-control"));
-        hook.arguments(&mut command, 0, flags);
-        let log = hook.rig.logs().join("gpushare-webhook.log");
-        hook.lasting = Some(Process::start("webhook", command, &log));
+        arguments(&mut command, 0, hook.directory.path(), flags);
+        let webhook = launch(&hook.rig, "webhook", command, "gpushare-webhook");
+        hook.lasting = Some(webhook);
         hook.wait_ready(0);
         self
     }
@@ -98,26 +107,13 @@ impl Hook {
     /// A replica with these extra flags, which the test can kill.
     pub fn replica(&self, number: usize, flags: &[&str]) -> Process {
         let mut command = enter(&self.rig, &binary("gpushare-control"));
-        self.arguments(&mut command, number, flags);
-        let log = self
-            .rig
-            .logs()
-            .join(format!("gpushare-webhook-{number}.log"));
-        Process::start("webhook", command, &log)
-    }
-
-    fn arguments(&self, command: &mut Command, number: usize, flags: &[&str]) {
-        let (listen, admin) = PORTS[number];
-        command
-            .args(["webhook", "--listen", &format!("0.0.0.0:{listen}")])
-            .args(["--admin-listen", &format!("127.0.0.1:{admin}")])
-            .arg("--kubeconfig")
-            .arg(self.directory.path().join(format!("{ACCOUNT}.kubeconfig")))
-            .args(flags);
+        arguments(&mut command, number, self.directory.path(), flags);
+        let log = format!("gpushare-webhook-{number}");
+        launch(&self.rig, "webhook", command, &log)
     }
 
     pub fn wait_ready(&self, number: usize) {
-        wait::until_ready(&self.rig, "the webhook", &probes(number));
+        wait_ready(&self.rig, number);
     }
 
     /// Sends a request to a replica's probe port.
@@ -141,12 +137,7 @@ impl Hook {
     }
 
     pub async fn client(&self) -> Client {
-        let path = self.rig.kubeconfig();
-        let kubeconfig = kube::config::Kubeconfig::read_from(path).expect("readable");
-        let options = KubeConfigOptions::default();
-        let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
-            .await
-            .expect("usable");
+        let mut config = client_config(&self.rig.kubeconfig()).await;
         // No retries, because every single answer counts.
         config.default_retry = false;
         Client::try_from(config).expect("a client")
@@ -156,34 +147,18 @@ impl Hook {
     pub fn namespace(&self) -> String {
         let number = self.namespaces.fetch_add(1, Ordering::Relaxed);
         let name = format!("team-{number}");
-        self.rig
-            .kubectl(&["create", "namespace", &name])
-            .expect("created");
-        let namespace = format!("--namespace={name}");
-        let bind = [
-            "create",
-            "rolebinding",
-            "tenant",
-            "--clusterrole=edit",
-            "--user=tenant",
-        ];
-        self.rig
-            .kubectl(&[&bind[..], &[&namespace]].concat())
-            .expect("bound");
-        wait::until("the default account", || {
-            self.rig
-                .kubectl(&["get", "serviceaccount", "default", &namespace])
-        });
+        create_namespace(&self.rig, &name);
+        let edit = "--clusterrole=edit --user=tenant";
+        let bind = format!("create rolebinding tenant {edit} --namespace={name}");
+        self.rig.ctl(&bind).expect("bound");
         name
     }
 
     /// Creates a namespace with a budget, which is exhausted if `exhausted`.
     pub fn budgeted(&self, exhausted: bool) -> String {
         let name = self.namespace();
-        let budget = json!({
-            "apiVersion": "gpushare.io/v1alpha1", "kind": "GpuBudget", "metadata": {"name": name},
-            "spec": {"amount": "20h", "namespaces": {"names": [name]}},
-        });
+        let spec = json!({"amount": "20h", "namespaces": {"names": [name]}});
+        let budget = manifest::budget(&name, &spec);
         self.rig.apply(&budget.to_string()).expect("applied");
         self.exhaust(&name, exhausted);
         name
@@ -191,32 +166,24 @@ impl Hook {
 
     /// Sets a budget's status as the timekeeper would, and waits until the webhook has seen it.
     pub fn exhaust(&self, name: &str, exhausted: bool) {
-        let status = json!({"status": {"exhausted": exhausted}}).to_string();
-        let patch = [
-            "patch",
-            "gpubudget",
-            name,
-            "--subresource=status",
-            "--type=merge",
-            "-p",
-            &status,
-        ];
-        self.rig.kubectl(&patch).expect("patched");
+        let status = json!({"status": {"exhausted": exhausted}});
+        let budget = format!("gpubudget {name} --subresource=status --type=merge");
+        self.rig.patch(&budget, &status).expect("patched");
         let expected = if exhausted {
             "gpushare-over-budget"
         } else {
             "gpushare-in-budget"
         };
         let probe = pod("probe", &json!({"aliyun.com/gpu-mem": 1}));
-        wait::until("the webhook to know the budget", || {
-            let seen = self.dry_run(name, &probe).object();
-            let class = seen["spec"]["priorityClassName"].clone();
-            if class == expected {
-                Ok(())
-            } else {
-                Err(class)
-            }
-        });
+        let class = || self.dry_run(name, &probe).object()["spec"]["priorityClassName"].clone();
+        let known = "the webhook to know the budget";
+        wait::until_seen(known, class, |class| class == expected);
+    }
+
+    /// As [`Hook::kubectl`], for a command in which no word contains a space.
+    pub fn say(&self, command: &str) -> Said {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        self.kubectl(&words, None)
     }
 
     /// Runs kubectl as the administrator and returns everything that it prints.
@@ -272,27 +239,32 @@ impl Hook {
     }
 
     pub fn pod(&self, namespace: &str, name: &str) -> Value {
-        let namespace = format!("--namespace={namespace}");
-        self.kubectl(&["get", "pod", name, &namespace, "--output=json"], None)
-            .object()
+        let pod = self.rig.get(&format!("pod {name} --namespace={namespace}"));
+        pod.expect("the pod is there")
     }
 }
 
-/// The Deployment's pods cannot start here because there is no image, so processes take their place.
+/// The webhook's arguments for a replica whose kubeconfig is in this directory.
+pub(crate) fn arguments(command: &mut Command, number: usize, directory: &Path, flags: &[&str]) {
+    let (listen, admin) = PORTS[number];
+    command
+        .args(["webhook", "--listen", &format!("0.0.0.0:{listen}")])
+        .args(["--admin-listen", &format!("127.0.0.1:{admin}")])
+        .arg("--kubeconfig")
+        .arg(directory.join(format!("{ACCOUNT}.kubeconfig")))
+        .args(flags);
+}
+
+pub(crate) fn wait_ready(rig: &Rig, number: usize) {
+    wait::until_ready(rig, "the webhook", &probes(number));
+}
+
+/// Lets processes take the place of the Deployment's pods.
 pub(crate) fn lead_the_service_to_processes(rig: &Rig) {
-    let scale = ["scale", "deployment", ACCOUNT, "--replicas=0", SYSTEM];
-    rig.kubectl(&scale).expect("scaled");
-    let patch = json!([{"op": "remove", "path": "/spec/selector"}]).to_string();
-    let patch = [
-        "patch",
-        "service",
-        ACCOUNT,
-        SYSTEM,
-        "--type=json",
-        "-p",
-        &patch,
-    ];
-    rig.kubectl(&patch).expect("patched");
+    without_pods(rig, ACCOUNT);
+    let service = format!("service {ACCOUNT} --namespace=gpushare-system --type=json");
+    let patch = json!([{"op": "remove", "path": "/spec/selector"}]);
+    rig.patch(&service, &patch).expect("patched");
     for (number, (port, _)) in PORTS.iter().enumerate() {
         endpoint(rig, number, *port, number == 0);
     }

@@ -18,6 +18,7 @@ mod follower;
 pub mod history;
 pub mod hook;
 pub mod interrupt;
+pub mod kubectl;
 pub mod looking;
 pub mod manifest;
 pub mod paper;
@@ -25,13 +26,16 @@ pub mod replicas;
 pub mod rng;
 pub mod setup;
 pub mod standing;
+pub mod team;
 pub mod teller;
 pub mod wait;
 pub mod world;
 
 pub use gpushare_testkit::http;
 pub use gpushare_testkit::process;
+pub use kubectl::Kubectl;
 pub use setup::Setup;
+pub use team::Team;
 pub use world::World;
 
 /// A number that `cargo xtask soak` raises.

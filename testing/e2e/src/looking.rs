@@ -2,20 +2,18 @@
 //! with and without the right to use it.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::PathBuf;
 
 use axum::http::{HeaderValue, Request, header};
 use kube::client::Body;
 
+use crate::kubectl::Kubectl;
 use crate::process::Process;
-use crate::teller::{Answer, Teller, without_pods};
+use crate::teller::{Answer, Teller};
 use crate::wait;
-use crate::world::{binary, install, kubeconfigs};
+use crate::world::{binary, install, kubeconfigs, launch, log_of, without_pods};
 
 const ACCOUNT: &str = "gpushare-dashboard";
 const SYSTEM: &str = "gpushare-system";
-const LOG: &str = "gpushare-dashboard.log";
 const ADDRESS: &str = "https://localhost:12356";
 const ADMIN: &str = "127.0.0.1:12357";
 
@@ -38,13 +36,14 @@ impl Looking {
             ("gpushare-viewer", "gpushare-dashboard-viewer"),
             ("administrator", "cluster-admin"),
         ] {
-            let system = format!("--namespace={SYSTEM}");
-            rig.kubectl(&["create", "serviceaccount", name, &system])
-                .expect("created");
-            let role = format!("--clusterrole={role}");
-            let account = format!("--serviceaccount={SYSTEM}:{name}");
-            rig.kubectl(&["create", "clusterrolebinding", name, &role, &account])
-                .expect("bound");
+            for create in [
+                format!("serviceaccount {name} --namespace={SYSTEM}"),
+                format!(
+                    "clusterrolebinding {name} --clusterrole={role} --serviceaccount={SYSTEM}:{name}"
+                ),
+            ] {
+                rig.ctl(&format!("create {create}")).expect("created");
+            }
         }
         let mut command = rig.inside(binary("gpushare-control"));
         command
@@ -56,7 +55,7 @@ impl Looking {
             .arg(teller.file("tls.key"))
             .arg("--kubeconfig")
             .arg(teller.file(&format!("{ACCOUNT}.kubeconfig")));
-        let dashboard = Process::start("dashboard", command, &rig.logs().join(LOG));
+        let dashboard = launch(rig, "dashboard", command, ACCOUNT);
         wait::until_ready(rig, "the dashboard", ADMIN);
         Self {
             _dashboard: dashboard,
@@ -66,7 +65,7 @@ impl Looking {
 
     /// A new token for an account in the system namespace.
     pub fn token(&self, account: &str) -> String {
-        self.teller.token_of(SYSTEM, account, &[])
+        self.teller.token_of(SYSTEM, account)
     }
 
     /// Sends a request with a token.
@@ -102,9 +101,11 @@ impl Looking {
     /// Everything that an account may do with objects, as `verb resource`, without what every account may ask about
     /// itself.
     pub fn rights(&self, account: &str) -> BTreeSet<String> {
-        let account = format!("--as=system:serviceaccount:{SYSTEM}:{account}");
-        let list = ["auth", "can-i", "--list", "--no-headers", &account];
-        let said = self.teller.rig.kubectl(&list).expect("rights");
+        let list = "auth can-i --list --no-headers";
+        let said = self.teller.rig.ctl(&format!(
+            "{list} --as=system:serviceaccount:{SYSTEM}:{account}"
+        ));
+        let said = said.expect("rights");
         let rules = said.lines().filter(|line| !line.starts_with(' '));
         rules
             .filter(|line| !line.starts_with("selfsubject"))
@@ -119,7 +120,6 @@ impl Looking {
 
     /// What the dashboard has logged.
     pub fn logged(&self) -> String {
-        let log: PathBuf = self.teller.rig.logs().join(LOG);
-        fs::read_to_string(log).expect("readable")
+        log_of(&self.teller.rig, ACCOUNT)
     }
 }

@@ -35,7 +35,41 @@ pub fn crowd(prefix: &str, numbers: Range<usize>, change: impl Fn(&mut Value)) -
         change(&mut pod);
         pod
     });
-    json!({"apiVersion": "v1", "kind": "List", "items": pods.collect::<Vec<_>>()})
+    list(&pods.collect::<Vec<_>>())
+}
+
+/// Objects that are applied at once.
+pub fn list(items: &[Value]) -> Value {
+    json!({"apiVersion": "v1", "kind": "List", "items": items})
+}
+
+pub fn budget(name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "gpushare.io/v1alpha1", "kind": "GpuBudget",
+        "metadata": {"name": name}, "spec": spec,
+    })
+}
+
+/// Keeps one pod with this label `app`.
+pub fn disruption_budget(app: &str) -> Value {
+    json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": app},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
+    })
+}
+
+pub fn priority_class(name: &str, value: i64) -> Value {
+    json!({
+        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+        "metadata": {"name": name}, "value": value,
+    })
+}
+
+pub fn quota(name: &str, hard: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ResourceQuota",
+        "metadata": {"name": name}, "spec": {"hard": hard},
+    })
 }
 
 #[expect(

@@ -3,11 +3,12 @@
 
 use std::process::Output;
 
-use anyhow::{Result, ensure};
+use anyhow::Context;
 use gpushare_core::{Amounts, Card, CardId, gpu, inventory, names};
 use gpushare_rig::{Options, Rig};
 use serde_json::{Value, json};
 
+use crate::kubectl::Kubectl;
 use crate::process::Process;
 use crate::setup::Setup;
 use crate::wait;
@@ -101,33 +102,22 @@ impl PaperNode {
             metadata["annotations"] = json!({names::CARDS: self.inventory()});
         }
         let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata});
-        let applied = rig.apply(&object.to_string());
-        applied.unwrap_or_else(|error| panic!("{object}: {error:#}"));
+        Kubectl::apply(rig, &object);
         let totals = self.totals();
         let ready = json!([{"type": "Ready", "status": "True", "reason": "Paper", "message": ""}]);
         let status =
             json!({"status": {"capacity": totals, "allocatable": totals, "conditions": ready}});
-        self.patch(rig, &status, &["--subresource=status"]);
+        let change = |how: &str, patch: &Value| {
+            let patched = rig.patch(&format!("node {} --type=merge {how}", self.name), patch);
+            patched.unwrap_or_else(|error| panic!("{patch}: {error:#}"));
+        };
+        change("--subresource=status", &status);
         // The API server taints every new node as not ready, and no controller here removes the taint.
         let mut spec = json!({"taints": null});
         for (key, value) in self.spec.as_object().into_iter().flatten() {
             spec[key] = value.clone();
         }
-        self.patch(rig, &json!({"spec": spec}), &[]);
-    }
-
-    fn patch(&self, rig: &Rig, patch: &Value, more: &[&str]) {
-        let patch = patch.to_string();
-        let args = [
-            "patch",
-            "node",
-            self.name,
-            "--type=merge",
-            "--patch",
-            &patch,
-        ];
-        let patched = rig.kubectl(&[&args[..], more].concat());
-        patched.unwrap_or_else(|error| panic!("{patch}: {error:#}"));
+        change("", &json!({"spec": spec}));
     }
 }
 
@@ -141,7 +131,7 @@ pub fn without_nodes(scheduler_extra: String) -> Rig {
     };
     let rig = Rig::start(options).expect("the rig starts");
     rig.stop_component("kubelet").expect("stopped");
-    rig.kubectl(&["delete", "node", NODE]).expect("deleted");
+    rig.ctl(&format!("delete node {NODE}")).expect("deleted");
     rig
 }
 
@@ -157,20 +147,6 @@ impl Paper {
             rig,
             _directory: directory,
         }
-    }
-
-    pub fn kubectl(&self, args: &[&str]) -> Result<String> {
-        self.rig.kubectl(args)
-    }
-
-    pub fn apply(&self, object: &Value) {
-        let applied = self.rig.apply(&object.to_string());
-        applied.unwrap_or_else(|error| panic!("{object}: {error:#}"));
-    }
-
-    pub fn object(&self, args: &[&str]) -> Result<Value> {
-        let text = self.kubectl(&[args, &["--output=json"]].concat())?;
-        Ok(serde_json::from_str(&text)?)
     }
 
     /// Our plugin, as a user of the cluster calls it.
@@ -206,20 +182,22 @@ impl Paper {
     }
 
     /// The node of a pod, once it has one.
-    pub fn wait_bound(&self, namespace: &str, selector: &[&str]) -> String {
-        wait::until(&format!("{selector:?} to be bound"), || {
-            let args = [&["get", "pods", "--namespace", namespace][..], selector].concat();
-            let found = self.object(&args)?;
+    pub fn wait_bound(&self, namespace: &str, selector: &str) -> String {
+        wait::until(&format!("{selector} to be bound"), || {
+            let found = self.get(&format!("pods --namespace={namespace} {selector}"))?;
             let pods = found["items"].as_array().cloned().unwrap_or(vec![found]);
             let node = pods.iter().find_map(|pod| pod["spec"]["nodeName"].as_str());
-            ensure!(
-                node.is_some(),
-                "{}",
-                pods.iter()
-                    .map(|pod| pod["status"]["conditions"].to_string())
-                    .collect::<String>()
-            );
-            Ok(node.unwrap_or_default().to_owned())
+            let conditions = pods
+                .iter()
+                .map(|pod| pod["status"]["conditions"].to_string());
+            let node = node.with_context(|| conditions.collect::<String>())?;
+            anyhow::Ok(node.to_owned())
         })
+    }
+}
+
+impl Kubectl for Paper {
+    fn place(&self) -> (&Rig, Option<&str>) {
+        (&self.rig, None)
     }
 }

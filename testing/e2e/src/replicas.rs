@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use crate::balancer::Balancer;
+use crate::kubectl::Kubectl;
 use crate::process::Process;
 use crate::world::{EXTENDER, World};
 use crate::{http, wait};
@@ -98,8 +99,7 @@ impl Replicas {
 
     /// The replica that holds the lease.
     pub fn holder(&self, world: &World) -> Result<Replica> {
-        let lease = ["get", "lease", "gpushare-extender"];
-        let lease = world.object(&[&lease[..], &["--namespace=gpushare-system"]].concat())?;
+        let lease = world.get("lease gpushare-extender --namespace=gpushare-system")?;
         let holder = lease["spec"]["holderIdentity"].as_str();
         let holder = holder.context("nobody holds the lease")?;
         let named = |replica: &Replica| holder.starts_with(&format!("{}_", replica.name()));

@@ -1,6 +1,5 @@
 //! A timekeeper that reports what the test wants for every pod, in a rig's network, over TLS.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -17,6 +16,8 @@ use gpushare_rig::{NODE_IP, Rig};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::world::issue;
 
 /// Serves until the test's process ends.
 #[derive(Debug)]
@@ -42,14 +43,12 @@ pub struct Question {
 impl Standing {
     pub fn start(rig: &Rig) -> Self {
         let files = tempfile::tempdir().expect("a directory");
-        let issued = rcgen::generate_simple_self_signed([NODE_IP.to_owned()]).expect("issued");
         let tls = TlsFiles {
             certificate: files.path().join("cert"),
             key: files.path().join("key"),
             client_ca: None,
         };
-        fs::write(&tls.certificate, issued.cert.pem()).expect("written");
-        fs::write(&tls.key, issued.signing_key.serialize_pem()).expect("written");
+        issue(NODE_IP, &tls.certificate, &tls.key);
         let mind = Arc::new(Mutex::new(Mind::default()));
         let (ready, started) = channel();
         let (network, router) = (

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
+use anyhow::ensure;
 use axum::http::{HeaderMap, Request, StatusCode, header};
 use gpushare_core::PodUid;
 use gpushare_ledger::Seconds;
@@ -23,12 +24,12 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::kubectl::{Kubectl, wait_for_account};
 use crate::process::Process;
-use crate::wait;
-use crate::world::{binary, install, kubeconfigs};
+use crate::world::{binary, install, issue, kubeconfigs, launch, log_of, without_pods};
+use crate::{manifest, wait};
 
 const ACCOUNT: &str = "gpushare-timekeeper";
-const LOG: &str = "gpushare-timekeeper.log";
 const ADDRESS: &str = "https://localhost:12352";
 const ADMIN: &str = "127.0.0.1:12353";
 pub const OWN: &str = "team-own";
@@ -82,13 +83,8 @@ impl Answer {
 impl Teller {
     pub fn start() -> Self {
         let rig = Rig::start(Options::default()).expect("the rig starts");
-        let files = [
-            "rbac.yaml",
-            "crd.yaml",
-            "timekeeper.yaml",
-            "budget-access.yaml",
-        ];
-        install(&rig, &files);
+        install(&rig, &["rbac.yaml", "crd.yaml"]);
+        install(&rig, &["timekeeper.yaml", "budget-access.yaml"]);
         without_pods(&rig, ACCOUNT);
         people(&rig);
         let directory = tempfile::tempdir().expect("a directory");
@@ -114,39 +110,31 @@ impl Teller {
         wait::until_ready(&self.rig, "the timekeeper", ADMIN);
         // The timekeeper then leads and has charged everything.
         for budget in [OWN, OTHER] {
-            let path = "--output=jsonpath={.status.remainingSeconds}";
             wait::until("the timekeeper to say how budgets stand", || {
-                let said = self.rig.kubectl(&["get", "gpubudget", budget, path]);
-                let said = said.map_err(|error| error.to_string())?;
-                if said.is_empty() { Err(said) } else { Ok(()) }
+                let status = self.rig.get(&format!("gpubudget {budget}"))?["status"].take();
+                ensure!(!status["remainingSeconds"].is_null(), "{status}");
+                Ok(())
             });
         }
     }
 
     /// What the timekeeper has logged.
     pub fn logged(&self) -> String {
-        fs::read_to_string(self.log()).expect("readable")
-    }
-
-    fn log(&self) -> PathBuf {
-        self.rig.logs().join(LOG)
+        log_of(&self.rig, ACCOUNT)
     }
 
     pub fn token(&self, who: Who) -> String {
         match who {
-            Who::Tenant => self.token_of(OWN, "tenant", &[]),
-            Who::Pod => self.token_of(OWN, "default", &["--audience=gpushare-timekeeper"]),
-            Who::Chief => self.token_of("gpushare-system", "chief", &[]),
+            Who::Tenant => self.token_of(OWN, "tenant"),
+            Who::Pod => self.token_of(OWN, "default --audience=gpushare-timekeeper"),
+            Who::Chief => self.token_of("gpushare-system", "chief"),
         }
     }
 
-    pub fn token_of(&self, namespace: &str, account: &str, flags: &[&str]) -> String {
-        let namespace = format!("--namespace={namespace}");
-        let create = ["create", "token", account, &namespace];
-        let token = self
-            .rig
-            .kubectl(&[&create[..], flags].concat())
-            .expect("a token");
+    /// A new token of an account. Flags for `kubectl create token` may follow the account's name.
+    pub fn token_of(&self, namespace: &str, account: &str) -> String {
+        let create = format!("create token {account} --namespace={namespace}");
+        let token = self.rig.ctl(&create).expect("a token");
         token.trim().to_owned()
     }
 
@@ -209,18 +197,6 @@ impl Teller {
     }
 }
 
-/// The image of a Deployment does not exist here, so a process of the test serves in its place.
-pub(crate) fn without_pods(rig: &Rig, deployment: &str) {
-    let scale = [
-        "scale",
-        "deployment",
-        deployment,
-        "--replicas=0",
-        "--namespace=gpushare-system",
-    ];
-    rig.kubectl(&scale).expect("scaled");
-}
-
 fn signed(token: &str, request: axum::http::request::Builder, body: &str) -> Request<Body> {
     request
         .header(header::AUTHORIZATION, format!("Bearer {token}"))
@@ -230,28 +206,18 @@ fn signed(token: &str, request: axum::http::request::Builder, body: &str) -> Req
 
 fn timekeeper(rig: &Rig, directory: &TempDir) -> Process {
     let path = |name: &str| directory.path().join(name);
-    let issued =
-        rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
-    fs::write(path("tls.crt"), issued.cert.pem()).expect("written");
-    fs::write(path("tls.key"), issued.signing_key.serialize_pem()).expect("written");
+    let certificate = issue("localhost", &path("tls.crt"), &path("tls.key"));
     let authority = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "gpushare-timekeeper-ca", "namespace": "gpushare-system"},
-        "data": {"ca.crt": issued.cert.pem()},
+        "data": {"ca.crt": certificate},
     });
     rig.apply(&authority.to_string()).expect("applied");
     // In the rig's own pid namespace, so that it ends with the rig.
     let mut command = rig.inside(binary("gpushare-control"));
     command
-        .args([
-            "timekeeper",
-            "--log-format",
-            "json",
-            "--listen",
-            "127.0.0.1:12352",
-            "--admin-listen",
-            ADMIN,
-        ])
+        .args(["timekeeper", "--log-format", "json"])
+        .args(["--listen", "127.0.0.1:12352", "--admin-listen", ADMIN])
         .arg("--tls-cert")
         .arg(path("tls.crt"))
         .arg("--tls-key")
@@ -262,8 +228,7 @@ fn timekeeper(rig: &Rig, directory: &TempDir) -> Process {
         .arg(path("now"))
         .arg("--kubeconfig")
         .arg(path(&format!("{ACCOUNT}.kubeconfig")));
-    let log = rig.logs().join(LOG);
-    Process::start("timekeeper", command, &log)
+    launch(rig, "timekeeper", command, ACCOUNT)
 }
 
 /// Creates two teams with a budget each, and users with the roles of `deploy/`.
@@ -275,12 +240,10 @@ fn people(rig: &Rig) {
         account
     };
     let budget = |name: &str| {
-        json!({
-            "apiVersion": "gpushare.io/v1alpha1", "kind": "GpuBudget", "metadata": {"name": name},
-            "spec": {"amount": "20h", "namespaces": {"names": [name]}},
-        })
+        let spec = json!({"amount": "20h", "namespaces": {"names": [name]}});
+        manifest::budget(name, &spec)
     };
-    let items = json!([
+    let list = manifest::list(&[
         object("Namespace", OWN),
         object("Namespace", OTHER),
         object("Namespace", "team-free"),
@@ -291,29 +254,16 @@ fn people(rig: &Rig) {
         budget(OTHER),
         budget(SPARE),
     ]);
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
     rig.apply(&list.to_string()).expect("applied");
-    let tenant = format!("--serviceaccount={OWN}:tenant");
-    let own = format!("--namespace={OWN}");
-    let edit = [
-        "create",
-        "rolebinding",
-        "tenant",
-        "--clusterrole=edit",
-        &tenant,
-        &own,
-    ];
-    rig.kubectl(&edit).expect("bound");
-    let manage = [
-        "create",
-        "clusterrolebinding",
-        "chief",
-        "--clusterrole=gpushare-budget-manager",
-        "--serviceaccount=gpushare-system:chief",
-    ];
-    rig.kubectl(&manage).expect("bound");
-    let default = ["get", "serviceaccount", "default", &own];
-    wait::until("the default account", || rig.kubectl(&default));
+    let tenant = format!("--serviceaccount={OWN}:tenant --namespace={OWN}");
+    let chief = "--serviceaccount=gpushare-system:chief";
+    for create in [
+        format!("rolebinding tenant --clusterrole=edit {tenant}"),
+        format!("clusterrolebinding chief --clusterrole=gpushare-budget-manager {chief}"),
+    ] {
+        rig.ctl(&format!("create {create}")).expect("bound");
+    }
+    wait_for_account(rig, OWN);
 }
 
 /// The current month.

@@ -20,6 +20,18 @@ pub fn until<T, E: Debug>(what: &str, mut ask: impl FnMut() -> Result<T, E>) -> 
     })
 }
 
+/// Looks until what is to be seen is right, and returns it. The panic at the deadline names what was seen last.
+pub fn until_seen<T: Debug>(
+    what: &str,
+    mut look: impl FnMut() -> T,
+    right: impl Fn(&T) -> bool,
+) -> T {
+    until(what, || {
+        let seen = look();
+        if right(&seen) { Ok(seen) } else { Err(seen) }
+    })
+}
+
 /// Waits until a program in the rig says at this address that it is ready.
 pub fn until_ready(rig: &Rig, what: &str, address: &str) {
     until(&format!("{what} to be ready"), || {

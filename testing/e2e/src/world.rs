@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use gpushare_core::CardId;
 use gpushare_core::gpu;
 use gpushare_fake_nvml::hardware::Hardware;
@@ -14,10 +14,13 @@ use gpushare_fake_nvml::testing::{self, Installed};
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
 use gpushare_rig::{Options, Rig};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::http::{self, Answer};
+use crate::kubectl::Kubectl;
 use crate::manifest;
 use crate::process::Process;
 pub use crate::process::binary;
@@ -33,7 +36,10 @@ pub struct World {
     pub extender: Option<Process>,
     pub agent: Option<Process>,
     rig: Arc<Rig>,
-    setup: Setup,
+    /// Applies to the parts that are started from now on.
+    pub setup: Setup,
+    /// The account of the extender that is started next.
+    pub(crate) extenders_kubeconfig: &'static str,
     installed: Installed,
     directory: TempDir,
     /// Our processes end with the cluster, not when their values are dropped: for a world in a static.
@@ -70,11 +76,13 @@ impl World {
             agent: None,
             rig,
             setup,
+            extenders_kubeconfig: "gpushare-extender",
             installed,
             directory,
             lasting,
         };
-        world.write_kubeconfigs()?;
+        let accounts = ["gpushare-extender", "gpushare-node"];
+        kubeconfigs(&world.rig, world.directory(), &accounts)?;
         world.start_agent();
         world.start_extender();
         world.wait_ready();
@@ -116,44 +124,39 @@ impl World {
     // --- our parts
 
     pub fn start_extender(&mut self) {
-        let kubeconfig = self.kubeconfig("gpushare-extender");
-        self.start_extender_with(&kubeconfig);
-    }
-
-    pub fn start_extender_with(&mut self, kubeconfig: &Path) {
-        let mut command = self.enter(&binary("gpushare-control"));
+        let mut command = self.extender_command(EXTENDER, self.extenders_kubeconfig);
         command
-            .args(["extender", "--listen", EXTENDER, "--leader-elect=false"])
-            .arg("--kubeconfig")
-            .arg(kubeconfig)
+            .arg("--leader-elect=false")
             .args(self.setup.hami.then_some("--hami"))
             .args((!self.setup.wake).then_some("--wake=false"));
-        let log = self.rig.logs().join("gpushare-extender.log");
-        self.extender = Some(Process::start("extender", command, &log));
+        let extender = launch(&self.rig, "extender", command, "gpushare-extender");
+        self.extender = Some(extender);
     }
 
-    /// Applies to the parts that are started from now on.
-    pub fn serve_hami(&mut self, hami: bool) {
-        self.setup.hami = hami;
+    fn extender_command(&self, listen: &str, account: &str) -> Command {
+        let mut command = self.enter(&binary("gpushare-control"));
+        command
+            .args(["extender", "--listen", listen, "--kubeconfig"])
+            .arg(self.kubeconfig(account));
+        command
+    }
+
+    pub fn kill_extender(&mut self) {
+        self.extender.as_mut().expect("it runs").kill();
+    }
+
+    pub fn restart_extender(&mut self) {
+        self.kill_extender();
+        self.start_extender();
+        self.wait_ready();
     }
 
     /// An extender that runs beside others.
     pub fn start_replica(&self, name: &'static str, listen: &str) -> Process {
-        let mut command = self.enter(&binary("gpushare-control"));
-        command
-            .args(["extender", "--listen", listen, "--replica-name", name])
-            .arg("--kubeconfig")
-            .arg(self.kubeconfig("gpushare-extender"));
-        let log = self
-            .rig
-            .logs()
-            .join(format!("gpushare-extender-{name}.log"));
-        Process::start(name, command, &log)
-    }
-
-    /// Applies to the extender that is started next.
-    pub fn wake_pods(&mut self, wake: bool) {
-        self.setup.wake = wake;
+        let mut command = self.extender_command(listen, "gpushare-extender");
+        command.args(["--replica-name", name]);
+        let log = format!("gpushare-extender-{name}");
+        launch(&self.rig, name, command, &log)
     }
 
     pub fn start_agent(&mut self) {
@@ -165,8 +168,23 @@ impl World {
             .arg("--kubeconfig")
             .arg(self.kubeconfig("gpushare-node"))
             .args(self.setup.hami.then_some("--hami"));
-        let log = self.rig.logs().join("gpushare-node.log");
-        self.agent = Some(Process::start("agent", command, &log));
+        self.agent = Some(launch(&self.rig, "agent", command, "gpushare-node"));
+    }
+
+    pub fn kill_agent(&mut self) {
+        self.agent.as_mut().expect("it runs").kill();
+    }
+
+    pub fn restart_agent(&mut self) {
+        self.kill_agent();
+        self.start_agent();
+        self.wait_ready();
+    }
+
+    pub fn assert_alive(&mut self) {
+        for part in [&mut self.extender, &mut self.agent] {
+            part.as_mut().expect("it was started").assert_alive();
+        }
     }
 
     fn enter(&self, program: &Path) -> Command {
@@ -178,14 +196,11 @@ impl World {
 
     /// Waits until the extender has synced and the kubelet offers what the agent registered.
     pub fn wait_ready(&self) {
-        wait::until("the extender to be ready", || match self.get("/readyz") {
-            Ok(answer) if answer.status == 200 => Ok(()),
-            other => Err(other),
-        });
+        wait::until_ready(&self.rig, "the extender", EXTENDER);
         let cards = self.card_sizes();
         let expected: u64 = cards.values().map(|mib| mib / 1024).sum();
         wait::until("the node to offer the cards", || -> Result<()> {
-            let node = self.object(&["get", "node", NODE])?;
+            let node = self.get(&format!("node {NODE}"))?;
             let allocatable = &node["status"]["allocatable"];
             let offered = allocatable["aliyun.com/gpu-mem"].as_str().unwrap_or("0");
             ensure!(offered == expected.to_string(), "{allocatable}");
@@ -203,31 +218,26 @@ impl World {
         });
     }
 
-    fn write_kubeconfigs(&self) -> Result<()> {
-        let accounts = ["gpushare-extender", "gpushare-node"];
-        kubeconfigs(&self.rig, self.directory.path(), &accounts)
-    }
-
     pub fn kubeconfig(&self, account: &str) -> PathBuf {
         self.directory.path().join(format!("{account}.kubeconfig"))
     }
 
     // --- the extender's answers
 
-    pub fn get(&self, path: &str) -> Result<Answer> {
+    pub fn ask(&self, path: &str) -> Result<Answer> {
         Ok(self.rig.run(|| http::get(EXTENDER, path))?)
     }
 
     /// A number from the extender's metrics; 0 if it is missing.
     pub fn metric(&self, name: &str) -> u64 {
-        let answer = wait::until("the extender's metrics", || self.get("/metrics"));
+        let answer = wait::until("the extender's metrics", || self.ask("/metrics"));
         let text = answer.text();
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         line.map_or(0, |value| value.trim().parse().expect("a whole number"))
     }
 
     pub fn inspect_node(&self) -> Result<Value> {
-        let answer = self.get(&format!("/gpushare-scheduler/inspect/{NODE}"))?;
+        let answer = self.ask(&format!("/gpushare-scheduler/inspect/{NODE}"))?;
         ensure!(answer.status == 200, "{answer:?}");
         Ok(answer.json()["nodes"][0].clone())
     }
@@ -242,89 +252,54 @@ impl World {
             .collect()
     }
 
-    // --- objects
-
-    pub fn apply(&self, object: &Value) {
-        self.rig
-            .apply(&object.to_string())
-            .expect("the object is accepted");
+    /// Waits until nothing is booked on any card.
+    pub fn wait_free(&self) {
+        let free = |booked: &Vec<u64>| booked.iter().all(|gib| *gib == 0);
+        wait::until_seen("every card to be free", || self.booked(), free);
     }
 
-    pub fn object(&self, args: &[&str]) -> Result<Value> {
-        let args = [args, &["--output=json"]].concat();
-        Ok(serde_json::from_str(&self.rig.kubectl(&args)?)?)
-    }
+    // --- containers
 
-    pub fn pod(&self, name: &str) -> Result<Value> {
-        self.object(&["get", "pod", name])
-    }
-
-    pub fn wait_running(&self, name: &str) -> Value {
-        wait::until(&format!("pod {name} to run"), || {
-            let pod = self.pod(name)?;
-            let statuses = pod["status"]["containerStatuses"].as_array();
-            let ready = statuses.is_some_and(|all| all.iter().all(|one| one["ready"] == true));
-            ensure!(ready, "{}", pod["status"]);
-            Ok(pod)
-        })
-    }
-
-    pub fn wait_gone(&self, name: &str) {
-        wait::until(&format!("pod {name} to be gone"), || match self.pod(name) {
-            Ok(pod) => Err(pod["status"].to_string()),
-            Err(_) => Ok(()),
-        });
-    }
-
-    pub fn delete(&self, name: &str) {
-        let delete = ["delete", "pod", name, "--wait=false"];
-        self.rig.kubectl(&delete).expect("the pod can be deleted");
-    }
-
-    /// The scheduler's reason for refusing the pod, once an event contains `part`.
-    pub fn wait_event(&self, pod: &str, part: &str) -> String {
-        wait::until(&format!("an event on {pod} with {part:?}"), || {
-            let about = format!("--field-selector=involvedObject.name={pod}");
-            let events = self.object(&["get", "events", &about])?;
-            let messages: Vec<&str> = events["items"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(|e| e["message"].as_str())
-                .collect();
-            match messages.iter().find(|message| message.contains(part)) {
-                Some(message) => Ok((*message).to_owned()),
-                None => bail!("{messages:?}"),
-            }
-        })
+    /// The card of a pod, once it runs: the only one in its record, and the one that it sees.
+    pub fn card_of(&self, name: &str) -> CardId {
+        let card = recorded_card(&self.wait_running(name));
+        let seen = &self.env_inside(name)["NVIDIA_VISIBLE_DEVICES"];
+        assert_eq!(seen, card.as_str(), "{name}");
+        card
     }
 
     /// The environment of the pod's first container, read from inside it.
     pub fn env_inside(&self, pod: &str) -> BTreeMap<String, String> {
-        self.env_by(&["exec", pod, "--", "env"])
+        self.env_by(&format!("exec {pod} -- env"))
     }
 
     /// The same for one of several containers.
     pub fn env_inside_of(&self, pod: &str, container: &str) -> BTreeMap<String, String> {
-        self.env_by(&["exec", pod, "--container", container, "--", "env"])
+        self.env_by(&format!("exec {pod} --container={container} -- env"))
     }
 
     /// The environment as the container itself printed it at its start.
     pub fn env_logged(&self, pod: &str) -> BTreeMap<String, String> {
-        self.env_by(&["logs", pod])
+        self.env_by(&format!("logs {pod}"))
     }
 
     /// The same for one of several containers, also for an init container that has ended.
     pub fn env_logged_by(&self, pod: &str, container: &str) -> BTreeMap<String, String> {
-        self.env_by(&["logs", pod, "--container", container])
+        self.env_by(&format!("logs {pod} --container={container}"))
     }
 
-    fn env_by(&self, command: &[&str]) -> BTreeMap<String, String> {
+    fn env_by(&self, command: &str) -> BTreeMap<String, String> {
         wait::until("the container's environment", || {
-            let env = variables(&self.rig.kubectl(command)?);
+            let env = variables(&self.ctl(command)?);
             ensure!(env.contains_key("PATH"), "{env:?}");
             Ok(env)
         })
+    }
+}
+
+impl Kubectl for World {
+    fn place(&self) -> (&Rig, Option<&str>) {
+        (&self.rig, None)
     }
 }
 
@@ -369,33 +344,32 @@ pub(crate) fn enter(rig: &Rig, program: &Path) -> Command {
     command
 }
 
+/// Starts a program that logs to the file of this name among the rig's logs.
+pub(crate) fn launch(rig: &Rig, name: &'static str, command: Command, log: &str) -> Process {
+    Process::start(name, command, &rig.logs().join(format!("{log}.log")))
+}
+
+/// What a program has logged.
+pub fn log_of(rig: &Rig, log: &str) -> String {
+    fs::read_to_string(rig.logs().join(format!("{log}.log"))).expect("readable")
+}
+
 /// Writes a kubeconfig for each of our accounts into `directory`.
 pub(crate) fn kubeconfigs(rig: &Rig, directory: &Path, accounts: &[&str]) -> Result<()> {
-    let view = ["config", "view", "--raw", "--minify", "--output=json"];
-    let admin: Value = serde_json::from_str(&rig.kubectl(&view)?)?;
-    let token = [
-        "--namespace=gpushare-system",
-        "create",
-        "token",
-        "--duration=24h",
-    ];
+    let admin = rig.ctl("config view --raw --minify --output=json")?;
+    let admin: Value = serde_json::from_str(&admin)?;
     for account in accounts {
-        let mut args = [&token[..], &[*account][..]].concat();
+        let system = "--namespace=gpushare-system";
+        let mut token = format!("create token {account} {system} --duration=24h");
         // Bound to a pod on the agent's node, like a DaemonSet's token: one that is bound to the Node ends with it.
         if *account == "gpushare-node" {
             rig.apply(&agents_pod().to_string())?;
-            args.extend([
-                "--bound-object-kind=Pod",
-                "--bound-object-name=gpushare-node",
-            ]);
+            token.push_str(" --bound-object-kind=Pod --bound-object-name=gpushare-node");
         }
         let mut config = admin.clone();
-        let user = json!({"token": rig.kubectl(&args)?.trim()});
-        config["users"][0]["user"] = user;
-        fs::write(
-            directory.join(format!("{account}.kubeconfig")),
-            config.to_string(),
-        )?;
+        config["users"][0]["user"] = json!({"token": rig.ctl(&token)?.trim()});
+        let file = directory.join(format!("{account}.kubeconfig"));
+        fs::write(file, config.to_string())?;
     }
     Ok(())
 }
@@ -416,6 +390,15 @@ fn agents_pod() -> Value {
     })
 }
 
+/// Writes a certificate for a name or an address, and its key. Returns the certificate.
+pub(crate) fn issue(name: &str, certificate: &Path, key: &Path) -> String {
+    let issued = rcgen::generate_simple_self_signed([name.to_owned()]).expect("a certificate");
+    let text = issued.cert.pem();
+    fs::write(certificate, &text).expect("written");
+    fs::write(key, issued.signing_key.serialize_pem()).expect("written");
+    text
+}
+
 /// A file of `deploy/`.
 pub fn deploy(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -432,9 +415,31 @@ pub fn install(rig: &Rig, files: &[&str]) {
     }
     if files.contains(&"crd.yaml") {
         wait::until("the API server serves budgets", || {
-            rig.kubectl(&["get", "gpubudgets"])
+            rig.ctl("get gpubudgets")
         });
     }
+}
+
+/// Stops the pods of a Deployment of `deploy/`: their image does not exist here, so a process of the test takes their
+/// place.
+pub(crate) fn without_pods(rig: &Rig, deployment: &str) {
+    let system = "--namespace=gpushare-system";
+    let scaled = rig.ctl(&format!(
+        "scale deployment {deployment} --replicas=0 {system}"
+    ));
+    scaled.expect("scaled");
+}
+
+/// A client with the account of a kubeconfig.
+pub async fn client(kubeconfig: &Path) -> Client {
+    Client::try_from(client_config(kubeconfig).await).expect("a client")
+}
+
+pub(crate) async fn client_config(kubeconfig: &Path) -> Config {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    config.expect("a valid kubeconfig")
 }
 
 /// The only extender of a cluster whose nodes have no kubelet, ready to be asked.
@@ -445,8 +450,7 @@ pub(crate) fn extender(rig: &Rig, kubeconfigs: &Path, flags: &[&str]) -> Process
         .args(flags)
         .arg("--kubeconfig")
         .arg(kubeconfigs.join("gpushare-extender.kubeconfig"));
-    let log = rig.logs().join("gpushare-extender.log");
-    let extender = Process::start("extender", command, &log);
+    let extender = launch(rig, "extender", command, "gpushare-extender");
     wait::until_ready(rig, "the extender", EXTENDER);
     extender
 }

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use gpushare_core::{CardId, names};
 use gpushare_kube::convert::PodFacts;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::drive::Cluster;
 use super::judge::{Calm, disagreements, leaks};
 use super::plan::TENANTS;
 use super::{Shares, ledger, parts};
 use crate::interrupt;
+use crate::kubectl::Kubectl;
 use crate::manifest::IMAGE;
 use crate::setup::Setup;
 use crate::world::NODE;
@@ -77,7 +78,7 @@ impl Cluster {
 
     /// What every part says now.
     fn look(&self) -> Result<Calm> {
-        let list = self.world.object(&["get", "pods", "--all-namespaces"])?;
+        let list = self.world.get("pods --all-namespaces")?;
         let pods = list["items"].as_array().context("a list of pods")?;
         let sizes = self.world.card_sizes();
         let dialects = Setup::cards(&[]).dialects();
@@ -155,7 +156,7 @@ impl Cluster {
     /// What must be gone once no container outlives its pod, and once no pod is left.
     fn remains(&self, calm: &Calm) -> Result<BTreeSet<String>> {
         let mut remains = BTreeSet::new();
-        let node = self.world.object(&["get", "node", NODE])?;
+        let node = self.world.get(&format!("node {NODE}"))?;
         let annotations = node["metadata"]["annotations"].as_object();
         for (name, value) in annotations.into_iter().flatten() {
             if name == "gpushare.io/held" && !["", "[]", "{}"].map(Value::from).contains(value) {
@@ -174,12 +175,9 @@ impl Cluster {
     fn release_tenants_finalizers(&self) -> Result<()> {
         let rig = self.rig();
         for namespace in TENANTS {
-            let within = ["--namespace", namespace];
-            let delete = ["delete", "pods", "--all", "--wait=false"];
-            rig.kubectl(&[&delete[..], &within].concat())?;
-            let pods = self
-                .world
-                .object(&[&["get", "pods"][..], &within].concat())?;
+            let within = format!("--namespace={namespace}");
+            rig.ctl(&format!("delete pods --all --wait=false {within}"))?;
+            let pods = rig.get(&format!("pods {within}"))?;
             for pod in pods["items"].as_array().into_iter().flatten() {
                 let name = pod["metadata"]["name"].as_str().unwrap_or_default();
                 let finalizers = pod["metadata"]["finalizers"].as_array();
@@ -188,10 +186,9 @@ impl Cluster {
                     .flatten()
                     .filter(|one| *one == names::METERING);
                 let kept = Value::from(ours.cloned().collect::<Vec<_>>());
-                let patch = serde_json::json!({"metadata": {"finalizers": kept}}).to_string();
-                let change = ["patch", "pod", name, "--type=merge", "--patch", &patch];
+                let patch = json!({"metadata": {"finalizers": kept}});
                 // The pod may be gone by now.
-                let _ = rig.kubectl(&[&change[..], &within].concat());
+                let _ = rig.patch(&format!("pod {name} --type=merge {within}"), &patch);
             }
         }
         Ok(())
@@ -261,8 +258,6 @@ fn fits(pod: &Value, free: &[u64]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -1,6 +1,5 @@
 //! The campaign's cluster, and how each step of a plan is carried out on it.
 
-use std::fs;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
@@ -17,7 +16,9 @@ use super::recorder::Recorder;
 use super::tally::Tally;
 use super::tenants;
 use crate::balancer::Balancer;
+use crate::calendar::set_clock;
 use crate::interrupt;
+use crate::kubectl::Kubectl;
 use crate::setup::Setup;
 use crate::world::{EXTENDER, NODE, World};
 
@@ -105,23 +106,15 @@ impl Cluster {
 
     fn recreate_node(&self) -> Result<()> {
         let rig = self.rig();
-        rig.kubectl(&[
-            "delete",
-            "node",
-            NODE,
-            "--request-timeout=5s",
-            "--wait=false",
-        ])?;
+        rig.ctl(&format!(
+            "delete node {NODE} --request-timeout=5s --wait=false"
+        ))?;
         // The kubelet registers the Node only when it starts.
         rig.restart("kubelet")
     }
 
     fn set_clock(&self, ahead: i64) {
-        let file = parts::clock(&self.world);
-        // Replaced as a whole, so that the timekeeper never reads a half-written file.
-        let new = file.with_extension("new");
-        fs::write(&new, format!("{ahead:+}")).expect("written");
-        fs::rename(new, file).expect("replaced");
+        set_clock(&parts::clock(&self.world), ahead);
     }
 
     /// Ends all injections: every part runs, and requests reach the API server undisturbed.

@@ -15,8 +15,9 @@ use super::plan::{PARTS, Part};
 use super::proxy::Proxy;
 use crate::hook;
 use crate::http;
+use crate::kubectl::Kubectl;
 use crate::process::Process;
-use crate::world::{NODE, World, binary, install, kubeconfigs};
+use crate::world::{NODE, World, binary, install, kubeconfigs, launch, without_pods};
 
 const SIGKILL: i32 = 9;
 const SYSTEM: &str = "--namespace=gpushare-system";
@@ -48,10 +49,7 @@ impl Parts {
         world.agent = None;
         let rig = world.rig().clone();
         install(&rig, &["crd.yaml", "webhook.yaml", "timekeeper.yaml"]);
-        // Our processes run in place of the pods.
-        let scale = ["scale", "deployment", "gpushare-timekeeper", "--replicas=0"];
-        rig.kubectl(&[&scale[..], &[SYSTEM]].concat())
-            .expect("scaled");
+        without_pods(&rig, "gpushare-timekeeper");
         hook::lead_the_service_to_processes(&rig);
         kubeconfigs(&rig, world.directory(), &ACCOUNTS).expect("kubeconfigs");
         for account in ACCOUNTS {
@@ -153,15 +151,10 @@ pub fn ready(rig: &Rig) -> Result<()> {
 /// Gives the agent a new pod and token, if the old pod was deleted together with the Node.
 pub fn keep_agents_pod(world: &World, proxy: &Proxy) -> Result<()> {
     let rig = world.rig();
-    let pod = [
-        "get",
-        "pod",
-        AGENT,
-        SYSTEM,
-        "--ignore-not-found",
-        "--output=name",
-    ];
-    if rig.kubectl(&pod)?.trim().is_empty() {
+    let found = rig.ctl(&format!(
+        "get pod {AGENT} {SYSTEM} --ignore-not-found --output=name"
+    ))?;
+    if found.trim().is_empty() {
         kubeconfigs(rig, world.directory(), &[AGENT])?;
         introduce(world, proxy, AGENT);
     }
@@ -204,8 +197,7 @@ fn start(world: &World, part: Part) -> Process {
         Part::Webhook => "gpushare-webhook",
     };
     command.arg("--kubeconfig").arg(kubeconfig(world, account));
-    let log = world.rig().logs().join(format!("gpushare-{name}.log"));
-    Process::start(name, command, &log)
+    launch(world.rig(), name, command, &format!("gpushare-{name}"))
 }
 
 /// A program in the rig's files and network. It is killed with the campaign even while it is frozen.

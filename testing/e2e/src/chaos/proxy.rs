@@ -5,23 +5,23 @@ mod forward;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::Sender;
 
 use axum::Router;
 use gpushare_rig::Rig;
-use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::config::AuthInfo;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 use super::fate::{Fate, Kind, Weather, fate};
+use crate::follower::Background;
+use crate::world::client_config;
 
 pub struct Proxy {
     address: SocketAddr,
     way: Arc<Way>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _serving: Background,
 }
 
 /// What all requests share.
@@ -53,39 +53,26 @@ impl std::fmt::Debug for Proxy {
 impl Proxy {
     /// Listens on the rig's loopback.
     pub fn start(rig: &Arc<Rig>) -> Self {
-        let (stop, stopped) = oneshot::channel();
-        let (ready, started) = channel();
-        let rig = rig.clone();
         let kubeconfig = rig.kubeconfig();
-        let serve = move || async move {
-            let mut config = Kubeconfig::read_from(&kubeconfig).expect("a kubeconfig");
+        let serve = async move |ready: Sender<(SocketAddr, Arc<Way>)>| {
+            let mut config = client_config(&kubeconfig).await;
             // Each request carries its own account.
-            for user in &mut config.auth_infos {
-                user.auth_info = Some(AuthInfo::default());
-            }
-            let options = KubeConfigOptions::default();
-            let config = kube::Config::from_custom_kubeconfig(config, &options).await;
-            let client = kube::Client::try_from(config.expect("a valid kubeconfig"));
-            let way = Arc::new(Way::new(client.expect("a client")));
-            let listener = tokio::net::TcpListener::bind("127.0.0.1:0");
-            let listener = listener.await.expect("a free port");
+            config.auth_info = AuthInfo::default();
+            let client = kube::Client::try_from(config).expect("a client");
+            let way = Arc::new(Way::new(client));
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+            let listener = listener.expect("a free port");
             let address = listener.local_addr().expect("an address");
-            ready
-                .send((address, way.clone()))
-                .expect("the campaign waits");
+            let began = ready.send((address, way.clone()));
+            began.expect("the campaign waits");
             let app = Router::new().fallback(forward::forward).with_state(way);
-            tokio::select! {
-                _ = axum::serve(listener, app).into_future() => {}
-                _ = stopped => {}
-            }
+            let _ended = axum::serve(listener, app).await;
         };
-        let thread = thread::spawn(move || rig.run(serve));
-        let (address, way) = started.recv().expect("the proxy starts");
+        let (serving, (address, way)) = Background::start(rig, serve);
         Self {
             address,
             way,
-            stop: Some(stop),
-            thread: Some(thread),
+            _serving: serving,
         }
     }
 
@@ -126,17 +113,6 @@ impl Proxy {
     /// How many requests met which fate.
     pub fn fates(&self) -> BTreeMap<&'static str, usize> {
         self.way.state.lock().fates.clone()
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

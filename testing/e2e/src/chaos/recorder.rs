@@ -16,10 +16,9 @@ use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
 use gpushare_rig::Rig;
 use jiff::Timestamp;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::Api;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watcher};
-use kube::{Api, Client};
 use parking_lot::Mutex;
 
 use super::Shares;
@@ -27,6 +26,7 @@ use super::judge::{Gap, Held, Seen};
 use super::plan::TENANTS;
 use crate::follower::Follower;
 use crate::setup::Setup;
+use crate::world::client;
 
 /// Records from its start until it is dropped.
 #[derive(Debug)]
@@ -169,12 +169,8 @@ fn shares(
 }
 
 async fn follow(kubeconfig: &Path, notes: &Mutex<Notes>, ready: Sender<()>) {
-    let config = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
-    let options = KubeConfigOptions::default();
-    let config = kube::Config::from_custom_kubeconfig(config, &options).await;
-    let client = Client::try_from(config.expect("a valid kubeconfig")).expect("a client");
     let dialects = Setup::cards(&[]).dialects();
-    let pods: Api<slim::Pod> = Api::all(client);
+    let pods: Api<slim::Pod> = Api::all(client(kubeconfig).await);
     let mut watch = pin!(watcher(pods, watcher::Config::default()).default_backoff());
     let mut ready = Some(ready);
     let mut list = Vec::new();

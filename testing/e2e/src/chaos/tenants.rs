@@ -6,7 +6,8 @@ use gpushare_rig::Rig;
 use serde_json::{Value, json};
 
 use super::plan::{Behaviour, Deletion, METERED, Shape, Slot, TENANTS};
-use crate::manifest::IMAGE;
+use crate::kubectl::{Kubectl, create_namespace};
+use crate::manifest::{self, IMAGE};
 use crate::wait;
 
 /// A change that a tenant tries to make to its pod.
@@ -63,11 +64,11 @@ pub const EDITS: [Edit; 22] = [
 
 impl Edit {
     /// The patch, and the arguments that kubectl needs for it.
-    fn arguments(self) -> (&'static str, &'static [&'static str]) {
+    fn arguments(self) -> (&'static str, &'static str) {
         match self {
-            Self::Merge(patch) => (patch, &["--type=merge"]),
-            Self::Strategic(patch) => (patch, &["--type=strategic"]),
-            Self::Resize(patch) => (patch, &["--type=strategic", "--subresource=resize"]),
+            Self::Merge(patch) => (patch, "--type=merge"),
+            Self::Strategic(patch) => (patch, "--type=strategic"),
+            Self::Resize(patch) => (patch, "--type=strategic --subresource=resize"),
         }
     }
 }
@@ -75,23 +76,18 @@ impl Edit {
 /// Creates the namespaces and their accounts, and a budget for one of them.
 pub fn settle(rig: &Rig) {
     for namespace in TENANTS {
-        let within = format!("--namespace={namespace}");
-        let account = format!("--serviceaccount={namespace}:tenant");
-        let bind = ["create", "rolebinding", "tenant", "--clusterrole=edit"];
-        rig.kubectl(&["create", "namespace", namespace])
-            .expect("created");
-        rig.kubectl(&["create", "serviceaccount", "tenant", &within])
-            .expect("created");
-        rig.kubectl(&[&bind[..], &[&account, &within]].concat())
-            .expect("bound");
-        wait::until("the default account", || {
-            rig.kubectl(&["get", "serviceaccount", "default", &within])
-        });
+        create_namespace(rig, namespace);
+        for create in [
+            format!("serviceaccount tenant --namespace={namespace}"),
+            format!(
+                "rolebinding tenant --clusterrole=edit --serviceaccount={namespace}:tenant --namespace={namespace}"
+            ),
+        ] {
+            rig.ctl(&format!("create {create}")).expect("created");
+        }
     }
-    let budget = json!({
-        "apiVersion": "gpushare.io/v1alpha1", "kind": "GpuBudget", "metadata": {"name": METERED},
-        "spec": {"amount": "100000h", "namespaces": {"names": [METERED]}},
-    });
+    let spec = json!({"amount": "100000h", "namespaces": {"names": [METERED]}});
+    let budget = manifest::budget(METERED, &spec);
     rig.apply(&budget.to_string()).expect("a budget");
     wait::until("pods of the metered namespace to be metered", || {
         let probe = Slot {
@@ -103,17 +99,7 @@ pub fn settle(rig: &Rig) {
             cards: 1,
             behaviour: Behaviour::Obedient,
         };
-        let file = tempfile::NamedTempFile::new()?;
-        std::fs::write(file.path(), pod(probe, shape).to_string())?;
-        let path = file.path().to_str().context("a path")?;
-        let create = [
-            "create",
-            "--dry-run=server",
-            "--output=json",
-            "--filename",
-            path,
-        ];
-        let made: Value = serde_json::from_str(&rig.kubectl(&create)?)?;
+        let made = rig.dry_run(&pod(probe, shape))?;
         let finalizers = made["metadata"]["finalizers"].to_string();
         ensure!(finalizers.contains(names::METERING), "{finalizers}");
         anyhow::Ok(())
@@ -121,23 +107,24 @@ pub fn settle(rig: &Rig) {
 }
 
 pub fn create(rig: &Rig, slot: Slot, shape: Shape) -> Result<()> {
-    let file = tempfile::NamedTempFile::new()?;
-    std::fs::write(file.path(), pod(slot, shape).to_string())?;
-    let path = file.path().to_str().context("a path")?;
-    act(rig, slot, &["create", "--filename", path])
+    let create = format!("create {}", tenant(slot));
+    rig.send(&create, &pod(slot, shape)).map(drop)
 }
 
 pub fn delete(rig: &Rig, slot: Slot, how: Deletion) -> Result<()> {
-    let name = slot.name();
-    let delete = ["delete", "pod", &name, "--wait=false"];
-    let forced = [&delete[..], &["--force", "--grace-period=0"]].concat();
+    let delete = |flags: &str| {
+        let (name, tenant) = (slot.name(), tenant(slot));
+        rig.ctl(&format!("delete pod {name} --wait=false {flags} {tenant}"))
+            .map(drop)
+    };
+    let forced = "--force --grace-period=0";
     match how {
-        Deletion::Plain => act(rig, slot, &delete),
+        Deletion::Plain => delete(""),
         Deletion::LongThenForced => {
-            act(rig, slot, &[&delete[..], &["--grace-period=60"]].concat())?;
-            act(rig, slot, &forced)
+            delete("--grace-period=60")?;
+            delete(forced)
         }
-        Deletion::Forced => act(rig, slot, &forced),
+        Deletion::Forced => delete(forced),
         Deletion::Evicted => evict(rig, slot),
     }
 }
@@ -148,27 +135,25 @@ fn evict(rig: &Rig, slot: Slot) -> Result<()> {
         "apiVersion": "policy/v1", "kind": "Eviction",
         "metadata": {"name": name, "namespace": namespace},
     });
-    let file = tempfile::NamedTempFile::new()?;
-    std::fs::write(file.path(), eviction.to_string())?;
-    let path = file.path().to_str().context("a path")?;
     let place = format!("/api/v1/namespaces/{namespace}/pods/{name}/eviction");
-    act(rig, slot, &["create", "--raw", &place, "--filename", path])
+    let create = format!("create --raw {place} {}", tenant(slot));
+    rig.send(&create, &eviction).map(drop)
 }
 
 pub fn edit(rig: &Rig, slot: Slot, number: usize) -> Result<()> {
     let edit = EDITS.get(number).context("there is such an edit")?;
     let (patch, how) = edit.arguments();
-    let name = slot.name();
-    let change = ["patch", "pod", &name, "--patch", patch];
-    act(rig, slot, &[&change[..], how].concat())
+    let change = format!("patch pod {} {how} {}", slot.name(), tenant(slot));
+    let change = change.split_whitespace().chain(["--patch", patch]);
+    rig.kubectl(&change.collect::<Vec<_>>()).map(drop)
 }
 
-/// Runs kubectl as the tenant of the slot's namespace.
-fn act(rig: &Rig, slot: Slot, args: &[&str]) -> Result<()> {
+/// What makes kubectl act as the tenant of the slot's namespace.
+fn tenant(slot: Slot) -> String {
     let namespace = slot.namespace();
-    let tenant = format!("--as=system:serviceaccount:{namespace}:tenant");
-    let common = ["--namespace", namespace, &tenant, "--request-timeout=5s"];
-    rig.kubectl(&[args, &common].concat()).map(drop)
+    format!(
+        "--namespace={namespace} --as=system:serviceaccount:{namespace}:tenant --request-timeout=5s"
+    )
 }
 
 fn pod(slot: Slot, shape: Shape) -> Value {
@@ -218,6 +203,7 @@ mod tests {
             assert!(read.is_object(), "{patch}");
         }
     }
+
     #[test]
     fn one_edit_takes_the_image_away_and_one_brings_it_back() {
         let images = EDITS.iter().filter_map(|edit| {

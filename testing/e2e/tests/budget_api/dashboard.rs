@@ -55,13 +55,13 @@ fn whoever_may_not_look_at_the_dashboard_is_told_what_to_do() {
         problem["error"].as_str().unwrap().to_owned()
     };
     // This user may do nearly everything in one namespace, but nothing in the cluster.
-    let tenant = error(&TELLER.token_of(OWN, "tenant", &[]), 403);
+    let tenant = error(&TELLER.token_of(OWN, "tenant"), 403);
     let user = format!("user system:serviceaccount:{OWN}:tenant does not have the verb");
     assert!(tenant.contains(&user), "{tenant}");
     assert_contains(&tenant, "ClusterRole gpushare-dashboard-viewer");
     let mut forged = LOOKING.token("gpushare-viewer");
     forged.replace_range(forged.len() - 8.., "AAAAAAAA");
-    let elsewhere = TELLER.token_of("gpushare-system", "gpushare-viewer", &["--audience=vault"]);
+    let elsewhere = TELLER.token_of("gpushare-system", "gpushare-viewer --audience=vault");
     for token in [&forged, &elsewhere, "garbage"] {
         let unknown = error(token, 401);
         assert!(unknown.contains("kubectl create token"), "{unknown}");

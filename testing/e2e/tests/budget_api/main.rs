@@ -6,12 +6,18 @@ mod dashboard;
 use std::process::Output;
 use std::sync::LazyLock;
 
+use e2e::Kubectl;
 use e2e::teller::{HELD, OTHER, OWN, SPARE, Teller, Who};
 use gpushare_testkit::assert_contains;
 use serde_json::{Value, json};
 
 /// One cluster for all tests.
 static TELLER: LazyLock<Teller> = LazyLock::new(Teller::start);
+
+/// What someone is shown at a path.
+fn shown(who: Who, path: &str) -> Value {
+    TELLER.get(&TELLER.token(who), path).good()
+}
 
 /// Every path that shows something about a team.
 fn paths_of(team: &str) -> Vec<String> {
@@ -27,10 +33,7 @@ fn paths_of(team: &str) -> Vec<String> {
 
 #[test]
 fn a_tenant_reads_what_its_own_namespace_has_and_used() {
-    let tenant = TELLER.token(Who::Tenant);
-    let balance = TELLER
-        .get(&tenant, &format!("/v1/namespaces/{OWN}/budget"))
-        .good();
+    let balance = shown(Who::Tenant, &format!("/v1/namespaces/{OWN}/budget"));
     assert_eq!(
         (&balance["namespace"], &balance["budget"]),
         (&json!(OWN), &json!(OWN))
@@ -40,7 +43,7 @@ fn a_tenant_reads_what_its_own_namespace_has_and_used() {
         (&json!("72000"), &json!("300"))
     );
     let path = format!("/v1/namespaces/{OWN}/statement?month={}", TELLER.month);
-    let statement = TELLER.get(&tenant, &path).good();
+    let statement = shown(Who::Tenant, &path);
     assert_eq!(
         (&statement["total"], &statement["totalSeconds"]),
         (&json!("300"), &json!(HELD))
@@ -66,20 +69,16 @@ fn a_tenant_cannot_read_anything_of_another_nor_learn_that_it_exists() {
 
 #[test]
 fn a_pod_reads_the_balance_of_its_namespace_without_any_role_and_no_statement() {
-    let pod = TELLER.token(Who::Pod);
-    TELLER
-        .get(&pod, &format!("/v1/namespaces/{OWN}/budget"))
-        .good();
+    shown(Who::Pod, &format!("/v1/namespaces/{OWN}/budget"));
     let statement = format!("/v1/namespaces/{OWN}/statement");
-    let message = TELLER.get(&pod, &statement).refused(403);
+    let message = TELLER.get(&TELLER.token(Who::Pod), &statement).refused(403);
     assert_contains(&message, "budgetstatements.gpushare.io");
 }
 
 #[test]
 fn a_tenant_cannot_grant() {
-    let before = TELLER
-        .get(&TELLER.token(Who::Chief), &format!("/v1/budgets/{OTHER}"))
-        .good();
+    let granted = || shown(Who::Chief, &format!("/v1/budgets/{OTHER}"))["granted"].take();
+    let before = granted();
     let body = json!({"id": "greed", "amount": "1000h", "reason": "because"});
     for who in [Who::Tenant, Who::Pod] {
         let token = TELLER.token(who);
@@ -89,22 +88,18 @@ fn a_tenant_cannot_grant() {
             assert!(message.contains("the verb \"grant\""), "{message}");
         }
     }
-    let after = TELLER
-        .get(&TELLER.token(Who::Chief), &format!("/v1/budgets/{OTHER}"))
-        .good();
-    assert_eq!(before["granted"], after["granted"]);
+    assert_eq!(before, granted());
 }
 
 #[test]
 fn tokens_that_are_not_for_us_are_no_good() {
-    let revoked = TELLER.token_of(OWN, "revoked", &["--audience=gpushare-timekeeper"]);
-    let namespace = format!("--namespace={OWN}");
-    let delete = ["delete", "serviceaccount", "revoked", &namespace];
-    TELLER.rig.kubectl(&delete).unwrap();
+    let revoked = TELLER.token_of(OWN, "revoked --audience=gpushare-timekeeper");
+    let delete = format!("delete serviceaccount revoked --namespace={OWN}");
+    TELLER.rig.ctl(&delete).unwrap();
     let mut forged = TELLER.token(Who::Chief);
     forged.replace_range(forged.len() - 8.., "AAAAAAAA");
     let tokens = [
-        TELLER.token_of(OWN, "default", &["--audience=vault"]),
+        TELLER.token_of(OWN, "default --audience=vault"),
         revoked,
         forged,
         "garbage".to_owned(),
@@ -134,9 +129,7 @@ fn a_token_that_is_longer_than_headers_may_be_is_refused_before_it_is_read() {
 
 #[test]
 fn t01_the_predecessors_path_answers_for_namespaces_that_there_are_to_those_who_may() {
-    let told = TELLER
-        .get(&TELLER.token(Who::Pod), &format!("/budget/{OWN}"))
-        .good();
+    let told = shown(Who::Pod, &format!("/budget/{OWN}"));
     assert_eq!(
         (&told["budget_available"], &told["budget_remaining"]),
         (&json!(true), &json!(1195.0))
@@ -152,24 +145,18 @@ fn t01_the_predecessors_path_answers_for_namespaces_that_there_are_to_those_who_
 #[test]
 fn t08_nobody_can_report_usage_for_anybody() {
     let used = || {
-        let all = TELLER.get(&TELLER.token(Who::Chief), "/v1/budgets").good();
+        let all = shown(Who::Chief, "/v1/budgets");
+        let all = all["budgets"].as_array().unwrap().iter();
         let used = |one: &Value| (one["budget"].clone(), one["used"].clone());
-        all["budgets"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(used)
-            .collect::<Vec<_>>()
+        all.map(used).collect::<Vec<_>>()
     };
     let before = used();
     let report = json!({"usage_factor": -1000.0, "pod_name": format!("pod-of-{OTHER}")});
     for who in [Who::Tenant, Who::Pod, Who::Chief] {
         let token = TELLER.token(who);
         for team in [OWN, OTHER] {
-            for path in [
-                format!("/budget/{team}/report"),
-                format!("/budget/{team}/increase"),
-            ] {
+            for verb in ["report", "increase"] {
+                let path = format!("/budget/{team}/{verb}");
                 TELLER.post(&token, &path, &report).refused(410);
             }
             for path in paths_of(team) {
@@ -187,35 +174,19 @@ fn said(output: &Output) -> String {
 
 #[test]
 fn grants_and_statements_go_through_the_plugin() {
-    let grant = [
-        "grant",
-        OTHER,
-        "2h",
-        "--reason",
-        "a deadline",
-        "--id",
-        "ticket-7",
-    ];
+    let reason = ["--reason", "a deadline", "--id", "ticket-7"];
+    let grant = [&["grant", OTHER, "2h"], &reason[..]].concat();
     let as_chief = ["--as-service-account", "gpushare-system/chief"];
     for _ in 0..2 {
         let output = TELLER.plugin(&grant).args(as_chief).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         let author = "author system:serviceaccount:gpushare-system:chief, id ticket-7";
-        assert!(said(&output).contains(author), "{output:?}");
+        assert_contains(&said(&output), author);
     }
-    let balance = TELLER
-        .get(&TELLER.token(Who::Chief), &format!("/v1/budgets/{OTHER}"))
-        .good();
+    let balance = shown(Who::Chief, &format!("/v1/budgets/{OTHER}"));
     assert_eq!(balance["granted"], "7200");
-    let statement = [
-        "statement",
-        "-n",
-        OTHER,
-        "--month",
-        &TELLER.month,
-        "-o",
-        "csv",
-    ];
+    let month = ["--month", &TELLER.month, "-o", "csv"];
+    let statement = [&["statement", "-n", OTHER], &month[..]].concat();
     let output = TELLER.plugin(&statement).args(as_chief).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let csv = said(&output);
@@ -232,15 +203,9 @@ fn grants_and_statements_go_through_the_plugin() {
     let as_tenant = ["--as-service-account", &format!("{OWN}/tenant")];
     let output = TELLER.plugin(&statement).args(as_tenant).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        said(&output).contains("lacks the verb \"get\" on budgetstatements"),
-        "{output:?}"
-    );
+    assert_contains(&said(&output), "lacks the verb \"get\" on budgetstatements");
     let output = TELLER.plugin(&grant).args(as_tenant).output().unwrap();
-    assert!(
-        said(&output).contains("lacks the verb \"grant\""),
-        "{output:?}"
-    );
+    assert_contains(&said(&output), "lacks the verb \"grant\"");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Each hole of the predecessor's timekeeper, closed. The tests are named by the hole's number in our analysis. The
 //! holes of its API are tested together with our API.
 
+use anyhow::ensure;
 use e2e::budgeted::held;
 use e2e::calendar::day;
 use e2e::manifest::{aliyun, container, running};
-use e2e::wait;
+use e2e::{Kubectl, Team, wait};
 use serde_json::{Value, json};
 
 use crate::{DAY, SHARED};
@@ -21,9 +22,10 @@ fn daily(seconds: i64) -> Value {
     json!({"amount": seconds, "period": day()})
 }
 
-fn leave(namespace: &str, pod: &str) {
-    SHARED.delete(namespace, pod);
-    SHARED.wait_gone(namespace, pod);
+fn wait_succeeded(team: &Team, pod: &str) -> Value {
+    team.wait_pod(pod, "it has ended", |pod| {
+        pod["status"]["phase"] == "Succeeded"
+    })
 }
 
 /// The predecessor did not charge a pod without a running container, and told its sidecar to end.
@@ -33,18 +35,18 @@ fn t02_a_pod_pays_for_its_card_while_its_containers_crash_and_nobody_reports_any
     let team = SHARED.team(&daily(36_000));
     let mut crashing = task("crashing", "exit 1", 4);
     crashing["spec"]["restartPolicy"] = json!("Always");
-    SHARED.create(&team, &crashing);
-    SHARED.wait_pod(&team, "crashing", "it waits for its next start", |pod| {
+    team.apply(&crashing);
+    team.wait_pod("crashing", "it waits for its next start", |pod| {
         let status = &pod["status"]["containerStatuses"][0];
         status["restartCount"].as_i64() > Some(0) && !status["state"]["waiting"].is_null()
     });
     timekeeper.ahead(3_600);
-    SHARED.wait_budget(&team, "it pays for an hour of half a card", |status| {
+    team.wait_budget("it pays for an hour of half a card", |status| {
         let paid = |field: &str| status[field].as_i64().unwrap_or(0);
         paid("usedSeconds") + paid("heldSeconds") >= 1_800
     });
     timekeeper.ahead(0);
-    leave(&team, "crashing");
+    team.remove("crashing");
     timekeeper.audit();
 }
 
@@ -53,16 +55,16 @@ fn t02_a_pod_pays_for_its_card_while_its_containers_crash_and_nobody_reports_any
 fn t03_every_budget_has_its_own_amount_and_used_means_used() {
     let _timekeeper = SHARED.timekeeper();
     let (small, large) = (SHARED.team(&daily(100)), SHARED.team(&daily(72_000)));
-    SHARED.create(&small, &task("task", "sleep 1", 8));
-    let done = SHARED.wait_charged(&small, "task");
+    small.apply(&task("task", "sleep 1", 8));
+    let done = small.wait_charged("task");
     let used = held(&done);
-    let status = SHARED.wait_budget(&small, "it has used something", |status| {
+    let status = small.wait_budget("it has used something", |status| {
         status["usedSeconds"] == used
     });
     assert_eq!(status["remainingSeconds"], 100 - used);
-    let other = SHARED.wait_budget(&large, "it is counted", |status| status["used"] == "0s");
+    let other = large.wait_budget("it is counted", |status| status["used"] == "0s");
     assert_eq!(other["remaining"], "20h");
-    leave(&small, "task");
+    small.remove("task");
 }
 
 /// When the budget was exhausted, every pod of the namespace was deleted, and recreated pods were not metered.
@@ -70,20 +72,17 @@ fn t03_every_budget_has_its_own_amount_and_used_means_used() {
 fn t04_at_exhaustion_pods_go_on_and_new_ones_are_metered() {
     let timekeeper = SHARED.timekeeper();
     let team = SHARED.team(&daily(1));
-    SHARED.create(&team, &task("runs-on", "sleep 10000", 4));
-    SHARED.wait_running(&team, "runs-on");
-    SHARED.wait_budget(&team, "it is exhausted", |status| {
-        status["exhausted"] == true
-    });
-    SHARED.wait_for_class(&team, "gpushare-over-budget");
-    SHARED.create(&team, &task("late", "sleep 2", 4));
-    let late = SHARED.wait_charged(&team, "late");
-    assert_eq!(timekeeper.seconds_of(&team, "late"), held(&late));
-    let spared = SHARED.pod(&team, "runs-on").unwrap();
+    team.runs(&task("runs-on", "sleep 10000", 4));
+    team.wait_exhausted();
+    team.wait_for_class("gpushare-over-budget");
+    team.apply(&task("late", "sleep 2", 4));
+    let late = team.wait_charged("late");
+    assert_eq!(timekeeper.seconds_of(&team.name, "late"), held(&late));
+    let spared = team.pod("runs-on").unwrap();
     assert!(spared["metadata"]["deletionTimestamp"].is_null());
     assert_eq!(spared["status"]["phase"], "Running");
-    leave(&team, "late");
-    leave(&team, "runs-on");
+    team.remove("late");
+    team.remove("runs-on");
 }
 
 /// The documentation promised minutes, but reports were counted.
@@ -92,13 +91,13 @@ fn t05_a_second_of_a_whole_card_costs_a_gpu_second_and_of_half_a_card_half_of_it
     let timekeeper = SHARED.timekeeper();
     let team = SHARED.team(&daily(36_000));
     for (name, gib, parts) in [("whole", 8, 1), ("half", 4, 2)] {
-        SHARED.create(&team, &task(name, "sleep 2", gib));
-        let done = SHARED.wait_charged(&team, name);
-        let lines = timekeeper.statement(&team);
+        team.apply(&task(name, "sleep 2", gib));
+        let done = team.wait_charged(name);
+        let lines = timekeeper.statement(&team.name);
         let line = lines.iter().find(|line| line.name == name).unwrap();
         assert_eq!(line.seconds, held(&done));
         assert_eq!(line.amount.micros(), held(&done) * 1_000_000 / parts);
-        leave(&team, name);
+        team.remove(name);
     }
 }
 
@@ -109,22 +108,19 @@ fn t06_a_budget_is_full_again_in_its_next_period_and_what_is_left_may_be_carried
     let mut carrying = daily(10_000);
     carrying["rolloverCap"] = json!(30);
     let team = SHARED.team(&carrying);
-    SHARED.create(&team, &task("task", "sleep 1", 8));
-    let used = held(&SHARED.wait_charged(&team, "task"));
-    SHARED.wait_budget(&team, "it has used something", |status| {
+    team.apply(&task("task", "sleep 1", 8));
+    let used = held(&team.wait_charged("task"));
+    team.wait_budget("it has used something", |status| {
         status["remainingSeconds"] == 10_000 - used
     });
     timekeeper.ahead(DAY);
-    SHARED.wait_budget(&team, "the next period has begun", |status| {
+    team.wait_budget("the next period has begun", |status| {
         status["remainingSeconds"] == 10_030 && status["usedSeconds"] == 0
     });
     timekeeper.ahead(0);
-    SHARED.wait_budget(
-        &team,
-        "the old period is as it was but for what went over",
-        |status| status["usedSeconds"] == used,
-    );
-    leave(&team, "task");
+    let what = "the old period is as it was but for what went over";
+    team.wait_budget(what, |status| status["usedSeconds"] == used);
+    team.remove("task");
     timekeeper.audit();
 }
 
@@ -134,17 +130,15 @@ fn t07_a_budget_that_is_overdrawn_when_it_is_first_looked_at_is_exhausted_at_onc
     let mut timekeeper = SHARED.timekeeper();
     let team = SHARED.team(&daily(1));
     timekeeper.kill();
-    SHARED.create(&team, &task("task", "sleep 3", 8));
-    let done = SHARED.wait_pod(&team, "task", "it has ended", |pod| {
-        pod["status"]["phase"] == "Succeeded"
-    });
-    assert!(SHARED.budget(&team)["status"]["exhausted"] != true);
+    team.apply(&task("task", "sleep 3", 8));
+    let done = wait_succeeded(&team, "task");
+    assert!(team.budget()["status"]["exhausted"] != true);
     timekeeper.start();
-    SHARED.wait_budget(&team, "it is exhausted", |status| {
+    team.wait_budget("it is exhausted", |status| {
         status["exhausted"] == true && status["remainingSeconds"] == 1 - held(&done)
     });
-    SHARED.wait_charged(&team, "task");
-    leave(&team, "task");
+    team.wait_charged("task");
+    team.remove("task");
 }
 
 /// Of two concurrent reports, one was lost.
@@ -154,23 +148,25 @@ fn t09_pods_that_end_together_are_all_charged_and_none_twice_though_the_timekeep
     let team = SHARED.team(&daily(36_000));
     let names: Vec<String> = (0..8).map(|number| format!("task-{number}")).collect();
     for name in &names {
-        SHARED.create(&team, &task(name, "sleep 2", 1));
+        team.apply(&task(name, "sleep 2", 1));
     }
     for name in &names {
-        SHARED.wait_pod(&team, name, "it has ended", |pod| {
-            pod["status"]["phase"] == "Succeeded"
-        });
+        wait_succeeded(&team, name);
         timekeeper.kill();
         timekeeper.start();
     }
     for name in &names {
-        let done = SHARED.wait_charged(&team, name);
-        assert_eq!(timekeeper.seconds_of(&team, name), held(&done), "{name}");
+        let done = team.wait_charged(name);
+        assert_eq!(
+            timekeeper.seconds_of(&team.name, name),
+            held(&done),
+            "{name}"
+        );
     }
-    assert_eq!(timekeeper.statement(&team).len(), names.len());
+    assert_eq!(timekeeper.statement(&team.name).len(), names.len());
     timekeeper.audit();
     for name in &names {
-        leave(&team, name);
+        team.remove(name);
     }
 }
 
@@ -181,7 +177,7 @@ fn t10_pods_of_any_shape_and_without_any_status_are_no_problem() {
     let team = SHARED.team(&daily(36_000));
     let mut waiting = task("waiting", "sleep 1", 4);
     waiting["spec"]["nodeSelector"] = json!({"no": "such-node"});
-    SHARED.create(&team, &waiting);
+    team.apply(&waiting);
     let mut several = task("several", "sleep 1", 2);
     several["spec"]["initContainers"] = json!([
         container("prepare", "sleep 1", aliyun(2)),
@@ -190,14 +186,14 @@ fn t10_pods_of_any_shape_and_without_any_status_are_no_problem() {
     ]);
     let containers = several["spec"]["containers"].as_array_mut().unwrap();
     containers.push(container("second", "sleep 2", aliyun(2)));
-    SHARED.create(&team, &several);
-    let done = SHARED.wait_charged(&team, "several");
-    assert_eq!(timekeeper.seconds_of(&team, "several"), held(&done));
-    let pending = SHARED.pod(&team, "waiting").unwrap();
+    team.apply(&several);
+    let done = team.wait_charged("several");
+    assert_eq!(timekeeper.seconds_of(&team.name, "several"), held(&done));
+    let pending = team.pod("waiting").unwrap();
     assert!(pending["status"]["containerStatuses"].is_null());
-    leave(&team, "waiting");
-    assert_eq!(timekeeper.seconds_of(&team, "waiting"), 0);
-    leave(&team, "several");
+    team.remove("waiting");
+    assert_eq!(timekeeper.seconds_of(&team.name, "waiting"), 0);
+    team.remove("several");
     timekeeper.assert_alive();
 }
 
@@ -206,26 +202,18 @@ fn t10_pods_of_any_shape_and_without_any_status_are_no_problem() {
 fn t11_a_restart_gives_nobody_anything_back() {
     let mut timekeeper = SHARED.timekeeper();
     let team = SHARED.team(&daily(3_600));
-    SHARED.create(&team, &task("task", "sleep 2", 8));
-    let used = held(&SHARED.wait_charged(&team, "task"));
+    team.apply(&task("task", "sleep 2", 8));
+    let used = held(&team.wait_charged("task"));
     let counted = |status: &Value| status["remainingSeconds"] == 3_600 - used;
-    SHARED.wait_budget(&team, "it has used something", counted);
+    team.wait_budget("it has used something", counted);
     timekeeper.kill();
     // Charges do not depend on the status in the cluster.
-    let forged = json!({"status": {"remainingSeconds": 3_600, "usedSeconds": 0}}).to_string();
-    let forge = [
-        "patch",
-        "gpubudget",
-        &team,
-        "--subresource=status",
-        "--type=merge",
-        "-p",
-        &forged,
-    ];
-    SHARED.world.rig().kubectl(&forge).unwrap();
+    let forged = json!({"status": {"remainingSeconds": 3_600, "usedSeconds": 0}});
+    let budget = format!("gpubudget {} --subresource=status --type=merge", team.name);
+    team.patch(&budget, &forged).unwrap();
     timekeeper.start();
-    SHARED.wait_budget(&team, "it has used what it had used", counted);
-    leave(&team, "task");
+    team.wait_budget("it has used what it had used", counted);
+    team.remove("task");
 }
 
 /// Everything was logged as an error, and there was no history.
@@ -233,47 +221,37 @@ fn t11_a_restart_gives_nobody_anything_back() {
 fn t12_there_are_metrics_events_and_a_history_and_success_is_no_error() {
     let timekeeper = SHARED.timekeeper();
     let team = SHARED.team(&daily(1));
-    SHARED.create(&team, &task("task", "sleep 2", 8));
-    let done = SHARED.wait_charged(&team, "task");
-    SHARED.wait_budget(&team, "it is exhausted", |status| {
-        status["exhausted"] == true
-    });
+    team.apply(&task("task", "sleep 2", 8));
+    let done = team.wait_charged("task");
+    team.wait_exhausted();
     let remaining = format!(
-        "gpushare_timekeeper_budget_remaining_gpu_seconds{{budget=\"{team}\"}} {}.0",
+        "gpushare_timekeeper_budget_remaining_gpu_seconds{{budget=\"{}\"}} {}.0",
+        team.name,
         1 - held(&done)
     );
-    wait::until("the metrics", || {
-        let metrics = timekeeper.metrics();
-        let all = [
-            remaining.as_str(),
-            "gpushare_timekeeper_is_leader 1",
-            "gpushare_timekeeper_settlements_total",
-            "gpushare_timekeeper_budget_burn_rate",
-        ];
-        if all.iter().all(|line| metrics.contains(line)) {
-            Ok(())
-        } else {
-            Err(metrics)
-        }
+    let all = [
+        remaining.as_str(),
+        "gpushare_timekeeper_is_leader 1",
+        "gpushare_timekeeper_settlements_total",
+        "gpushare_timekeeper_budget_burn_rate",
+    ];
+    let metrics = || timekeeper.metrics();
+    wait::until_seen("the metrics", metrics, |metrics| {
+        all.iter().all(|line| metrics.contains(line))
     });
+    // A budget belongs to no namespace, and its events are in this one.
+    let about = format!("{} --namespace=default", team.name);
     wait::until("an event on the budget", || {
-        let about = format!("--field-selector=involvedObject.name={team}");
-        let events = SHARED
-            .world
-            .object(&["get", "events", "--namespace=default", &about]);
-        let events = events.map_err(|error| error.to_string())?;
-        let mut reasons = events["items"].as_array().into_iter().flatten();
-        if reasons.any(|event| event["reason"] == "Exhausted") {
-            Ok(())
-        } else {
-            Err(events.to_string())
-        }
+        let events = SHARED.world.events(&about)?;
+        let mut reasons = events.iter().map(|event| &event["reason"]);
+        ensure!(reasons.any(|reason| reason == "Exhausted"), "{events:?}");
+        Ok(())
     });
-    let lines = timekeeper.statement(&team);
+    let lines = timekeeper.statement(&team.name);
     assert_eq!(lines.len(), 1);
     assert_eq!(lines[0].name, "task");
     assert_eq!(lines[0].formula, "max/1");
     let logged = timekeeper.logged();
     assert!(!logged.contains("\"level\":\"ERROR\""), "{logged}");
-    leave(&team, "task");
+    team.remove("task");
 }

@@ -4,7 +4,7 @@
 use e2e::budgeted::{Budgeted, bound, last_finish, seconds};
 use e2e::calendar::day;
 use e2e::manifest::{aliyun, running};
-use e2e::wait;
+use e2e::{Kubectl, Team, wait};
 use gpushare_ledger::Seconds;
 use serde_json::{Value, json};
 
@@ -14,8 +14,8 @@ fn a_pod_that_a_restarted_kubelet_rejects_is_charged_for_what_it_held() {
     let mut agent = cluster.world.agent.take().unwrap();
     let mut timekeeper = cluster.timekeeper();
     let team = cluster.team(&json!({"amount": 36_000, "period": day()}));
-    cluster.create(&team, &running("crashing", "sleep 4; exit 1", aliyun(4)));
-    let crashed = cluster.wait_pod(&team, "crashing", "it waits for its next start", |pod| {
+    team.apply(&running("crashing", "sleep 4; exit 1", aliyun(4)));
+    let crashed = team.wait_pod("crashing", "it waits for its next start", |pod| {
         let status = &pod["status"]["containerStatuses"][0];
         status["restartCount"].as_i64() > Some(0) && status["state"]["running"].is_null()
     });
@@ -26,16 +26,16 @@ fn a_pod_that_a_restarted_kubelet_rejects_is_charged_for_what_it_held() {
     rig.stop_component("kubelet").unwrap();
     agent.kill();
     rig.start_component("kubelet").unwrap();
-    let rejected = cluster.wait_pod(&team, "crashing", "it is rejected", |pod| {
+    let rejected = team.wait_pod("crashing", "it is rejected", |pod| {
         pod["status"]["phase"] == "Failed"
     });
     assert_eq!(rejected["status"]["reason"], "UnexpectedAdmissionError");
 
     timekeeper.start();
-    cluster.wait_charged(&team, "crashing");
+    team.wait_charged("crashing");
     wait::until("the time that it held its card to be charged", || {
-        let charged = timekeeper.seconds_of(&team, "crashing");
-        let until = held_until(&cluster, &team);
+        let charged = timekeeper.seconds_of(&team.name, "crashing");
+        let until = held_until(&team);
         let started = seconds(&crashed["status"]["startTime"]);
         let held = until - started..=until - bound(&crashed).unwrap();
         let right = charged > 4 && held.contains(&charged);
@@ -46,9 +46,8 @@ fn a_pod_that_a_restarted_kubelet_rejects_is_charged_for_what_it_held() {
 
 /// Until when the pod held its card. The kubelet may write the whole status again after it has rejected the pod. If it
 /// does not, the time of the rejection counts.
-fn held_until(cluster: &Budgeted, team: &str) -> Seconds {
-    let show = ["get", "pod", "crashing", "--show-managed-fields"];
-    let pod = cluster.get(team, &show).unwrap();
+fn held_until(team: &Team) -> Seconds {
+    let pod = team.get("pod crashing --show-managed-fields").unwrap();
     last_finish(&pod).unwrap_or_else(|| status_written(&pod))
 }
 

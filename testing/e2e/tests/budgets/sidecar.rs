@@ -1,10 +1,11 @@
 //! The budget sidecar with everything real: webhook, scheduler, extender, agent, kubelet and timekeeper.
 
+use anyhow::Context;
 use e2e::budgeted::held;
 use e2e::calendar::day;
 use e2e::manifest::{aliyun, annotated, running};
-use e2e::wait;
 use e2e::world::recorded_card;
+use e2e::{Kubectl, Team, wait};
 use serde_json::{Value, json};
 
 use crate::SHARED;
@@ -21,15 +22,10 @@ fn reading(name: &str, part: &str) -> Value {
 }
 
 /// What the pod printed.
-fn read(namespace: &str, name: &str) -> Value {
-    let logs = ["logs", name, "--container=c", "--namespace", namespace];
+fn read(team: &Team, name: &str) -> Value {
     wait::until("what the application read", || {
-        let said = SHARED
-            .world
-            .rig()
-            .kubectl(&logs)
-            .map_err(|error| format!("{error:#}"))?;
-        serde_json::from_str(&said).map_err(|error| format!("{error}: {said}"))
+        let said = team.ctl(&format!("logs {name} --container=c"))?;
+        serde_json::from_str(&said).with_context(|| said)
     })
 }
 
@@ -40,14 +36,14 @@ fn an_application_reads_what_remains_learns_that_nothing_does_and_is_charged_as_
     let rich = SHARED.team(&json!({"amount": "20h", "period": day()}));
     let poor = SHARED.team(&json!({"amount": 1, "period": day()}));
 
-    SHARED.create(&rich, &reading("first", r#""stale":false"#));
-    SHARED.create(&poor, &reading("last", r#""overBudget":true"#));
+    rich.apply(&reading("first", r#""stale":false"#));
+    poor.apply(&reading("last", r#""overBudget":true"#));
     for (team, name) in [(&rich, "first"), (&poor, "last")] {
         // The pod ends with its application: the sidecar ends by itself.
-        let ended = SHARED.wait_charged(team, name);
+        let ended = team.wait_charged(name);
         assert_eq!(ended["status"]["phase"], "Succeeded");
         recorded_card(&ended);
-        assert_eq!(timekeeper.seconds_of(team, name), held(&ended));
+        assert_eq!(timekeeper.seconds_of(&team.name, name), held(&ended));
     }
     let remaining = read(&rich, "first")["remaining"].as_i64().unwrap();
     assert!((1..=72_000).contains(&remaining), "{remaining}");

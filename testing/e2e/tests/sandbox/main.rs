@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use e2e::{wait, world};
 use gpushare_rig::Binaries;
 use gpushare_testkit::assert_contains;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A running sandbox, and kubectl for it. Killed when dropped.
 struct Sandbox {
@@ -47,10 +47,10 @@ impl Sandbox {
         }
     }
 
-    /// What kubectl prints, or its error.
-    fn try_kubectl(&self, arguments: &[&str]) -> Result<String, String> {
+    /// What kubectl prints for a command in which no word contains a space, or its error.
+    fn try_kubectl(&self, command: &str) -> Result<String, String> {
         let output = Command::new(&self.kubectl)
-            .args(arguments)
+            .args(command.split_whitespace())
             .env("KUBECONFIG", &self.kubeconfig)
             // kubectl keeps its discovery cache there.
             .env("HOME", self.temporary.path())
@@ -64,13 +64,18 @@ impl Sandbox {
         }
     }
 
-    fn kubectl(&self, arguments: &[&str]) -> String {
-        let printed = self.try_kubectl(arguments);
-        printed.unwrap_or_else(|error| panic!("kubectl {arguments:?}: {error}"))
+    fn kubectl(&self, command: &str) -> String {
+        let printed = self.try_kubectl(command);
+        printed.unwrap_or_else(|error| panic!("kubectl {command}: {error}"))
+    }
+
+    /// The error with which kubectl refuses a command.
+    fn refusal(&self, command: &str) -> String {
+        self.try_kubectl(command).unwrap_err()
     }
 
     fn apply(&self, manifest: &Path) -> String {
-        self.kubectl(&["apply", "--filename", manifest.to_str().unwrap()])
+        self.kubectl(&format!("apply --filename {}", manifest.display()))
     }
 }
 
@@ -90,7 +95,7 @@ fn manifest(name: &str) -> PathBuf {
 #[test]
 fn stock_kubectl_lists_nodes_and_runs_a_manifest_of_each_dialect() {
     let sandbox = Sandbox::start();
-    let nodes = sandbox.kubectl(&["get", "nodes", "--output=wide"]);
+    let nodes = sandbox.kubectl("get nodes --output=wide");
     assert!(nodes.starts_with("NAME "), "{nodes}");
     assert!(
         nodes.contains("a100-1") && nodes.contains(" Ready "),
@@ -117,35 +122,31 @@ fn stock_kubectl_lists_nodes_and_runs_a_manifest_of_each_dialect() {
         let applied = sandbox.apply(&manifest(dialect));
         assert!(applied.contains("created"), "{applied}");
         // A workload's pod appears a moment later, and kubectl wait needs an existing pod.
-        wait::until(pod, || sandbox.try_kubectl(&["get", "pod", pod]));
-        sandbox.kubectl(&[
-            "wait",
-            "--for=condition=Ready",
-            &format!("pod/{pod}"),
-            "--timeout=120s",
-        ]);
-        let listed = sandbox.kubectl(&["get", "pods"]);
+        wait::until(pod, || sandbox.try_kubectl(&format!("get pod {pod}")));
+        let ready = "--for=condition=Ready --timeout=120s";
+        sandbox.kubectl(&format!("wait pod/{pod} {ready}"));
+        let listed = sandbox.kubectl("get pods");
         let line = listed
             .lines()
             .find(|line| line.split_whitespace().next() == Some(pod))
             .unwrap();
         assert!(line.contains("Running"), "{line}");
-        let log = sandbox.kubectl(&["logs", pod, "--container=app"]);
+        let log = sandbox.kubectl(&format!("logs {pod} --container=app"));
         assert!(log.contains(variable), "{log}");
     }
 
-    let described = sandbox.kubectl(&["describe", "pod", "ours"]);
+    let described = sandbox.kubectl("describe pod ours");
     assert_contains(&described, "Successfully assigned default/ours");
-    let described = sandbox.kubectl(&["describe", "node", "t4-1"]);
+    let described = sandbox.kubectl("describe node t4-1");
     assert!(described.contains("aliyun.com/gpu-mem"), "{described}");
 
-    let again = sandbox.kubectl(&["get", "pod", "ours", "--output=json"]);
+    let again = sandbox.kubectl("get pod ours --output=json");
     let again: Value = serde_json::from_str(&again).unwrap();
     assert!(again.pointer("/spec/nodeName").is_some(), "{again}");
 
     let path = manifest("gpushare");
-    sandbox.kubectl(&["delete", "--filename", path.to_str().unwrap()]);
-    let gone = sandbox.try_kubectl(&["get", "pod", "ours"]).unwrap_err();
+    sandbox.kubectl(&format!("delete --filename {}", path.display()));
+    let gone = sandbox.refusal("get pod ours");
     assert!(gone.contains("NotFound"), "{gone}");
 }
 
@@ -155,32 +156,28 @@ fn stock_kubectl_scales_watches_evicts_and_is_told_what_is_wrong() {
     let example =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/sandbox/stories/mine.yaml");
     sandbox.apply(&example);
-    let rolled_out = ["rollout", "status", "deployment/mine", "--timeout=120s"];
-    sandbox.kubectl(&rolled_out);
-    sandbox.kubectl(&["scale", "deployment", "mine", "--replicas=3"]);
-    sandbox.kubectl(&rolled_out);
-    let pods = sandbox.kubectl(&["get", "pods", "--output=name"]);
+    let rolled_out = "rollout status deployment/mine --timeout=120s";
+    sandbox.kubectl(rolled_out);
+    sandbox.kubectl("scale deployment mine --replicas=3");
+    sandbox.kubectl(rolled_out);
+    let pods = sandbox.kubectl("get pods --output=name");
     assert_eq!(pods.lines().count(), 3, "{pods}");
 
-    let node = sandbox.kubectl(&["get", "pods", "--output=jsonpath={.items[0].spec.nodeName}"]);
-    sandbox.kubectl(&["drain", &node, "--ignore-daemonsets", "--timeout=120s"]);
-    sandbox.kubectl(&rolled_out);
-    let moved = sandbox.kubectl(&["get", "pods", "--output=wide"]);
+    let node = sandbox.kubectl("get pods --output=jsonpath={.items[0].spec.nodeName}");
+    sandbox.kubectl(&format!("drain {node} --ignore-daemonsets --timeout=120s"));
+    sandbox.kubectl(rolled_out);
+    let moved = sandbox.kubectl("get pods --output=wide");
     assert!(!moved.contains(&node), "{moved}");
 
-    let refused = sandbox.try_kubectl(&[
-        "run",
-        "odd",
-        "--image=none",
-        "--overrides={\"spec\":{\"containers\":[{\"name\":\"app\",\"image\":\"none\",\"resources\":\
-         {\"limits\":{\"tencent.com/vcuda-core\":\"150\"}}}]}}",
-    ]);
-    let refused = refused.unwrap_err();
+    let limits = json!({"tencent.com/vcuda-core": "150"});
+    let container = json!({"name": "app", "image": "none", "resources": {"limits": limits}});
+    let overrides = json!({"spec": {"containers": [container]}});
+    let refused = sandbox.refusal(&format!("run odd --image=none --overrides={overrides}"));
     assert!(refused.contains("denied the request"), "{refused}");
     assert!(refused.contains("tencent.com/vcuda-core"), "{refused}");
-    let events = sandbox.kubectl(&["events"]);
+    let events = sandbox.kubectl("events");
     assert!(events.contains("Scheduled"), "{events}");
-    let kinds = sandbox.kubectl(&["api-resources"]);
+    let kinds = sandbox.kubectl("api-resources");
     assert!(kinds.contains("gpubudgets"), "{kinds}");
 }
 
@@ -210,19 +207,10 @@ fn what_a_newcomer_types_first_works_or_says_why_not() {
         "cluster-info",
         "auth whoami",
     ] {
-        let words: Vec<&str> = arguments.split(' ').collect();
-        sandbox.kubectl(&words);
+        sandbox.kubectl(arguments);
     }
-    let rolled_out = [
-        "rollout",
-        "status",
-        "deployment/web",
-        "-n",
-        "demo",
-        "--timeout=120s",
-    ];
-    sandbox.kubectl(&rolled_out);
-    let all = sandbox.kubectl(&["get", "all", "-n", "demo"]);
+    sandbox.kubectl("rollout status deployment/web -n demo --timeout=120s");
+    let all = sandbox.kubectl("get all -n demo");
     for line in [
         "deployment.apps/web",
         "pod/one",
@@ -232,39 +220,21 @@ fn what_a_newcomer_types_first_works_or_says_why_not() {
     ] {
         assert!(all.contains(line), "{line} in {all}");
     }
-    let secret = [
-        "get",
-        "secret",
-        "secret",
-        "-n",
-        "demo",
-        "-o",
-        "jsonpath={.data.key}",
-    ];
-    assert_eq!(sandbox.kubectl(&secret), "dmFsdWU=");
-    assert_eq!(
-        sandbox.kubectl(&["auth", "can-i", "create", "pods"]).trim(),
-        "yes"
-    );
+    let secret = "get secret secret -n demo -o jsonpath={.data.key}";
+    assert_eq!(sandbox.kubectl(secret), "dmFsdWU=");
+    assert_eq!(sandbox.kubectl("auth can-i create pods").trim(), "yes");
 
-    let budget = sandbox.kubectl(&["explain", "gpubudget.spec.period"]);
+    let budget = sandbox.kubectl("explain gpubudget.spec.period");
     assert!(budget.contains("DESCRIPTION"), "{budget}");
-    let pod = sandbox.kubectl(&["explain", "pod"]);
+    let pod = sandbox.kubectl("explain pod");
     assert!(pod.contains("kubernetes.io/docs"), "{pod}");
     let unknown = sandbox.temporary.path().join("unknown.yaml");
-    std::fs::write(
-        &unknown,
-        "{apiVersion: example.com/v1, kind: Widget, metadata: {name: w}}",
-    )
-    .unwrap();
-    let refused = sandbox.try_kubectl(&["apply", "-f", unknown.to_str().unwrap()]);
-    let refused = refused.unwrap_err();
+    let widget = "{apiVersion: example.com/v1, kind: Widget, metadata: {name: w}}";
+    std::fs::write(&unknown, widget).unwrap();
+    let refused = sandbox.refusal(&format!("apply -f {}", unknown.display()));
     assert_contains(&refused, "no matches for kind \"Widget\"");
-    for arguments in [
-        &["exec", "one", "-n", "demo", "--", "ls"][..],
-        &["port-forward", "pod/one", ":80", "-n", "demo"],
-    ] {
-        let refused = sandbox.try_kubectl(arguments).unwrap_err();
+    for command in ["exec one -n demo -- ls", "port-forward pod/one :80 -n demo"] {
+        let refused = sandbox.refusal(command);
         assert!(refused.contains("runs no containers"), "{refused}");
     }
 }

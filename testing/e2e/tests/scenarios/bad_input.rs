@@ -1,10 +1,9 @@
 //! Invalid input is refused with a clear message; nothing is booked and nothing crashes.
 
-use e2e::World;
-use e2e::http;
+use e2e::kubectl::refusal;
 use e2e::manifest::{aliyun, pod};
-use e2e::wait;
 use e2e::world::{EXTENDER, NODE};
+use e2e::{Kubectl, World, http, wait};
 use gpushare_testkit::assert_contains;
 use serde_json::{Value, json};
 
@@ -15,8 +14,8 @@ fn requests_that_make_no_sense_are_refused_in_plain_words() {
     world.apply(&pod("nothing", json!({"aliyun.com/gpu-mem": 0})));
     world.apply(&pod("too-large", aliyun(9)));
     world.apply(&pod("no-slot", json!({"gpushare.io/gpu-mem": 1024})));
-    let negative = pod("negative", json!({"aliyun.com/gpu-mem": -1})).to_string();
-    let refused = format!("{:#}", world.rig().apply(&negative).unwrap_err());
+    let negative = pod("negative", json!({"aliyun.com/gpu-mem": -1}));
+    let refused = refusal(world.try_apply(&negative));
     assert_contains(&refused, "must be greater than or equal to 0");
 
     let expected = [
@@ -36,11 +35,8 @@ fn requests_that_make_no_sense_are_refused_in_plain_words() {
     ];
     for (name, part) in expected {
         world.wait_event(name, part);
-        assert_eq!(
-            world.pod(name).unwrap()["spec"]["nodeName"],
-            Value::Null,
-            "{name}"
-        );
+        let node = world.pod(name).unwrap()["spec"]["nodeName"].take();
+        assert_eq!(node, Value::Null, "{name}");
     }
     assert_eq!(world.booked(), [0, 0]);
     still_works(&mut world);
@@ -58,30 +54,26 @@ fn a_forged_record_buys_nothing() {
         });
         pod["metadata"]["annotations"] = json!({"gpushare.io/allocation": record.to_string()});
         pod["spec"]["nodeName"] = json!(NODE);
-        pod.to_string()
+        pod
     };
 
     // Kubernetes itself refuses it, even for an administrator.
-    let refused = format!("{:#}", world.rig().apply(&forged()).unwrap_err());
+    let refused = refusal(world.try_apply(&forged()));
     assert_contains(&refused, "written by the gpushare extender alone");
 
     // Without that policy the pod reaches the node, where the agent refuses it. The books never accepted it.
-    let policy = [
-        "delete",
-        "validatingadmissionpolicybinding",
-        "gpushare-allocation-records",
-    ];
-    world.rig().kubectl(&policy).unwrap();
-    wait::until("the policy to be gone", || world.rig().apply(&forged()));
-    let message = wait::until("the agent to refuse the container", || {
-        let pod = world.pod("forged").map_err(|error| error.to_string())?;
+    world
+        .ctl("delete validatingadmissionpolicybinding gpushare-allocation-records")
+        .unwrap();
+    wait::until("the policy to be gone", || world.try_apply(&forged()));
+    let said = |pod: &Value| {
         let waiting = &pod["status"]["containerStatuses"][0]["state"]["waiting"];
-        match waiting["message"].as_str() {
-            Some(message) if message.contains("gpushare") => Ok(message.to_owned()),
-            _ => Err(pod["status"].to_string()),
-        }
+        waiting["message"].as_str().unwrap_or_default().to_owned()
+    };
+    let refused = world.wait_pod("forged", "the agent refuses its container", |pod| {
+        said(pod).contains("gpushare")
     });
-    assert!(message.contains("belongs to another pod"), "{message}");
+    assert_contains(&said(&refused), "belongs to another pod");
     assert_eq!(world.booked(), [0, 0]);
     still_works(&mut world);
 }
@@ -121,9 +113,7 @@ fn hostile_bodies_do_not_disturb_the_extender() {
 
 /// Checks that both parts are alive and that a valid pod still runs.
 fn still_works(world: &mut World) {
-    world.extender.as_mut().unwrap().assert_alive();
-    world.agent.as_mut().unwrap().assert_alive();
-    world.apply(&pod("good", aliyun(2)));
-    world.wait_running("good");
+    world.assert_alive();
+    world.runs(&pod("good", aliyun(2)));
     assert_eq!(world.booked().iter().sum::<u64>(), 2);
 }

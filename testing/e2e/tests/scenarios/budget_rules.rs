@@ -1,26 +1,16 @@
 //! The real API server accepts valid budgets, refuses invalid ones with a message that says what to write instead, and
 //! shows budgets in readable columns.
 
-use e2e::wait;
+use e2e::Kubectl;
+use e2e::manifest::budget;
+use e2e::world::install;
 use gpushare_rig::{Options, Rig};
 use serde_json::{Value, json};
-
-fn budget(name: &str, spec: &Value) -> String {
-    json!({
-        "apiVersion": "gpushare.io/v1alpha1", "kind": "GpuBudget",
-        "metadata": {"name": name}, "spec": spec,
-    })
-    .to_string()
-}
 
 /// A cluster with the GpuBudget kind.
 fn cluster() -> Rig {
     let rig = Rig::start(Options::default()).unwrap();
-    rig.apply(include_str!("../../../../deploy/crd.yaml"))
-        .unwrap();
-    wait::until("the API server serves budgets", || {
-        rig.kubectl(&["get", "gpubudgets"])
-    });
+    install(&rig, &["crd.yaml"]);
     rig
 }
 
@@ -52,7 +42,7 @@ fn budgets_that_make_sense_are_accepted_and_read_well() {
         ),
     ];
     for (name, spec) in &accepted {
-        rig.apply(&budget(name, spec)).unwrap();
+        rig.try_apply(&budget(name, spec)).unwrap();
     }
     let status = json!({"status": {
         "used": "12h30m", "remaining": "7h30m", "exhausted": false,
@@ -60,49 +50,27 @@ fn budgets_that_make_sense_are_accepted_and_read_well() {
         "conditions": [{"type": "Ready", "status": "True", "reason": "Charged", "message": "",
             "lastTransitionTime": "2026-11-01T00:00:00Z"}],
     }});
-    let patch = status.to_string();
-    rig.kubectl(&[
-        "patch",
-        "gpubudget",
-        "team",
-        "--subresource=status",
-        "--type=merge",
-        "-p",
-        &patch,
-    ])
-    .unwrap();
-    let table = rig.kubectl(&["get", "gpubudgets", "team"]).unwrap();
+    rig.patch("gpubudget team --subresource=status --type=merge", &status)
+        .unwrap();
+    let table = rig.ctl("get gpubudgets team").unwrap();
     let columns: Vec<Vec<&str>> = table
         .lines()
         .map(|line| line.split_whitespace().collect())
         .collect();
-    let heading = [
-        "NAME",
-        "AMOUNT",
-        "PERIOD",
-        "USED",
-        "REMAINING",
-        "EXHAUSTED",
-        "EXHAUSTS",
-        "READY",
-        "AGE",
-    ];
-    assert_eq!(columns[0], heading);
-    let row = [
-        "team",
-        "20h",
-        "Week",
-        "12h30m",
-        "7h30m",
-        "false",
-        "2026-11-20T10:00:00Z",
-        "True",
-    ];
-    assert_eq!(columns[1][..row.len()], row);
-    let defaults = rig
-        .kubectl(&["get", "gpubudget", "root", "-o", "jsonpath={.spec.period.kind} {.spec.period.timeZone} {.spec.formula.kind} {.spec.whenExhausted}"])
-        .unwrap();
-    assert_eq!(defaults.trim(), "Month UTC Max Demote");
+    let heading = "NAME AMOUNT PERIOD USED REMAINING EXHAUSTED EXHAUSTS READY AGE";
+    assert_eq!(columns[0].join(" "), heading);
+    let row = "team 20h Week 12h30m 7h30m false 2026-11-20T10:00:00Z True ";
+    assert!(columns[1].join(" ").starts_with(row), "{table}");
+    let spec = rig.get("gpubudget root").unwrap()["spec"].take();
+    let (period, formula) = (&spec["period"], &spec["formula"]);
+    assert_eq!(
+        (&period["kind"], &period["timeZone"]),
+        (&json!("Month"), &json!("UTC"))
+    );
+    assert_eq!(
+        (&formula["kind"], &spec["whenExhausted"]),
+        (&json!("Max"), &json!("Demote"))
+    );
     rig.stop().unwrap();
 }
 
@@ -110,7 +78,7 @@ fn budgets_that_make_sense_are_accepted_and_read_well() {
 fn budgets_that_make_no_sense_are_refused_with_what_to_write_instead() {
     let rig = cluster();
     for (name, spec, part) in wrong_amounts_and_namespaces().iter().chain(&wrong_terms()) {
-        let answer = rig.apply(&budget(name, spec));
+        let answer = rig.try_apply(&budget(name, spec));
         let message = answer.map_or_else(
             |error| format!("{error:#}"),
             |text| format!("accepted: {text}"),

@@ -1,21 +1,15 @@
 //! The free memory of a single card decides, not that of the whole node.
 
-use e2e::World;
 use e2e::manifest::{aliyun, gpushare, pod};
-use e2e::world::recorded_card;
+use e2e::{Kubectl, World};
 use gpushare_testkit::assert_contains;
+
+use crate::fragment;
 
 #[test]
 fn a_pod_of_eight_waits_where_two_cards_have_four_each_and_runs_where_one_has_eight() {
     let fragmented = World::start(&[8192, 8192]);
-    // The filler fills the first card, so that the third pod goes to the other one.
-    for name in ["first", "filler", "third"] {
-        fragmented.apply(&pod(name, aliyun(4)));
-        fragmented.wait_running(name);
-    }
-    fragmented.delete("filler");
-    fragmented.wait_gone("filler");
-    assert_eq!(fragmented.booked(), [4, 4]);
+    fragment(&fragmented);
 
     fragmented.apply(&pod("eight", aliyun(8)));
     let event = fragmented.wait_event("eight", "gpushare:");
@@ -31,12 +25,7 @@ fn a_pod_of_eight_waits_where_two_cards_have_four_each_and_runs_where_one_has_ei
 
     let whole = World::start(&[4096, 8192]);
     whole.apply(&pod("eight", aliyun(8)));
-    let card = recorded_card(&whole.wait_running("eight"));
-    assert_eq!(whole.card_sizes()[&card], 8192);
-    assert_eq!(
-        whole.env_inside("eight")["NVIDIA_VISIBLE_DEVICES"],
-        card.as_str()
-    );
+    assert_eq!(whole.card_sizes()[&whole.card_of("eight")], 8192);
 }
 
 #[test]
@@ -44,9 +33,8 @@ fn our_own_dialect_counts_in_mib() {
     let world = World::start(&[2048, 2048]);
     for name in ["one", "two"] {
         world.apply(&pod(name, gpushare(1500)));
-        let card = recorded_card(&world.wait_running(name));
+        world.card_of(name);
         let env = world.env_inside(name);
-        assert_eq!(env["NVIDIA_VISIBLE_DEVICES"], card.as_str());
         assert_eq!(env["GPUSHARE_MEMORY_MIB"], "1500");
         assert!(!env.contains_key("ALIYUN_COM_GPU_MEM_IDX"), "{env:?}");
     }
@@ -54,6 +42,5 @@ fn our_own_dialect_counts_in_mib() {
     world.apply(&pod("one-too-many", gpushare(549)));
     let event = world.wait_event("one-too-many", "gpushare:");
     assert!(event.contains("the most is 548"), "{event}");
-    world.apply(&pod("just-right", gpushare(548)));
-    world.wait_running("just-right");
+    world.runs(&pod("just-right", gpushare(548)));
 }

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use e2e::World;
 use e2e::api_proxy::{ApiProxy, Binds};
 use e2e::history::History;
 use e2e::manifest::crowd;
-use e2e::wait;
 use e2e::world::recorded_card;
+use e2e::{Kubectl, World, wait};
 use gpushare_core::CardId;
 use serde_json::Value;
 
@@ -35,25 +34,22 @@ const MOMENTS: [Moment; 3] = [
 #[test]
 fn killed_between_reservation_and_bind_or_right_after_it_nothing_is_lost_or_booked_twice() {
     let mut world = World::start(&[12 * 1024; 5]);
-    let proxy = ApiProxy::start(&world, &world.kubeconfig("gpushare-extender"));
-    let kubeconfig = world.kubeconfig("through-proxy");
-    proxy.write_kubeconfig(&kubeconfig);
-    restart_extender(&mut world, &kubeconfig);
+    let proxy = ApiProxy::in_front_of(&mut world);
     let history = History::record(&world);
     let kills = e2e::setting("GPUSHARE_SOAK_KILLS", KILLS_OF_EACH_KIND);
     let mut moments = (0..kills).flat_map(|_| MOMENTS).peekable();
     proxy.set(MOMENTS[0].hold());
-    create(&world);
+    world.apply(&crowd("p", 0..PODS, |_| {}));
     while let Some(moment) = moments.next() {
         let held = proxy.caught();
-        world.extender.as_mut().unwrap().kill();
+        world.kill_extender();
         match moment {
             Moment::BeforeAndDelivered => held.deliver(),
             Moment::BeforeAndLost | Moment::After => held.lose(),
         }
         // Set before the restart, so that the first bind of the new process is caught.
         proxy.set(moments.peek().map_or(Binds::Pass, |next| next.hold()));
-        world.start_extender_with(&kubeconfig);
+        world.start_extender();
     }
     world.wait_ready();
 
@@ -61,7 +57,7 @@ fn killed_between_reservation_and_bind_or_right_after_it_nothing_is_lost_or_book
     history.wait_for_bound(PODS);
     history.assert_never_over(&world.card_sizes());
     // After a last restart, the books must equal the records.
-    restart_extender(&mut world, &kubeconfig);
+    world.restart_extender();
     let recorded = recorded(&pods);
     let booked: u64 = world.booked().iter().sum();
     assert_eq!(booked, recorded.values().sum::<u64>());
@@ -69,21 +65,9 @@ fn killed_between_reservation_and_bind_or_right_after_it_nothing_is_lost_or_book
     println!("{kills} kills at each of 3 moments: {booked} of {PODS} pods bound, each booked once");
 
     world
-        .rig()
-        .kubectl(&[
-            "delete",
-            "pods",
-            "--all",
-            "--grace-period=1",
-            "--wait=false",
-        ])
+        .ctl("delete pods --all --grace-period=1 --wait=false")
         .unwrap();
-    wait::until("every card to be free", || {
-        match world.booked().iter().sum() {
-            0_u64 => Ok(()),
-            left => Err(left),
-        }
-    });
+    world.wait_free();
 }
 
 impl Moment {
@@ -95,33 +79,9 @@ impl Moment {
     }
 }
 
-fn restart_extender(world: &mut World, kubeconfig: &std::path::Path) {
-    world.extender.as_mut().unwrap().kill();
-    world.start_extender_with(kubeconfig);
-    world.wait_ready();
-}
-
-fn create(world: &World) {
-    world.apply(&crowd("p", 0..PODS, |_| {}));
-}
-
-fn all(world: &World) -> Vec<Value> {
-    let list = world.object(&["get", "pods"]).unwrap();
-    list["items"].as_array().unwrap().clone()
-}
-
-fn unbound(world: &World) -> usize {
-    all(world)
-        .iter()
-        .filter(|pod| pod["spec"]["nodeName"].is_null())
-        .count()
-}
-
 fn wait_all_bound(world: &World) -> Vec<Value> {
-    wait::until("every pod to be bound", || match unbound(world) {
-        0 => Ok(all(world)),
-        some => Err(format!("{some} are not")),
-    })
+    let bound = |pods: &Vec<Value>| pods.iter().all(|pod| !pod["spec"]["nodeName"].is_null());
+    wait::until_seen("every pod to be bound", || world.pods().unwrap(), bound)
 }
 
 fn recorded(pods: &[Value]) -> BTreeMap<CardId, u64> {

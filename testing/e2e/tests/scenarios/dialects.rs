@@ -4,16 +4,29 @@ use std::collections::BTreeMap;
 
 use e2e::manifest::IMAGE;
 use e2e::world::{NODE, recorded_card, recorded_cards};
-use e2e::{Setup, World, wait};
+use e2e::{Kubectl, Setup, World, wait};
 use gpushare_core::CardId;
 use serde_json::{Value, json};
 
-/// Applies a manifest with the image filled in.
-fn apply(world: &World, manifest: &str) {
-    world
-        .rig()
-        .apply(&manifest.replace("IMAGE", IMAGE))
-        .unwrap();
+/// A pod with the annotations and the resources of a dialect.
+fn pod(name: &str, annotations: &str, resources: &str) -> String {
+    format!(
+        r#"
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, annotations: {{{annotations}}}}}
+spec:
+  containers:
+  - name: app
+    image: {IMAGE}
+    command: [sleep, "3600"]
+    resources: {{{resources}}}
+"#
+    )
+}
+
+fn apply(world: &World, manifests: &[String]) {
+    world.rig().apply(&manifests.join("---")).unwrap();
 }
 
 fn joined(cards: &[CardId]) -> String {
@@ -35,8 +48,7 @@ fn annotations(pod: &Value) -> &Value {
 /// Waits until a pod with this label runs.
 fn labelled(world: &World, app: &str) -> (String, Value) {
     let name = wait::until(&format!("a pod of {app}"), || {
-        let selector = format!("--selector=app={app}");
-        let list = world.object(&["get", "pods", &selector]).unwrap();
+        let list = world.get(&format!("pods --selector=app={app}")).unwrap();
         match list["items"][0]["metadata"]["name"].as_str() {
             Some(name) => Ok(name.to_owned()),
             None => Err(list),
@@ -46,43 +58,37 @@ fn labelled(world: &World, app: &str) -> (String, Value) {
     (name, pod)
 }
 
-const ALIYUN: &str = r#"
+/// A Deployment of one pod, which asks for memory alone, and a pod that asks for cards too.
+fn aliyun(deployment: &str, several: &str) -> [String; 2] {
+    let deployment = format!(
+        r#"
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: share, labels: {app: share}}
+metadata: {{name: {deployment}, labels: {{app: {deployment}}}}}
 spec:
   replicas: 1
-  selector: {matchLabels: {app: share}}
+  selector: {{matchLabels: {{app: {deployment}}}}}
   template:
-    metadata: {labels: {app: share}}
+    metadata: {{labels: {{app: {deployment}}}}}
     spec:
       containers:
       - name: share
-        image: IMAGE
+        image: {IMAGE}
         command: [sleep, "3600"]
         resources:
           limits:
             # GiB
             aliyun.com/gpu-mem: 3
----
-apiVersion: v1
-kind: Pod
-metadata: {name: twice}
-spec:
-  containers:
-  - name: twice
-    image: IMAGE
-    command: [sleep, "3600"]
-    resources:
-      limits:
-        aliyun.com/gpu-mem: 3
-        aliyun.com/gpu-count: 2
-"#;
+"#
+    );
+    let resources = "limits: {aliyun.com/gpu-mem: 3, aliyun.com/gpu-count: 2}";
+    [deployment, pod(several, "", resources)]
+}
 
 #[test]
 fn aliyuns_memory_and_count_run_with_the_variables_and_annotations_of_aliyun() {
     let world = World::start(&[16384, 16384]);
-    apply(&world, ALIYUN);
+    apply(&world, &aliyun("share", "twice"));
     let (name, pod) = labelled(&world, "share");
     let card = recorded_card(&pod);
     let index = world.cards().iter().position(|known| *known == card);
@@ -125,59 +131,27 @@ fn aliyuns_memory_and_count_run_with_the_variables_and_annotations_of_aliyun() {
     assert_eq!(booked, [3, 6]);
 
     // Kubernetes itself limits gpu-count to the number of cards; a request for memory alone is not affected.
-    apply(
-        &world,
-        &ALIYUN
-            .replace("name: share", "name: more")
-            .replace("app: share", "app: more")
-            .replace("twice", "once-more"),
-    );
+    apply(&world, &aliyun("more", "once-more"));
     world.wait_event("once-more", "Insufficient aliyun.com/gpu-count");
     labelled(&world, "more");
 }
 
-const TENCENT: &str = r#"
-apiVersion: v1
-kind: Pod
-metadata: {name: part}
-spec:
-  containers:
-  - name: vcuda
-    image: IMAGE
-    command: [sleep, "3600"]
-    resources:
-      requests: {tencent.com/vcuda-core: 30, tencent.com/vcuda-memory: 10}
-      limits: {tencent.com/vcuda-core: 30, tencent.com/vcuda-memory: 10}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: limited}
-spec:
-  containers:
-  - name: vcuda
-    image: IMAGE
-    command: [sleep, "3600"]
-    resources:
-      requests: {tencent.com/vcuda-core: 100, tencent.com/vcuda-memory: 20}
-      limits: {tencent.com/vcuda-core: 100, tencent.com/vcuda-memory: 20}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: two}
-spec:
-  containers:
-  - name: vcuda
-    image: IMAGE
-    command: [sleep, "3600"]
-    resources:
-      requests: {tencent.com/vcuda-core: 200}
-      limits: {tencent.com/vcuda-core: 200}
-"#;
+fn tencent(name: &str, amounts: &str) -> String {
+    let resources = format!("requests: {{{amounts}}}, limits: {{{amounts}}}");
+    pod(name, "", &resources)
+}
 
 #[test]
 fn tencents_parts_and_hundreds_run_on_cards_of_their_own() {
     let world = World::start(&[8192; 4]);
-    apply(&world, TENCENT);
+    let part = "tencent.com/vcuda-core: 30, tencent.com/vcuda-memory: 10";
+    let limited = "tencent.com/vcuda-core: 100, tencent.com/vcuda-memory: 20";
+    let pods = [
+        tencent("part", part),
+        tencent("limited", limited),
+        tencent("two", "tencent.com/vcuda-core: 200"),
+    ];
+    apply(&world, &pods);
     let mut held = Vec::new();
     for (name, count, memory, core) in [
         ("part", 1, "2560", "30"),
@@ -212,62 +186,10 @@ fn tencents_parts_and_hundreds_run_on_cards_of_their_own() {
     assert_eq!(held.len(), 4, "a whole card is nobody else's: {held:?}");
 
     // Beside whole cards, a share goes to the card that is already shared.
-    apply(&world, &TENCENT.replace("name: part", "name: beside"));
+    apply(&world, &[tencent("beside", part)]);
     let beside = recorded_card(&world.wait_running("beside"));
     assert_eq!(beside, recorded_card(&world.pod("part").unwrap()));
 }
-
-const HAMI: &str = r#"
-apiVersion: v1
-kind: Pod
-metadata: {name: memory}
-spec:
-  containers:
-  - name: ubuntu
-    image: IMAGE
-    command: [sleep, "3600"]
-    resources:
-      limits: {nvidia.com/gpu: 2, nvidia.com/gpumem: 3000, nvidia.com/gpucores: 30}
----
-apiVersion: v1
-kind: Pod
-metadata:
-  name: percent
-  annotations: {nvidia.com/use-gputype: "T4,V100"}
-spec:
-  containers:
-  - name: ubuntu
-    image: IMAGE
-    command: [sleep, "3600"]
-    resources:
-      limits: {nvidia.com/gpu: 1, nvidia.com/gpumem-percentage: 50}
----
-apiVersion: v1
-kind: Pod
-metadata:
-  name: elsewhere
-  annotations: {nvidia.com/nouse-gputype: "T4", nvidia.com/nouse-gpuuuid: "EXCLUDED"}
-spec:
-  containers:
-  - name: ubuntu
-    image: IMAGE
-    command: [sleep, "3600"]
-    resources:
-      limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: 1000}
----
-apiVersion: v1
-kind: Pod
-metadata:
-  name: there
-  annotations: {nvidia.com/use-gpuuuid: "CHOSEN"}
-spec:
-  containers:
-  - name: ubuntu
-    image: IMAGE
-    command: [sleep, "3600"]
-    resources:
-      limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: 1000, nvidia.com/gpucores: 0}
-"#;
 
 #[test]
 fn hamis_memory_percents_cores_and_choices_run_with_the_variables_of_hami() {
@@ -278,10 +200,34 @@ fn hamis_memory_percents_cores_and_choices_run_with_the_variables_of_hami() {
     ];
     let mut world = World::with(Setup::models(&cards).hami());
     let cards = world.cards();
-    let manifest = HAMI
-        .replace("EXCLUDED", cards[0].as_str())
-        .replace("CHOSEN", cards[1].as_str());
-    apply(&world, &manifest);
+    let elsewhere = format!(
+        r#"nvidia.com/nouse-gputype: "T4", nvidia.com/nouse-gpuuuid: "{}""#,
+        cards[0]
+    );
+    let there = format!(r#"nvidia.com/use-gpuuuid: "{}""#, cards[1]);
+    let hami = |name: &str, annotations: &str, limits: &str| {
+        let resources = format!("limits: {{nvidia.com/gpu: {limits}}}");
+        pod(name, annotations, &resources)
+    };
+    let pods = [
+        hami(
+            "memory",
+            "",
+            "2, nvidia.com/gpumem: 3000, nvidia.com/gpucores: 30",
+        ),
+        hami(
+            "percent",
+            r#"nvidia.com/use-gputype: "T4,V100""#,
+            "1, nvidia.com/gpumem-percentage: 50",
+        ),
+        hami("elsewhere", &elsewhere, "1, nvidia.com/gpumem: 1000"),
+        hami(
+            "there",
+            &there,
+            "1, nvidia.com/gpumem: 1000, nvidia.com/gpucores: 0",
+        ),
+    ];
+    apply(&world, &pods);
 
     let pod = world.wait_running("memory");
     let two = recorded_cards(&pod).remove(0);
@@ -319,11 +265,11 @@ fn hamis_memory_percents_cores_and_choices_run_with_the_variables_of_hami() {
     }
 
     // When the dialect is switched off, the totals disappear, and neither kubelet nor API server restores them.
-    world.agent.as_mut().unwrap().kill();
-    world.serve_hami(false);
+    world.kill_agent();
+    world.setup.hami = false;
     world.start_agent();
     wait::until("HAMi's totals to be gone", || {
-        let node = world.object(&["get", "node", NODE]).unwrap();
+        let node = world.get(&format!("node {NODE}")).unwrap();
         let offered = ["gpumem", "gpumem-percentage", "gpucores"]
             .iter()
             .any(|name| {

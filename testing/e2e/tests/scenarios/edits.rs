@@ -1,12 +1,9 @@
 //! Whatever a tenant with the role `edit` writes on its running pod, the pod keeps its card.
 
-use std::sync::Arc;
-
-use anyhow::Result;
-use e2e::World;
+use e2e::kubectl::refusal;
 use e2e::manifest::{aliyun, gpushare, pod};
-use e2e::wait;
-use gpushare_rig::Rig;
+use e2e::{Kubectl, World, wait};
+use gpushare_testkit::assert_contains;
 use serde_json::{Value, json};
 
 /// Each of these is invalid on a pod that waits for a node.
@@ -23,24 +20,25 @@ const FULL: &str = "no card has 10240 MiB of memory free, the most is 6144";
 #[test]
 fn a_running_pod_keeps_its_card_whatever_its_tenant_writes_on_it() {
     let mut world = World::start(&[16384]);
-    let tenant = Tenant::new(&world);
-    world.apply(&pod("victim", aliyun(10)));
-    world.wait_running("victim");
+    world
+        .ctl("create rolebinding tenant --clusterrole=edit --user=tenant")
+        .unwrap();
+    world.runs(&pod("victim", aliyun(10)));
     for (name, value) in SENSELESS_CHOICES {
         // The scheduler's own totals would allow another pod of 10 GiB; the card does not.
-        tenant.annotate("victim", name, value);
+        let annotate = "annotate pod victim --overwrite --as=tenant";
+        world.ctl(&format!("{annotate} {name}={value}")).unwrap();
         let heir = format!("heir-of-{}", name.trim_start_matches("gpushare.io/"));
         world.apply(&pod(&heir, gpushare(10240)));
         world.wait_event(&heir, FULL);
         assert_eq!(world.booked(), [10], "{name}={value}");
-        world.delete(&heir);
-        world.wait_gone(&heir);
+        world.remove(&heir);
     }
-    tenant.cannot_change_what_it_holds("victim");
+    tenant_cannot_change_what_it_holds(&world, "victim");
 
     // After a restart both know only what is recorded on the pod and, for the agent, in its files.
-    world.extender.as_mut().unwrap().kill();
-    world.agent.as_mut().unwrap().kill();
+    world.kill_extender();
+    world.kill_agent();
     world.start_agent();
     world.start_extender();
     world.wait_ready();
@@ -51,15 +49,9 @@ fn a_running_pod_keeps_its_card_whatever_its_tenant_writes_on_it() {
 
     // Its container may restart on its card.
     let before = container(&world.pod("victim").unwrap());
-    let _ended = tenant.kubectl(&["exec", "victim", "--", "kill", "-TERM", "1"]);
-    wait::until("the container to start again", || {
-        let now = container(&world.wait_running("victim"));
-        if now == before {
-            Err("still the old one")
-        } else {
-            Ok(())
-        }
-    });
+    let _ended = world.ctl("exec victim --as=tenant -- kill -TERM 1");
+    let now = || container(&world.wait_running("victim"));
+    wait::until_seen("the container to start again", now, |now| *now != before);
     assert_eq!(world.booked(), [10]);
 
     world.delete("victim");
@@ -71,79 +63,25 @@ fn container(pod: &Value) -> Value {
     pod["status"]["containerStatuses"][0]["containerID"].clone()
 }
 
-/// A user who may edit the objects of the namespace `default`, and nothing more.
-struct Tenant(Arc<Rig>);
-
-impl Tenant {
-    fn new(world: &World) -> Self {
-        let rig = world.rig().clone();
-        let grant = [
-            "create",
-            "rolebinding",
-            "tenant",
-            "--clusterrole=edit",
-            "--user=tenant",
-        ];
-        rig.kubectl(&grant).unwrap();
-        Self(rig)
-    }
-
-    fn kubectl(&self, args: &[&str]) -> Result<String> {
-        self.0.kubectl(&[&["--as=tenant"], args].concat())
-    }
-
-    fn annotate(&self, pod: &str, name: &str, value: &str) {
-        let annotation = format!("{name}={value}");
-        self.kubectl(&["annotate", "pod", pod, "--overwrite", &annotation])
-            .unwrap();
-    }
-
-    /// What a bound pod holds depends on its record, its node, its limits and, for its end, its status.
-    fn cannot_change_what_it_holds(&self, pod: &str) {
-        let limits = json!({"aliyun.com/gpu-mem": "1"});
-        let limits = json!({"containers": [{"name": "c", "resources": {"limits": limits}}]});
-        let forbidden = [
-            (
-                json!({"metadata": {"annotations": {"gpushare.io/allocation": "{}"}}}),
-                "",
-                OURS_ALONE,
-            ),
-            (
-                json!({"metadata": {"annotations": {"gpushare.io/allocation": ""}}}),
-                "",
-                OURS_ALONE,
-            ),
-            (
-                json!({"metadata": {"annotations": {"gpushare.io/allocation": null}}}),
-                "",
-                OURS_ALONE,
-            ),
-            (
-                json!({"spec": {"nodeName": "elsewhere"}}),
-                "",
-                "pod updates may not change fields",
-            ),
-            (json!({"spec": limits}), "", "is invalid"),
-            (
-                json!({"spec": limits}),
-                "resize",
-                "resource \"pods/resize\"",
-            ),
-            (
-                json!({"status": {"phase": "Succeeded"}}),
-                "status",
-                "resource \"pods/status\"",
-            ),
-        ];
-        for (patch, subresource, why) in forbidden {
-            let patch = patch.to_string();
-            let subresource = format!("--subresource={subresource}");
-            let mut args = vec!["patch", "pod", pod, "--type=strategic", "--patch", &patch];
-            if subresource != "--subresource=" {
-                args.push(&subresource);
-            }
-            let said = format!("{:#}", self.kubectl(&args).unwrap_err());
-            assert!(said.contains(why), "{args:?}: {said}");
-        }
+/// What a bound pod holds depends on its record, its node, its limits and, for its end, its status.
+fn tenant_cannot_change_what_it_holds(world: &World, pod: &str) {
+    let limits = json!({"aliyun.com/gpu-mem": "1"});
+    let limits = json!({"containers": [{"name": "c", "resources": {"limits": limits}}]});
+    let record =
+        |record: Value| json!({"metadata": {"annotations": {"gpushare.io/allocation": record}}});
+    let resized = json!({"spec": limits});
+    let ended = json!({"status": {"phase": "Succeeded"}});
+    let moved = json!({"spec": {"nodeName": "elsewhere"}});
+    for (patch, flags, why) in [
+        (record(json!("{}")), "", OURS_ALONE),
+        (record(json!("")), "", OURS_ALONE),
+        (record(Value::Null), "", OURS_ALONE),
+        (moved, "", "pod updates may not change fields"),
+        (resized.clone(), "", "is invalid"),
+        (resized, "--subresource=resize", "resource \"pods/resize\""),
+        (ended, "--subresource=status", "resource \"pods/status\""),
+    ] {
+        let change = format!("pod {pod} --type=strategic --as=tenant {flags}");
+        assert_contains(&refusal(world.patch(&change, &patch)), why);
     }
 }

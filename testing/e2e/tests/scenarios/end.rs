@@ -1,23 +1,17 @@
 //! A card is free again when the containers have ended, and not before.
 
-use e2e::World;
 use e2e::manifest::{aliyun, gpushare, pod, running};
-use e2e::wait;
+use e2e::{Kubectl, World};
 
-/// Ignores the request to end until the test lets it go.
-const STUBBORN: &str = "trap 'while [ ! -e /tmp/let-go ]; do sleep 0.1; done; exit 0' TERM; while true; do sleep 0.2; done";
+use crate::{STUBBORN, let_go};
 
 #[test]
 fn a_pod_that_is_ending_keeps_its_card_until_its_container_has_ended() {
     let world = World::start(&[8192]);
-    world.apply(&running("stubborn", STUBBORN, aliyun(6)));
-    world.wait_running("stubborn");
+    world.runs(&running("stubborn", STUBBORN, aliyun(6)));
     world.delete("stubborn");
-    wait::until("the deletion to be recorded", || {
-        match world.pod("stubborn") {
-            Ok(pod) if pod["metadata"]["deletionTimestamp"].is_string() => Ok(()),
-            other => Err(other),
-        }
+    world.wait_pod("stubborn", "its deletion is recorded", |pod| {
+        pod["metadata"]["deletionTimestamp"].is_string()
     });
 
     // The scheduler's own totals would allow the pod; the card does not.
@@ -34,40 +28,24 @@ fn a_pod_that_is_ending_keeps_its_card_until_its_container_has_ended() {
     );
     world.delete("early");
 
-    world
-        .rig()
-        .kubectl(&["exec", "stubborn", "--", "touch", "/tmp/let-go"])
-        .unwrap();
+    let_go(&world, "stubborn");
     world.wait_gone("stubborn");
-    world.apply(&pod("late", gpushare(4096)));
-    world.wait_running("late");
+    world.runs(&pod("late", gpushare(4096)));
     assert_eq!(world.booked(), [4]);
 }
 
 #[test]
 fn a_pod_that_has_finished_frees_its_card_while_its_object_stays() {
     let world = World::start(&[8192]);
-    let mut job = running(
-        "job",
-        "while [ ! -e /tmp/let-go ]; do sleep 0.1; done",
-        aliyun(6),
-    );
+    let script = "while [ ! -e /tmp/let-go ]; do sleep 0.1; done";
+    let mut job = running("job", script, aliyun(6));
     job["spec"]["restartPolicy"] = "Never".into();
-    world.apply(&job);
-    world.wait_running("job");
+    world.runs(&job);
     assert_eq!(world.booked(), [6]);
-    world
-        .rig()
-        .kubectl(&["exec", "job", "--", "touch", "/tmp/let-go"])
-        .unwrap();
-    wait::until("the job to succeed", || match world.pod("job") {
-        Ok(pod) if pod["status"]["phase"] == "Succeeded" => Ok(()),
-        other => Err(other),
+    let_go(&world, "job");
+    world.wait_pod("job", "it has succeeded", |pod| {
+        pod["status"]["phase"] == "Succeeded"
     });
-    wait::until("the card to be free", || match world.booked().as_slice() {
-        [0] => Ok(()),
-        other => Err(other.to_vec()),
-    });
-    world.apply(&pod("next", aliyun(6)));
-    world.wait_running("next");
+    world.wait_free();
+    world.runs(&pod("next", aliyun(6)));
 }

@@ -4,27 +4,31 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::thread;
 
-use e2e::World;
 use e2e::history::History;
 use e2e::manifest::crowd;
 use e2e::replicas::Replicas;
-use e2e::wait;
 use e2e::world::recorded_card;
+use e2e::{Kubectl, World, wait};
 use gpushare_core::CardId;
-use gpushare_fake_nvml::hardware::Hardware;
 use serde_json::{Value, json};
 
 /// How many pods are created with one request.
 const AT_ONCE: usize = 5;
+
+/// A cluster with two extenders, and its history from now on.
+fn cluster(cards: &[u64]) -> (World, Replicas, History) {
+    let mut world = World::start(cards);
+    let replicas = Replicas::start(&mut world);
+    let history = History::record(&world);
+    (world, replicas, history)
+}
 
 #[test]
 fn the_leader_is_killed_during_two_hundred_pods_and_none_is_lost_or_bound_twice() {
     const PODS: usize = 200;
     /// How many pods are created only after the leader is dead, however fast it was before.
     const LATE: usize = 40;
-    let mut world = World::start(&[26 * 1024; 8]);
-    let mut replicas = Replicas::start(&mut world);
-    let history = History::record(&world);
+    let (world, mut replicas, history) = cluster(&[26 * 1024; 8]);
     let first = replicas.leader(&world);
     let mut bound_before = 0;
     while_creating(&world, 0..PODS - LATE, || {
@@ -36,9 +40,7 @@ fn the_leader_is_killed_during_two_hundred_pods_and_none_is_lost_or_bound_twice(
     });
     assert_eq!(wait_bound(&world, PODS).len(), PODS);
     println!("killed with {bound_before} of {PODS} pods bound; all {PODS} bound once");
-    history.wait_for_bound(PODS);
-    history.assert_bound_once(PODS);
-    history.assert_never_over(&world.card_sizes());
+    history.assert_all_bound_once(PODS, &world.card_sizes());
     assert_books_are_the_records(&world);
     wait_running(&world, PODS);
 
@@ -52,9 +54,7 @@ fn the_leader_is_killed_during_two_hundred_pods_and_none_is_lost_or_bound_twice(
 fn leaders_that_are_asked_to_end_under_load_hand_over_and_lose_nothing() {
     const PODS: usize = 120;
     const TURNS: usize = 3;
-    let mut world = World::start(&[16 * 1024; 8]);
-    let mut replicas = Replicas::start(&mut world);
-    let history = History::record(&world);
+    let (world, mut replicas, history) = cluster(&[16 * 1024; 8]);
     while_creating(&world, 0..PODS, || {
         for turn in 0..TURNS {
             let leader = replicas.leader(&world);
@@ -65,9 +65,7 @@ fn leaders_that_are_asked_to_end_under_load_hand_over_and_lose_nothing() {
         }
     });
     wait_bound(&world, PODS);
-    history.wait_for_bound(PODS);
-    history.assert_bound_once(PODS);
-    history.assert_never_over(&world.card_sizes());
+    history.assert_all_bound_once(PODS, &world.card_sizes());
     assert_books_are_the_records(&world);
 }
 
@@ -76,9 +74,7 @@ fn leaders_that_are_asked_to_end_under_load_hand_over_and_lose_nothing() {
 #[test]
 fn a_leader_frozen_until_the_other_leads_binds_nothing_when_it_wakes_up() {
     const PODS: usize = 40;
-    let mut world = World::start(&[12 * 1024; 4]);
-    let mut replicas = Replicas::start(&mut world);
-    let history = History::record(&world);
+    let (world, mut replicas, history) = cluster(&[12 * 1024; 4]);
     let first = replicas.leader(&world);
     create(&world, 0..PODS / 2);
     wait_bound(&world, 2);
@@ -91,9 +87,7 @@ fn a_leader_frozen_until_the_other_leads_binds_nothing_when_it_wakes_up() {
     replicas.process(first).thaw();
     wait_one_leads(&world, &replicas);
     wait_bound(&world, PODS);
-    history.wait_for_bound(PODS);
-    history.assert_bound_once(PODS);
-    history.assert_never_over(&world.card_sizes());
+    history.assert_all_bound_once(PODS, &world.card_sizes());
     assert_books_are_the_records(&world);
     replicas.process(first).assert_alive();
 }
@@ -115,10 +109,9 @@ fn create(world: &World, numbers: Range<usize>) {
 }
 
 fn bound(world: &World) -> Vec<Value> {
-    let list = world.object(&["get", "pods"]).unwrap();
-    let pods = list["items"].as_array().unwrap().iter();
-    let bound = pods.filter(|pod| !pod["spec"]["nodeName"].is_null());
-    bound.cloned().collect()
+    let mut pods = world.pods().unwrap();
+    pods.retain(|pod| !pod["spec"]["nodeName"].is_null());
+    pods
 }
 
 fn wait_bound(world: &World, least: usize) -> Vec<Value> {
@@ -159,10 +152,7 @@ fn assert_books_are_the_records(world: &World) {
     for pod in bound(world) {
         *recorded.entry(recorded_card(&pod)).or_default() += 1;
     }
-    let hardware = Hardware::load(world.hardware_file()).unwrap();
-    let cards = hardware.cards.iter().map(|card| CardId::new(&card.uuid));
-    let recorded: Vec<u64> = cards
-        .map(|card| recorded.get(&card).copied().unwrap_or_default())
-        .collect();
-    assert_eq!(world.booked(), recorded);
+    let cards = world.cards().into_iter();
+    let recorded = cards.map(|card| recorded.get(&card).copied().unwrap_or_default());
+    assert_eq!(world.booked(), recorded.collect::<Vec<_>>());
 }

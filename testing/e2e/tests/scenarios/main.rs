@@ -27,3 +27,26 @@ mod restarts;
 mod rulebook;
 mod shapes;
 mod waking;
+
+use e2e::manifest::{aliyun, pod};
+use e2e::{Kubectl, World};
+
+/// Ignores the request to end until [`let_go`].
+const STUBBORN: &str = "trap 'while [ ! -e /tmp/let-go ]; do sleep 0.1; done; exit 0' TERM; while true; do sleep 0.2; done";
+
+/// Lets a pod end that waits for this file.
+fn let_go(world: &World, pod: &str) {
+    world
+        .ctl(&format!("exec {pod} -- touch /tmp/let-go"))
+        .unwrap();
+}
+
+/// Takes half of each of two cards of 8 GiB: 8 GiB of the node are free, but no card has 8 GiB free.
+fn fragment(world: &World) {
+    // The filler fills the first card, so that the third pod goes to the other one.
+    for name in ["first", "filler", "third"] {
+        world.runs(&pod(name, aliyun(4)));
+    }
+    world.remove("filler");
+    assert_eq!(world.booked(), [4, 4]);
+}

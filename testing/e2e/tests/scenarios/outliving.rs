@@ -4,9 +4,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use e2e::World;
 use e2e::manifest::{RUN, aliyun, running};
-use e2e::wait;
+use e2e::{Kubectl, World, wait};
 use serde_json::{Value, json};
 
 /// A directory of the node in which containers record what really happens to them, whatever the API server shows.
@@ -48,15 +47,13 @@ fn assert_alone(world: &World) {
 
 /// Creates a holder, deletes its object, and leaves its container running.
 fn outlive(world: &World) {
-    world.apply(&pod("holder", HOLDER));
-    world.wait_running("holder");
+    world.runs(&pod("holder", HOLDER));
     world.delete("holder");
-    wait::until("the container to be asked to end", || {
-        let asked = note(world, "asked").exists();
-        asked.then_some(()).ok_or("not asked")
-    });
-    let force = ["delete", "pod", "holder", "--force", "--grace-period=0"];
-    world.rig().kubectl(&force).unwrap();
+    let asked = || note(world, "asked").exists();
+    wait::until_seen("the container to be asked to end", asked, |asked| *asked);
+    world
+        .ctl("delete pod holder --force --grace-period=0")
+        .unwrap();
     world.wait_gone("holder");
 }
 
@@ -65,32 +62,32 @@ fn a_container_that_outlives_its_pods_object_keeps_its_card_until_it_has_ended()
     let mut world = World::start(&[8192]);
     outlive(&world);
     world.apply(&heir());
-    wait::until("the heir to be refused", || {
+    let events = || {
         assert_alone(&world);
-        let about = "--field-selector=involvedObject.name=heir";
-        let events = world.object(&["get", "events", about]).unwrap().to_string();
-        let held = events.contains("containers of a pod that no longer exists");
-        held.then_some(()).ok_or(events)
+        format!("{:?}", world.events("heir").unwrap())
+    };
+    wait::until_seen("the heir to be refused", events, |events| {
+        events.contains("containers of a pod that no longer exists")
     });
 
     // The next agent finds the containers that the previous one let onto the card.
-    world.agent.as_mut().unwrap().kill();
-    world.start_agent();
-    world.wait_ready();
-    wait::until("the card to be shown as used", || {
+    world.restart_agent();
+    let booked = || {
         assert_alone(&world);
-        let booked = world.booked();
-        (booked == [6]).then_some(()).ok_or(booked)
+        world.booked()
+    };
+    wait::until_seen("the card to be shown as used", booked, |booked| {
+        *booked == [6]
     });
 
     fs::write(note(&world, "let-go"), "").unwrap();
     world.wait_running("heir");
     assert!(note(&world, "ended").exists());
     assert_alone(&world);
-    wait::until("nothing to be held any more", || {
-        let node = world.object(&["get", "node", "node"]).unwrap();
-        let held = &node["metadata"]["annotations"]["gpushare.io/held"];
-        held.is_null().then_some(()).ok_or(held.to_string())
-    });
+    let held = || {
+        let node = world.get("node node").unwrap();
+        node["metadata"]["annotations"]["gpushare.io/held"].clone()
+    };
+    wait::until_seen("nothing to be held any more", held, Value::is_null);
     assert_eq!(world.booked(), [6]);
 }

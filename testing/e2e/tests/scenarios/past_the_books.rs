@@ -1,12 +1,10 @@
 //! Pods that would take cards or totals without a booking: the API server itself refuses them, without any part of
 //! ours.
 
-use std::fs;
-
-use e2e::World;
-use e2e::manifest::{IMAGE, aliyun, gpushare, pod};
-use e2e::wait;
+use e2e::kubectl::refusal;
+use e2e::manifest::{IMAGE, aliyun, annotated, gpushare, pod};
 use e2e::world::{NODE, binary, install};
+use e2e::{Kubectl, World, wait};
 use gpushare_rig::{Options, Rig};
 use gpushare_testkit::assert_contains;
 use serde_json::{Value, json};
@@ -40,24 +38,20 @@ fn guarded() -> Rig {
 }
 
 /// The API server's answer to the object, without creating it.
-fn tried(rig: &Rig, object: &Value, flags: &[&str]) -> Result<String, String> {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("object.json");
-    fs::write(&file, object.to_string()).unwrap();
-    let create = ["create", "--dry-run=server", "-f", file.to_str().unwrap()];
-    let answer = rig.kubectl(&[&create, flags].concat());
+fn tried(rig: &Rig, object: &Value, flags: &str) -> Result<String, String> {
+    let answer = rig.send(&format!("create --dry-run=server {flags}"), object);
     answer.map_err(|error| format!("{error:#}"))
 }
 
 fn refused(rig: &Rig, object: &Value, why: &str) {
     // A new policy takes a moment to come into force.
-    wait::until("the pod to be refused", || match tried(rig, object, &[]) {
+    wait::until("the pod to be refused", || match tried(rig, object, "") {
         Err(said) if said.contains(why) => Ok(()),
         other => Err(other),
     });
 }
 
-fn accepted(rig: &Rig, object: &Value, flags: &[&str]) {
+fn accepted(rig: &Rig, object: &Value, flags: &str) {
     let answer = tried(rig, object, flags);
     assert!(answer.is_ok(), "{object}: {answer:?}");
 }
@@ -81,51 +75,40 @@ fn a_pod_that_names_its_node_and_asks_for_cards_is_refused_with_what_to_do() {
     refused(&rig, &init, what_to_do);
 
     // An empty record does not count as a record, not even if the extender itself wrote it.
-    let mut empty = pod("past", gpushare(1024));
-    empty["metadata"]["annotations"] = json!({"gpushare.io/allocation": ""});
-    let extender = [
-        "--as=system:serviceaccount:gpushare-system:gpushare-extender",
-        "--as-group=system:masters",
-    ];
-    accepted(&rig, &empty, &extender);
+    let empty = annotated(pod("past", gpushare(1024)), "gpushare.io/allocation", "");
+    let extender =
+        "--as=system:serviceaccount:gpushare-system:gpushare-extender --as-group=system:masters";
+    accepted(&rig, &empty, extender);
     refused(&rig, &empty, "are written by the gpushare extender alone");
-    let said = tried(&rig, &on_node(empty.clone()), &extender).unwrap_err();
+    let said = tried(&rig, &on_node(empty.clone()), extender).unwrap_err();
     assert!(said.contains(what_to_do), "{said}");
-    assert!(tried(&rig, &on_node(empty), &[]).is_err());
+    assert!(tried(&rig, &on_node(empty), "").is_err());
 
-    accepted(&rig, &on_node(pod("no-cards", json!({}))), &[]);
-    accepted(&rig, &pod("scheduled", gpushare(1024)), &[]);
+    accepted(&rig, &on_node(pod("no-cards", json!({}))), "");
+    accepted(&rig, &pod("scheduled", gpushare(1024)), "");
 
     // Only the kubelet may create the mirror of a static pod.
-    let node: Value = serde_json::from_str(
-        &rig.kubectl(&["get", "node", NODE, "--output=json"])
-            .unwrap(),
-    )
-    .unwrap();
-    let mut mirror = on_node(pod("mirror", gpushare(1024)));
-    mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
+    let node = rig.get(&format!("node {NODE}")).unwrap();
+    let mirror = on_node(pod("mirror", gpushare(1024)));
+    let mut mirror = annotated(mirror, "kubernetes.io/config.mirror", "x");
     mirror["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Node",
         "name": NODE, "uid": node["metadata"]["uid"], "controller": true}]);
     refused(&rig, &mirror, what_to_do);
-    let kubelet = ["--as=system:node:node", "--as-group=system:nodes"];
-    accepted(&rig, &mirror, &kubelet);
+    let kubelet = "--as=system:node:node --as-group=system:nodes";
+    accepted(&rig, &mirror, kubelet);
 
     // A DaemonSet's pods set no nodeName; they name their node by affinity.
     let template = pod("x", gpushare(1024));
-    rig.apply(
-        &json!({
-            "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "each"},
-            "spec": {
-                "selector": {"matchLabels": {"app": "scenario"}},
-                "template": {"metadata": {"labels": {"app": "scenario"}}, "spec": template["spec"]},
-            },
-        })
-        .to_string(),
-    )
-    .unwrap();
+    let each = json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "each"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "scenario"}},
+            "template": {"metadata": {"labels": {"app": "scenario"}}, "spec": template["spec"]},
+        },
+    });
+    rig.apply(&each.to_string()).unwrap();
     wait::until("the DaemonSet's pod", || {
-        let pods = ["get", "pods", "--selector=app=scenario", "--output=name"];
-        match rig.kubectl(&pods) {
+        match rig.ctl("get pods --selector=app=scenario --output=name") {
             Ok(names) if names.starts_with("pod/each-") => Ok(()),
             other => Err(other),
         }
@@ -177,53 +160,41 @@ fn a_container_that_asks_for_no_card_cannot_name_any() {
     refused(&rig, &init, "container i asks for no card");
 
     for env in [visible("void"), visible("none"), visible(""), json!([])] {
-        accepted(&rig, &with_env(json!({}), env), &[]);
+        accepted(&rig, &with_env(json!({}), env), "");
     }
     // The device plugin of the resource sets the variable.
-    accepted(&rig, &with_env(gpushare(1024), visible("all")), &[]);
-    accepted(&rig, &nvidia(), &[]);
+    accepted(&rig, &with_env(gpushare(1024), visible("all")), "");
+    accepted(&rig, &nvidia(), "");
 
     // A label on the namespace allows device plugins and monitoring.
-    rig.kubectl(&["create", "namespace", "monitoring"]).unwrap();
+    rig.ctl("create namespace monitoring").unwrap();
     let exporter = with_env(json!({}), visible("all"));
-    let there = ["--namespace=monitoring"];
-    assert!(tried(&rig, &exporter, &there).unwrap_err().contains(why));
-    let label = "gpushare.io/unbooked-cards=allowed";
-    rig.kubectl(&["label", "namespace", "monitoring", label])
+    let there = "--namespace=monitoring";
+    assert!(tried(&rig, &exporter, there).unwrap_err().contains(why));
+    rig.ctl("label namespace monitoring gpushare.io/unbooked-cards=allowed")
         .unwrap();
-    wait::until("the label to be heeded", || tried(&rig, &exporter, &there));
+    wait::until("the label to be heeded", || tried(&rig, &exporter, there));
 }
 
 #[test]
 fn an_ephemeral_container_cannot_name_cards_either() {
     let rig = guarded();
-    refused(
-        &rig,
-        &with_env(json!({}), visible("all")),
-        "asks for no card",
-    );
+    let bare = with_env(json!({}), visible("all"));
+    refused(&rig, &bare, "asks for no card");
     let mut host = pod("host", json!({}));
     host["spec"]["volumes"] = json!([{"name": "v", "emptyDir": {}}]);
     rig.apply(&host.to_string()).unwrap();
-    let add_mounting = |name: &str, env: Value, mounts: Value| -> Result<String, String> {
+    let add_mounting = |name: &str, env: Value, mounts: Value| {
         let container = json!({"name": name, "image": IMAGE, "imagePullPolicy": "Never",
             "command": ["true"], "env": env, "volumeMounts": mounts});
-        let patch = json!({"spec": {"ephemeralContainers": [container]}}).to_string();
-        let patch = [
-            "patch",
-            "pod",
-            "host",
-            "--subresource=ephemeralcontainers",
-            "--patch",
-            &patch,
-        ];
-        rig.kubectl(&patch).map_err(|error| format!("{error:#}"))
+        let patch = json!({"spec": {"ephemeralContainers": [container]}});
+        rig.patch("pod host --subresource=ephemeralcontainers", &patch)
     };
     let add = |name: &str, env: Value| add_mounting(name, env, json!([]));
-    let said = add("bad", visible("all")).unwrap_err();
+    let said = refusal(add("bad", visible("all")));
     assert_contains(&said, "container bad asks for no card and names cards");
     let mounts = json!([{"name": "v", "mountPath": "/var/run/nvidia-container-devices/all"}]);
-    let said = add_mounting("bad", json!([]), mounts).unwrap_err();
+    let said = refusal(add_mounting("bad", json!([]), mounts));
     assert_contains(&said, "container bad names cards by a mount");
     add("good", visible("void")).unwrap();
     add("plain", json!([])).unwrap();
@@ -250,12 +221,9 @@ fn doctor_finds_a_node_whose_runtime_gives_cards_to_everybody() {
     let open = "a container that asks for no card sees cards on node (/dev/nvidia0)";
     assert_eq!(probed(), (json!("fail"), json!(open)));
 
-    let left = [
-        "--namespace=gpushare-system",
-        "get",
-        "pods",
-        "--selector=app.kubernetes.io/name=gpushare-probe",
-        "--output=name",
-    ];
-    assert_eq!(world.rig().kubectl(&left).unwrap(), "");
+    let of_probes = "pods --selector=app.kubernetes.io/name=gpushare-probe";
+    let left = world.ctl(&format!(
+        "get {of_probes} --namespace=gpushare-system --output=name"
+    ));
+    assert_eq!(left.unwrap(), "");
 }

@@ -4,20 +4,18 @@
 use std::path::Path;
 
 use anyhow::Result;
-use e2e::World;
 use e2e::history::History;
-use e2e::manifest::{aliyun, annotated, pod, running};
-use e2e::wait;
-use e2e::world::{NODE, recorded_card};
+use e2e::kubectl::refusal;
+use e2e::manifest::{aliyun, annotated, disruption_budget, pod, priority_class, running};
+use e2e::world::{NODE, client, recorded_card};
+use e2e::{Kubectl, World, wait};
 use gpushare_kube::slim;
 use gpushare_testkit::assert_contains;
+use kube::Api;
 use kube::api::{Patch, PatchParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client};
 use serde_json::{Value, json};
 
-/// Ignores the request to end until the test lets it go.
-const STUBBORN: &str = "trap 'while [ ! -e /tmp/let-go ]; do sleep 0.1; done; exit 0' TERM; while true; do sleep 0.2; done";
+use crate::{STUBBORN, let_go};
 
 const ASKED: &str = "gpushare_extender_requests_total{verb=\"preempt\",code=\"200\"}";
 const CLAIMS: &str = "gpushare_extender_claims";
@@ -25,10 +23,7 @@ const CLAIMS: &str = "gpushare_extender_claims";
 fn world(cards: &[u64]) -> World {
     let world = World::start(cards);
     for (name, value) in [("low", 10), ("middle", 20), ("high", 30)] {
-        world.apply(&json!({
-            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
-            "metadata": {"name": name}, "value": value,
-        }));
+        world.apply(&priority_class(name, value));
     }
     world
 }
@@ -43,19 +38,15 @@ fn of_class(mut pod: Value, class: &str) -> Value {
 /// Two cards of 8 GiB with a pod of 5 GiB on each: 6 GiB are free in total, and 3 GiB on each card.
 fn fragment(world: &World, classes: [&str; 2]) {
     for (name, class) in ["first", "second"].into_iter().zip(classes) {
-        world.apply(&of_class(pod(name, aliyun(5)), class));
-        world.wait_running(name);
+        world.runs(&of_class(pod(name, aliyun(5)), class));
     }
     assert_eq!(world.booked(), [5, 5]);
 }
 
 fn protect(world: &World, app: &str) {
-    world.apply(&json!({
-        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": app},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
-    }));
+    world.apply(&disruption_budget(app));
     wait::until("the budget to be counted", || {
-        let budget = world.object(&["get", "poddisruptionbudget", app])?;
+        let budget = world.get(&format!("poddisruptionbudget {app}"))?;
         let status = &budget["status"];
         let counted = status["observedGeneration"] == 1 && status["currentHealthy"] == 1;
         anyhow::ensure!(counted && status["disruptionsAllowed"] == 0, "{status}");
@@ -63,23 +54,15 @@ fn protect(world: &World, app: &str) {
     });
 }
 
-/// Whether the pod runs and was not told to end. An evicted pod may still be visible for a moment after it has ended.
-fn is_left(world: &World, name: &str) -> bool {
-    world.pod(name).is_ok_and(|pod| {
-        pod["metadata"]["deletionTimestamp"].is_null() && pod["status"]["phase"] == "Running"
-    })
-}
-
 #[test]
 fn where_the_total_suffices_and_no_card_does_one_pod_is_evicted_and_the_other_runs_on() {
     let world = world(&[8192, 8192]);
     fragment(&world, ["low", "low"]);
     let history = History::record(&world);
-    world.apply(&of_class(pod("high", aliyun(6)), "high"));
-    let high = world.wait_running("high");
+    let high = world.runs(&of_class(pod("high", aliyun(6)), "high"));
     let evicted: Vec<&str> = ["first", "second"]
         .into_iter()
-        .filter(|name| !is_left(&world, name))
+        .filter(|name| !world.is_left(name))
         .collect();
     let [evicted] = evicted.as_slice() else {
         panic!("exactly one pod had to go, not {evicted:?}");
@@ -90,11 +73,7 @@ fn where_the_total_suffices_and_no_card_does_one_pod_is_evicted_and_the_other_ru
     let claim = &high["metadata"]["annotations"]["gpushare.io/preemption"];
     let claim: Value = serde_json::from_str(claim.as_str().unwrap()).unwrap();
     let claimed = &claim["room"]["containers"][0]["cards"][0]["id"];
-    assert_eq!(claimed, recorded_card(&high).as_str());
-    assert_eq!(
-        world.env_inside("high")["NVIDIA_VISIBLE_DEVICES"],
-        claimed.as_str().unwrap()
-    );
+    assert_eq!(claimed, world.card_of("high").as_str());
     history.assert_never_over(&world.card_sizes());
 }
 
@@ -108,15 +87,13 @@ fn where_all_cards_are_full_the_scheduler_asks_and_the_cheapest_card_is_freed_an
         ("four", "low"),
     ];
     for (name, class) in pods {
-        world.apply(&of_class(pod(name, aliyun(4)), class));
-        world.wait_running(name);
+        world.runs(&of_class(pod(name, aliyun(4)), class));
     }
     assert_eq!(world.booked(), [8, 8]);
     let card = recorded_card(&world.pod("three").unwrap());
     let history = History::record(&world);
-    world.apply(&of_class(pod("high", aliyun(8)), "high"));
-    let high = world.wait_running("high");
-    let left: Vec<bool> = pods.map(|(name, _)| is_left(&world, name)).to_vec();
+    let high = world.runs(&of_class(pod("high", aliyun(8)), "high"));
+    let left: Vec<bool> = pods.map(|(name, _)| world.is_left(name)).to_vec();
     assert_eq!(left, [true, true, false, false]);
     assert_eq!(recorded_card(&high), card);
     assert_eq!(world.booked(), [8, 8]);
@@ -129,20 +106,18 @@ fn a_disruption_budget_is_respected_another_pod_goes_or_none_and_the_owner_reads
     let world = world(&[8192, 8192]);
     fragment(&world, ["low", "middle"]);
     protect(&world, "first");
-    world.apply(&of_class(pod("high", aliyun(6)), "high"));
-    world.wait_running("high");
-    assert!(is_left(&world, "first"));
+    world.runs(&of_class(pod("high", aliyun(6)), "high"));
+    assert!(world.is_left("first"));
     world.wait_event("second", "preempted by pod");
 
     // Now only the protected pod has a lower priority.
     world.apply(&of_class(pod("waits", aliyun(4)), "high"));
     world.wait_event("waits", "disruption budgets do not let them go");
-    assert!(is_left(&world, "first"));
+    assert!(world.is_left("first"));
     assert_eq!(world.pod("waits").unwrap()["status"]["phase"], "Pending");
-    let delete = ["delete", "poddisruptionbudget", "first"];
-    world.rig().kubectl(&delete).unwrap();
+    world.ctl("delete poddisruptionbudget first").unwrap();
     world.wait_running("waits");
-    assert!(!is_left(&world, "first"));
+    assert!(!world.is_left("first"));
 }
 
 #[test]
@@ -150,23 +125,21 @@ fn who_is_of_equal_priority_or_must_not_preempt_waits() {
     let world = world(&[8192, 8192]);
     fragment(&world, ["middle", "middle"]);
     world.apply(&of_class(pod("equal", aliyun(6)), "middle"));
-    world.apply(&json!({
-        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
-        "metadata": {"name": "patient"}, "value": 30, "preemptionPolicy": "Never",
-    }));
+    let mut patient = priority_class("patient", 30);
+    patient["preemptionPolicy"] = json!("Never");
+    world.apply(&patient);
     world.apply(&of_class(pod("never", aliyun(6)), "patient"));
     for waits in ["equal", "never"] {
         world.wait_event(waits, "no card has 6144 MiB of memory free");
     }
     // A later pod that may preempt gets its room. The two that may not have evicted no pod and get nothing.
-    world.apply(&of_class(pod("high", aliyun(6)), "high"));
-    world.wait_running("high");
+    world.runs(&of_class(pod("high", aliyun(6)), "high"));
     for waits in ["equal", "never"] {
         assert_eq!(world.pod(waits).unwrap()["status"]["phase"], "Pending");
     }
     let left = ["first", "second"]
         .iter()
-        .filter(|name| is_left(&world, name));
+        .filter(|name| world.is_left(name));
     assert_eq!(left.count(), 1);
 }
 
@@ -179,18 +152,13 @@ fn awaited() -> World {
     let mut victim = of_class(running("victim", STUBBORN, aliyun(5)), "low");
     // Longer than any test takes, so that the pod ends only when the test lets it go.
     victim["spec"]["terminationGracePeriodSeconds"] = json!(600);
-    world.apply(&victim);
-    world.wait_running("victim");
+    world.runs(&victim);
     for name in ["second", "third", "fourth"] {
-        world.apply(&of_class(pod(name, aliyun(5)), "middle"));
-        world.wait_running(name);
+        world.runs(&of_class(pod(name, aliyun(5)), "middle"));
     }
     world.apply(&of_class(pod("high", aliyun(6)), "high"));
-    wait::until("the victim to be told to go", || {
-        match world.pod("victim") {
-            Ok(pod) if pod["metadata"]["deletionTimestamp"].is_string() => Ok(()),
-            other => Err(other),
-        }
+    world.wait_pod("victim", "it is told to go", |pod| {
+        pod["metadata"]["deletionTimestamp"].is_string()
     });
     world
 }
@@ -199,10 +167,9 @@ fn awaited() -> World {
 fn assert_kept(world: &World) {
     world.apply(&of_class(pod("thief", aliyun(4)), "low"));
     world.wait_event("thief", "no card has 4096 MiB of memory free");
-    let let_go = ["exec", "victim", "--", "touch", "/tmp/let-go"];
-    world.rig().kubectl(&let_go).unwrap();
+    let_go(world, "victim");
     world.wait_running("high");
-    assert!(!is_left(world, "victim"));
+    assert!(!world.is_left("victim"));
     let thief = world.pod("thief").unwrap();
     assert_eq!(thief["spec"]["nodeName"], Value::Null, "{thief}");
     let mut booked = world.booked();
@@ -219,31 +186,24 @@ fn room_that_was_freed_for_one_pod_is_not_taken_by_another() {
 #[test]
 fn an_extender_that_is_killed_in_between_keeps_the_room_and_goes_on() {
     let mut world = awaited();
-    world.extender.as_mut().unwrap().kill();
-    world.start_extender();
-    world.wait_ready();
+    world.restart_extender();
     assert_kept(&world);
 }
 
 #[test]
 fn a_preemptor_that_is_deleted_leaves_the_room_to_others() {
     let world = awaited();
-    world.delete("high");
-    world.wait_gone("high");
+    world.remove("high");
     world.apply(&of_class(pod("next", aliyun(4)), "low"));
     world.wait_event("next", "no card has 4096 MiB of memory free");
-    let let_go = ["exec", "victim", "--", "touch", "/tmp/let-go"];
-    world.rig().kubectl(&let_go).unwrap();
+    let_go(&world, "victim");
     world.wait_running("next");
     assert_eq!(world.metric(CLAIMS), 0);
 }
 
 fn change_status(world: &World, kubeconfig: &Path, pod: &str, patch: &Value) -> Result<()> {
     world.rig().run(|| async {
-        let config = Kubeconfig::read_from(kubeconfig)?;
-        let options = KubeConfigOptions::default();
-        let config = kube::Config::from_custom_kubeconfig(config, &options).await?;
-        let pods: Api<slim::Pod> = Api::default_namespaced(Client::try_from(config)?);
+        let pods: Api<slim::Pod> = Api::default_namespaced(client(kubeconfig).await);
         let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
         pods.patch_status(pod, &params, &patch).await?;
         Ok(())
@@ -260,14 +220,13 @@ fn nobody_but_the_extender_claims_room_and_it_may_change_nothing_else_of_a_statu
     let status = |user: &Path, patch: &Value| change_status(&world, user, "tenant", patch);
     let claim = json!({"metadata": {"annotations": {"gpushare.io/preemption": "{}"}}});
     let forged = annotated(pod("forged", aliyun(4)), "gpushare.io/preemption", "{}");
-    let annotate = ["annotate", "pod", "tenant", "gpushare.io/preemption={}"];
+    let annotate = "annotate pod tenant gpushare.io/preemption={}";
     for refused in [
-        world.rig().apply(&forged.to_string()).map(drop),
-        world.rig().kubectl(&annotate).map(drop),
+        world.try_apply(&forged).map(drop),
+        world.ctl(annotate).map(drop),
         status(&admin, &claim),
     ] {
-        let error = format!("{:#}", refused.unwrap_err());
-        assert_contains(&error, "written by the gpushare extender alone");
+        assert_contains(&refusal(refused), "written by the gpushare extender alone");
     }
 
     status(&extender, &json!({"status": {"nominatedNodeName": NODE}})).unwrap();
@@ -286,7 +245,7 @@ fn nobody_but_the_extender_claims_room_and_it_may_change_nothing_else_of_a_statu
         json!({"status": {"podIP": "10.9.9.9", "podIPs": [{"ip": "10.9.9.9"}]}}),
         json!({"status": {"startTime": "2026-01-01T00:00:00Z"}}),
     ] {
-        let error = format!("{:#}", status(&extender, &forbidden).unwrap_err());
+        let error = refusal(status(&extender, &forbidden));
         assert!(
             error.contains("may change nothing of a pod's status but"),
             "{forbidden}: {error}"

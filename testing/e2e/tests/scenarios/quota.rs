@@ -1,8 +1,10 @@
 //! ResourceQuotas on our resources and those of the predecessors: Kubernetes counts and enforces them, from what
 //! containers request, until the pod has ended.
 
-use e2e::manifest::{and, container, gpushare, pod, running, stateful_set};
-use e2e::{Setup, World, wait};
+use e2e::kubectl::refusal;
+use e2e::manifest::{self, and, container, gpushare, pod, running, stateful_set};
+use e2e::{Kubectl, Setup, World, wait};
+use gpushare_testkit::assert_contains;
 use serde_json::{Value, json};
 
 /// Runs until it is told to end.
@@ -46,35 +48,22 @@ fn nothing(of: &Value) -> Value {
 
 /// Sets a quota and waits until Kubernetes has counted the existing pods.
 fn set_quota(world: &World, name: &str, hard: &Value) {
-    world.apply(&json!({
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": name},
-        "spec": {"hard": hard},
-    }));
-    wait::until("the quota to be in force", || {
-        let quota = quota(world, name);
-        if quota["status"]["hard"] == *hard {
-            Ok(())
-        } else {
-            Err(quota)
-        }
-    });
+    world.apply(&manifest::quota(name, hard));
+    let in_force = |quota: &Value| quota["status"]["hard"] == *hard;
+    wait::until_seen("the quota to be in force", || quota(world, name), in_force);
 }
 
 fn quota(world: &World, name: &str) -> Value {
-    world.object(&["get", "resourcequota", name]).unwrap()
+    world.get(&format!("resourcequota {name}")).unwrap()
+}
+
+fn used(world: &World, name: &str) -> Value {
+    quota(world, name)["status"]["used"].take()
 }
 
 fn wait_used(world: &World, name: &str, expected: &Value) {
-    wait::until(&format!("{expected} of quota {name} to be used"), || {
-        let used = quota(world, name)["status"]["used"].take();
-        if used == *expected { Ok(()) } else { Err(used) }
-    });
-}
-
-fn refusal(world: &World, pod: &Value) -> String {
-    format!("{:#}", world.rig().apply(&pod.to_string()).unwrap_err())
+    let what = format!("{expected} of quota {name} to be used");
+    wait::until_seen(&what, || used(world, name), |used| used == expected);
 }
 
 #[test]
@@ -83,18 +72,15 @@ fn a_quota_on_any_resource_of_any_dialect_is_enforced_and_freed_when_the_pod_end
     for (dialect, limits) in dialects() {
         let hard = requests(&limits);
         set_quota(&world, dialect, &hard);
-        let mut first = running(&format!("{dialect}-first"), UNTIL_TOLD, limits.clone());
-        first["spec"]["restartPolicy"] = json!("Never");
-        world.apply(&first);
-        world.wait_running(&format!("{dialect}-first"));
+        let (first, next) = (format!("{dialect}-first"), format!("{dialect}-next"));
+        let mut task = running(&first, UNTIL_TOLD, limits.clone());
+        task["spec"]["restartPolicy"] = json!("Never");
+        world.runs(&task);
         wait_used(&world, dialect, &hard);
 
-        let next = pod(&format!("{dialect}-next"), limits);
-        let refusal = refusal(&world, &next);
-        assert!(
-            refusal.contains(&format!("forbidden: exceeded quota: {dialect}")),
-            "{refusal}"
-        );
+        let second = pod(&next, limits);
+        let refusal = refusal(world.try_apply(&second));
+        assert_contains(&refusal, &format!("forbidden: exceeded quota: {dialect}"));
         for (name, amount) in hard.as_object().unwrap() {
             let counted = format!("{name}={}", amount.as_str().unwrap());
             let times = refusal.matches(&counted).count();
@@ -102,33 +88,27 @@ fn a_quota_on_any_resource_of_any_dialect_is_enforced_and_freed_when_the_pod_end
         }
 
         // The containers have ended, so nothing is held any more, though the pod still exists.
-        let first = format!("{dialect}-first");
-        let tell = ["exec", &first, "--", "touch", "/told"];
-        world.rig().kubectl(&tell).unwrap();
+        world.ctl(&format!("exec {first} -- touch /told")).unwrap();
         wait_used(&world, dialect, &nothing(&hard));
         let phase = world.pod(&first).unwrap()["status"]["phase"].take();
         assert_eq!(phase, "Succeeded");
-        world.apply(&next);
-        let next = format!("{dialect}-next");
-        world.wait_running(&next);
+        world.runs(&second);
         wait_used(&world, dialect, &hard);
 
-        world.delete(&next);
-        world.wait_gone(&next);
+        world.remove(&next);
         wait_used(&world, dialect, &nothing(&hard));
-        let end = ["delete", "resourcequota", dialect];
-        world.rig().kubectl(&end).unwrap();
+        world
+            .ctl(&format!("delete resourcequota {dialect}"))
+            .unwrap();
     }
 }
 
 #[test]
 fn a_quota_counts_what_containers_write_and_only_under_the_name_of_requests() {
     let world = World::start(&[16384; 4]);
-    let counted = json!({
-        "requests.gpushare.io/gpu": "5",
-        "requests.gpushare.io/gpu-mem": "9216",
-    });
-    set_quota(&world, "counted", &counted);
+    let counted =
+        |mib: &str| json!({"requests.gpushare.io/gpu": "5", "requests.gpushare.io/gpu-mem": mib});
+    set_quota(&world, "counted", &counted("9216"));
     // Kubernetes accepts these names, but never counts anything under them.
     let vain = json!({"limits.gpushare.io/gpu-mem": "1", "gpushare.io/gpu-mem": "1"});
     set_quota(&world, "vain", &vain);
@@ -140,14 +120,9 @@ fn a_quota_counts_what_containers_write_and_only_under_the_name_of_requests() {
     both["spec"]["initContainers"] = json!([setup]);
     let containers = both["spec"]["containers"].as_array_mut().unwrap();
     containers.push(container("d", UNTIL_TOLD, gpushare(1024)));
-    world.apply(&both);
-    world.wait_running("both");
-    let used = json!({
-        "requests.gpushare.io/gpu": "5",
-        "requests.gpushare.io/gpu-mem": "6144",
-    });
-    wait_used(&world, "counted", &used);
-    let used = quota(&world, "vain")["status"]["used"].take();
+    world.runs(&both);
+    wait_used(&world, "counted", &counted("6144"));
+    let used = used(&world, "vain");
     let in_vain = used.as_object().is_none_or(|used| {
         let mut amounts = used.values();
         amounts.all(|amount| amount == "0")

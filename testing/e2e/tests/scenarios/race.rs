@@ -1,11 +1,10 @@
 //! Equal pods at the same time: the node must distinguish them by identity, never by size.
 
-use e2e::World;
 use e2e::history::History;
 use e2e::manifest::crowd;
 use e2e::rng::Rng;
 use e2e::world::{EXTENDER, NODE, recorded_card};
-use e2e::{http, wait};
+use e2e::{Kubectl, World, http, wait};
 use futures::StreamExt;
 use serde_json::{Value, json};
 
@@ -28,16 +27,8 @@ fn a_hundred_equal_pods_bound_in_any_order_each_see_the_card_of_their_record() {
             let seen = &world.env_logged(name)["NVIDIA_VISIBLE_DEVICES"];
             assert_eq!(seen, recorded_card(&pod).as_str(), "round {round}, {name}");
         }
-        world
-            .rig()
-            .kubectl(&["delete", "pods", "--all", "--grace-period=1"])
-            .unwrap();
-        wait::until("the cards to be free again", || {
-            match world.booked().iter().sum() {
-                0_u64 => Ok(()),
-                left => Err(left),
-            }
-        });
+        world.ctl("delete pods --all --grace-period=1").unwrap();
+        world.wait_free();
         history.assert_never_over(&world.card_sizes());
     }
     println!("{rounds} rounds of {PODS} equal pods: each saw its own card");
@@ -50,8 +41,7 @@ fn create(world: &World, round: u64) {
 }
 
 fn bind_shuffled(world: &World, seed: u64) {
-    let list = world.object(&["get", "pods"]).unwrap();
-    let mut pods: Vec<Value> = list["items"].as_array().unwrap().clone();
+    let mut pods = world.pods().unwrap();
     assert_eq!(pods.len(), PODS);
     Rng::new(seed + 1).shuffle(&mut pods);
     let answers: Vec<http::Answer> = world.rig().run(|| async {
@@ -82,10 +72,7 @@ fn bind_shuffled(world: &World, seed: u64) {
 
 fn wait_all_running(world: &World) -> Vec<Value> {
     wait::until("all pods to run", || {
-        let list = world
-            .object(&["get", "pods"])
-            .map_err(|error| error.to_string())?;
-        let pods = list["items"].as_array().cloned().unwrap_or_default();
+        let pods = world.pods().map_err(|error| error.to_string())?;
         let ready = |pod: &&Value| pod["status"]["containerStatuses"][0]["ready"] == json!(true);
         match pods.iter().filter(ready).count() {
             PODS => Ok(pods),

@@ -2,8 +2,10 @@
 //! about the same pods and nodes, word by word. The nodes are only on paper.
 
 use anyhow::{Result, ensure};
+use e2e::kubectl::wait_for_account;
+use e2e::manifest::list;
 use e2e::paper::{NAME_LABEL, without_nodes};
-use e2e::wait;
+use e2e::{Kubectl, wait};
 use gpushare_kube::placing::{self, CORDON};
 use gpushare_kube::slim;
 use gpushare_kube::totals::{self, CPU, Stated, Totals};
@@ -20,9 +22,7 @@ const RUNTIME: &str = "heavy";
 #[test]
 fn the_rulebook_judges_pods_and_nodes_as_kube_scheduler_does() {
     let rig = without_nodes(String::new());
-    wait::until("the namespace's account", || {
-        rig.kubectl(&["get", "serviceaccount", "default"])
-    });
+    wait_for_account(&rig, "default");
     let (mut nodes, mut pods) = by_demands();
     for (number, spec) in by_requests().into_iter().enumerate() {
         // A node with exactly what the pod requests takes it, and one with a little less of everything does not.
@@ -33,16 +33,15 @@ fn the_rulebook_judges_pods_and_nodes_as_kube_scheduler_does() {
             pods.push(pinned(&name, &spec));
         }
     }
-    rig.apply(&list(&nodes)).unwrap();
-    rig.kubectl(&["taint", "nodes", "--all", NOT_READY])
-        .unwrap();
+    rig.apply(&list(&nodes).to_string()).unwrap();
+    rig.ctl(&format!("taint nodes --all {NOT_READY}")).unwrap();
     let runtime = json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass",
         "metadata": {"name": RUNTIME}, "handler": RUNTIME, "overhead": {"podFixed": overhead()}});
     rig.apply(&runtime.to_string()).unwrap();
     for (number, pod) in pods.iter_mut().enumerate() {
         pod["metadata"]["name"] = json!(format!("p{number}"));
     }
-    rig.apply(&list(&pods)).unwrap();
+    rig.apply(&list(&pods).to_string()).unwrap();
 
     let nodes: Vec<Node> = all(&rig, "nodes").unwrap();
     let bound = wait::until("kube-scheduler to judge as the rulebook does", || {
@@ -218,14 +217,8 @@ fn pinned(node: &str, spec: &Value) -> Value {
     pod
 }
 
-fn list(items: &[Value]) -> String {
-    json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
-}
-
 fn all<K: DeserializeOwned>(rig: &Rig, kind: &str) -> Result<Vec<K>> {
-    let listed = rig.kubectl(&["get", kind, "--output=json"])?;
-    let mut listed: Value = serde_json::from_str(&listed)?;
-    Ok(serde_json::from_value(listed["items"].take())?)
+    Ok(serde_json::from_value(rig.get(kind)?["items"].take())?)
 }
 
 fn node_of(pod: &Pod) -> Option<&str> {

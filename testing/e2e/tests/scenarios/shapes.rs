@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use e2e::manifest::{RUN, aliyun, and, annotated, container, gpushare, pod};
 use e2e::world::{recorded_card, recorded_cards};
-use e2e::{Setup, World};
+use e2e::{Kubectl, Setup, World};
 use gpushare_core::CardId;
 use serde_json::{Value, json};
 
@@ -34,8 +34,7 @@ fn ids(cards: &[CardId]) -> String {
 fn one_pod_has_three_gib_on_each_of_four_cards() {
     let world = World::start(&[8192; 4]);
     let half = and(several(4, 3072), "gpushare.io/gpu-core", 50);
-    world.apply(&pod("four", half));
-    let cards = recorded_cards(&world.wait_running("four")).remove(0);
+    let cards = recorded_cards(&world.runs(&pod("four", half))).remove(0);
     let different: BTreeSet<&CardId> = cards.iter().collect();
     assert_eq!(different.len(), 4);
     let env = world.env_inside("four");
@@ -46,8 +45,7 @@ fn one_pod_has_three_gib_on_each_of_four_cards() {
     world.apply(&pod("too-many", several(4, 6144)));
     world.wait_event("too-many", "gpushare:");
     assert_eq!(world.booked(), [3; 4]);
-    world.apply(&pod("rest", several(4, 5120)));
-    world.wait_running("rest");
+    world.runs(&pod("rest", several(4, 5120)));
     assert_eq!(world.booked(), [8; 4]);
 }
 
@@ -58,8 +56,7 @@ fn two_containers_and_an_init_container_see_each_its_own_share_and_the_peak_is_b
     both["spec"]["initContainers"] = json!([container("setup", SAY, gpushare(6144))]);
     let containers = both["spec"]["containers"].as_array_mut().unwrap();
     containers.push(container("d", RUN, gpushare(3072)));
-    world.apply(&both);
-    world.wait_running("both");
+    world.runs(&both);
     let card = world.cards().remove(0);
     for (container, mib) in [("setup", "6144"), ("c", "2048"), ("d", "3072")] {
         let env = world.env_logged_by("both", container);
@@ -70,8 +67,7 @@ fn two_containers_and_an_init_container_see_each_its_own_share_and_the_peak_is_b
     // Another dialect, in which the scheduler's own totals still have plenty.
     world.apply(&pod("too-much", aliyun(3)));
     world.wait_event("too-much", "the most is 2048");
-    world.apply(&pod("beside", aliyun(2)));
-    world.wait_running("beside");
+    world.runs(&pod("beside", aliyun(2)));
     assert_eq!(world.booked(), [8]);
 }
 
@@ -86,8 +82,7 @@ fn a_native_sidecar_keeps_its_share_beside_init_containers_and_apps() {
         sidecar,
         container("after", SAY, gpushare(4096)),
     ]);
-    world.apply(&helped);
-    world.wait_running("helped");
+    world.runs(&helped);
     for (container, mib) in [
         ("before", "4096"),
         ("proxy", "1024"),
@@ -108,10 +103,8 @@ fn a_native_sidecar_keeps_its_share_beside_init_containers_and_apps() {
 #[test]
 fn whole_cards_and_shares_live_on_one_node_and_never_on_one_card() {
     let world = World::start(&[8192, 16384]);
-    world.apply(&pod("share", gpushare(1024)));
-    let shared = recorded_card(&world.wait_running("share"));
-    world.apply(&pod("whole", whole(1)));
-    let alone = recorded_card(&world.wait_running("whole"));
+    let shared = recorded_card(&world.runs(&pod("share", gpushare(1024))));
+    let alone = recorded_card(&world.runs(&pod("whole", whole(1))));
     assert_ne!(alone, shared);
     let size = world.card_sizes()[&alone].to_string();
     let env = world.env_inside("whole");
@@ -120,15 +113,13 @@ fn whole_cards_and_shares_live_on_one_node_and_never_on_one_card() {
 
     world.apply(&pod("one-more", whole(1)));
     world.wait_event("one-more", "gpushare:");
-    world.apply(&pod("beside", gpushare(1024)));
-    assert_eq!(recorded_card(&world.wait_running("beside")), shared);
+    let beside = world.runs(&pod("beside", gpushare(1024)));
+    assert_eq!(recorded_card(&beside), shared);
 
-    world.delete("whole");
-    world.wait_gone("whole");
-    world.delete("one-more");
-    world.wait_gone("one-more");
-    world.apply(&pod("next", whole(1)));
-    assert_eq!(recorded_card(&world.wait_running("next")), alone);
+    world.remove("whole");
+    world.remove("one-more");
+    let next = world.runs(&pod("next", whole(1)));
+    assert_eq!(recorded_card(&next), alone);
 }
 
 #[test]
@@ -167,10 +158,8 @@ fn pods_choose_among_different_cards_of_one_node_by_size_model_and_id() {
             pod = annotated(pod, &format!("gpushare.io/{annotation}"), value);
         }
         world.apply(&pod);
-        let found = recorded_card(&world.wait_running(name));
+        let found = world.card_of(name);
         assert!(expected.contains(&found), "{name}: {found}");
-        let env = world.env_inside(name);
-        assert_eq!(env["NVIDIA_VISIBLE_DEVICES"], found.as_str());
     }
 
     let nowhere = pod("nowhere", gpushare(1024));

@@ -9,11 +9,13 @@
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use e2e::World;
 use e2e::api_proxy::ApiProxy;
-use e2e::manifest::{aliyun, pod};
-use e2e::wait;
+use e2e::kubectl::refusal;
+use e2e::manifest::{aliyun, pod, priority_class};
+use e2e::{Kubectl, World, wait};
 use serde_json::{Value, json};
+
+use crate::fragment;
 
 const FILTERS: &str = "gpushare_extender_requests_total{verb=\"filter\",code=\"200\"}";
 const WOKEN: &str = "gpushare_extender_wakes_total{outcome=\"woken\"}";
@@ -24,29 +26,9 @@ const QUIET: Duration = Duration::from_secs(10);
 /// Starts the world, and an extender that follows it through a proxy.
 fn start(wake: bool) -> (World, ApiProxy) {
     let mut world = World::start(&[8192, 8192]);
-    let proxy = ApiProxy::start(&world, &world.kubeconfig("gpushare-extender"));
-    proxy.write_kubeconfig(&world.kubeconfig("through-proxy"));
-    restart(&mut world, wake);
+    world.setup.wake = wake;
+    let proxy = ApiProxy::in_front_of(&mut world);
     (world, proxy)
-}
-
-fn restart(world: &mut World, wake: bool) {
-    world.extender.as_mut().unwrap().kill();
-    world.wake_pods(wake);
-    world.start_extender_with(&world.kubeconfig("through-proxy"));
-    world.wait_ready();
-}
-
-/// Takes half of each card: 8 GiB of the node are free, but no card has 8 GiB free.
-fn fragment(world: &World) {
-    // The filler fills the first card, so that the third pod goes to the other one.
-    for name in ["first", "filler", "third"] {
-        world.apply(&pod(name, aliyun(4)));
-        world.wait_running(name);
-    }
-    world.delete("filler");
-    world.wait_gone("filler");
-    assert_eq!(world.booked(), [4, 4]);
 }
 
 /// Waits until the scheduler has stopped asking, and returns how often it has asked.
@@ -68,8 +50,7 @@ fn quiet(world: &World) -> u64 {
 fn free_a_card_behind_our_back(world: &World, proxy: &ApiProxy) {
     let before = quiet(world);
     proxy.hold_watches();
-    world.delete("third");
-    world.wait_gone("third");
+    world.remove("third");
     let after = quiet(world);
     assert!(after > before, "the scheduler has come for the free card");
     assert_eq!(world.booked(), [4, 4], "we have not heard of it");
@@ -91,10 +72,8 @@ fn a_refused_pod_is_bound_by_our_wake_and_without_it_sits_beside_a_free_card() {
     world.apply(&pod("eight", aliyun(8)));
     world.wait_event("eight", "gpushare:");
     free_a_card_behind_our_back(&world, &proxy);
-    wait::until("the free card to be known", || match world.booked() {
-        booked if booked == [4, 0] || booked == [0, 4] => Ok(()),
-        booked => Err(booked),
-    });
+    let known = |booked: &Vec<u64>| *booked == [4, 0] || *booked == [0, 4];
+    wait::until_seen("the free card to be known", || world.booked(), known);
 
     let calls = world.metric(FILTERS);
     assert_eq!(quiet(&world), calls, "the scheduler does not ask any more");
@@ -102,11 +81,10 @@ fn a_refused_pod_is_bound_by_our_wake_and_without_it_sits_beside_a_free_card() {
     assert_eq!((node(&sits), woken(&sits)), (None, false), "{sits}");
 
     // The same, with wakes.
-    world.delete("eight");
-    world.wait_gone("eight");
-    world.delete("first");
-    world.wait_gone("first");
-    restart(&mut world, true);
+    world.remove("eight");
+    world.remove("first");
+    world.setup.wake = true;
+    world.restart_extender();
     fragment(&world);
     world.apply(&pod("eight", aliyun(8)));
     world.wait_event("eight", "gpushare:");
@@ -120,10 +98,9 @@ fn a_refused_pod_is_bound_by_our_wake_and_without_it_sits_beside_a_free_card() {
 fn a_freed_card_wakes_one_of_thirty_and_the_most_urgent_one() {
     let (world, proxy) = start(true);
     fragment(&world);
-    world.apply(&json!({
-        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
-        "metadata": {"name": "urgent"}, "value": 1000, "preemptionPolicy": "Never",
-    }));
+    let mut urgent = priority_class("urgent", 1000);
+    urgent["preemptionPolicy"] = json!("Never");
+    world.apply(&urgent);
     for number in 0..30 {
         let mut waiting = pod(&format!("waits-{number}"), aliyun(8));
         if number == 17 {
@@ -131,17 +108,14 @@ fn a_freed_card_wakes_one_of_thirty_and_the_most_urgent_one() {
         }
         world.apply(&waiting);
     }
-    wait::until("all of them to wait", || match world.metric(WAITING) {
-        30 => Ok(()),
-        fewer => Err(fewer),
-    });
+    let waiting = || world.metric(WAITING);
+    wait::until_seen("all of them to wait", waiting, |waiting| *waiting == 30);
     assert_eq!(world.metric(WOKEN), 0);
     free_a_card_behind_our_back(&world, &proxy);
     world.wait_running("waits-17");
     quiet(&world);
     assert_eq!(world.metric(WOKEN), 1, "one card, one wake");
-    let pods = world.object(&["get", "pods"]).unwrap();
-    let pods = pods["items"].as_array().unwrap();
+    let pods = world.pods().unwrap();
     assert_eq!(pods.iter().filter(|pod| woken(pod)).count(), 1);
     assert_eq!(pods.iter().filter(|pod| node(pod).is_some()).count(), 2);
 }
@@ -159,13 +133,12 @@ fn the_owner_of_a_waiting_pod_reads_one_event_that_sums_up_and_programs_read_mor
         scheduler.starts_with("0/1 nodes are available"),
         "{scheduler}"
     );
-    let about = "--field-selector=involvedObject.name=eight,reason=NoCardFits";
-    let events = world.object(&["get", "events", about]).unwrap();
-    let events = events["items"].as_array().unwrap();
+    let about = "eight,reason=NoCardFits";
+    let events = world.events(about).unwrap();
     assert_eq!(events.len(), 1, "{events:?}");
     assert_eq!(events[0]["message"], summary);
 
-    let answer = world.get("/explain?namespace=default&pod=eight").unwrap();
+    let answer = world.ask("/explain?namespace=default&pod=eight").unwrap();
     let explained = answer.json();
     assert_eq!(explained["standing"], "waiting");
     assert_eq!(explained["message"], summary);
@@ -175,7 +148,7 @@ fn the_owner_of_a_waiting_pod_reads_one_event_that_sums_up_and_programs_read_mor
     world.apply(&pod("sixteen", aliyun(16)));
     world.wait_event("sixteen", "Insufficient aliyun.com/gpu-mem");
     wait::until("the explanation of a pod that never reached us", || {
-        let answer = world.get("/explain?namespace=default&pod=sixteen")?;
+        let answer = world.ask("/explain?namespace=default&pod=sixteen")?;
         ensure!(answer.status == 200, "{answer:?}");
         let explained = answer.json();
         ensure!(explained["groups"][0]["kind"] == "too-small", "{explained}");
@@ -184,26 +157,16 @@ fn the_owner_of_a_waiting_pod_reads_one_event_that_sums_up_and_programs_read_mor
 
     world.delete("third");
     world.wait_running("eight");
-    let events = world.object(&["get", "events", about]).unwrap();
-    assert_eq!(events["items"].as_array().map(Vec::len), Some(1));
+    assert_eq!(world.events(about).unwrap().len(), 1);
 }
 
 #[test]
 fn the_extender_may_change_nothing_of_a_pod_but_what_wakes_it() {
     let world = World::start(&[8192]);
-    world.apply(&pod("tenant", aliyun(4)));
-    world.wait_running("tenant");
-    let patch = |patch: &Value| {
-        let patch = format!("--patch={patch}");
-        world.rig().kubectl(&[
-            "patch",
-            "pod",
-            "tenant",
-            "--type=strategic",
-            &patch,
-            "--as=system:serviceaccount:gpushare-system:gpushare-extender",
-        ])
-    };
+    world.runs(&pod("tenant", aliyun(4)));
+    let extender = "--as=system:serviceaccount:gpushare-system:gpushare-extender";
+    let tenant = format!("pod tenant --type=strategic {extender}");
+    let patch = |patch: &Value| world.patch(&tenant, patch);
     let wake = json!({"metadata": {"annotations": {"gpushare.io/woken": "now"}}});
     wait::until("the wake to be allowed", || patch(&wake));
     for forbidden in [
@@ -213,7 +176,7 @@ fn the_extender_may_change_nothing_of_a_pod_but_what_wakes_it() {
         json!({"metadata": {"finalizers": ["example.com/mine"]}}),
         json!({"spec": {"containers": [{"name": "c", "image": "other"}]}}),
     ] {
-        let error = format!("{:#}", patch(&forbidden).unwrap_err());
+        let error = refusal(patch(&forbidden));
         assert!(
             error.contains("may change nothing of a pod but"),
             "{forbidden}: {error}"

@@ -1,10 +1,10 @@
 //! What tenants may try: to get a higher priority than their budget pays for, or to avoid metering.
 
 use e2e::hook::{pod, workload};
-use e2e::wait;
+use e2e::{Kubectl, manifest, wait};
 use serde_json::json;
 
-use crate::SHARED;
+use crate::{SHARED, assert_metered};
 
 const AS_TENANT: &str = "--as=tenant";
 
@@ -47,17 +47,14 @@ fn priority_cannot_be_bought_by_number_or_policy() {
 #[test]
 fn a_tenant_cannot_take_the_metering_off_a_pod_by_any_way() {
     let namespace = SHARED.budgeted(false);
-    let name = format!("--namespace={namespace}");
+    let metered = pod("p", &json!({"aliyun.com/gpu-mem": 1}));
     SHARED
-        .create_with(
-            &namespace,
-            &pod("p", &json!({"aliyun.com/gpu-mem": 1})),
-            &[AS_TENANT],
-        )
+        .create_with(&namespace, &metered, &[AS_TENANT])
         .object();
+    let within = format!("--namespace={namespace}");
     let off = r#"{"metadata":{"finalizers":null}}"#;
-    let patch = ["patch", "pod", "p", &name, "--type=merge", "-p", off];
-    let said = SHARED.kubectl(&[&patch[..], &[AS_TENANT]].concat(), None);
+    let patch = format!("patch pod p {within} --type=merge -p {off}");
+    let said = SHARED.say(&format!("{patch} {AS_TENANT}"));
     said.assert_refused("taken off by the gpushare timekeeper");
     let replaced = {
         let mut stored = SHARED.pod(&namespace, "p");
@@ -67,24 +64,13 @@ fn a_tenant_cannot_take_the_metering_off_a_pod_by_any_way() {
         SHARED.kubectl(&["replace", "--filename=-", AS_TENANT], Some(&stored))
     };
     replaced.assert_refused("timekeeper");
-    let delete = [
-        "delete",
-        "pod",
-        "p",
-        &name,
-        "--force",
-        "--grace-period=0",
-        "--wait=false",
-    ];
-    let said = SHARED.kubectl(&[&delete[..], &[AS_TENANT]].concat(), None);
+    let force = "--force --grace-period=0 --wait=false";
+    let said = SHARED.say(&format!("delete pod p {within} {force} {AS_TENANT}"));
     assert!(said.ok, "{}", said.err);
     let left = SHARED.pod(&namespace, "p");
-    assert_eq!(
-        left["metadata"]["finalizers"],
-        json!(["gpushare.io/metering"])
-    );
+    assert_metered(&left);
     // A user who may settle budgets may remove it; the administrator may do everything.
-    let said = SHARED.kubectl(&patch, None);
+    let said = SHARED.say(&patch);
     assert!(said.ok, "{}", said.err);
 }
 
@@ -92,32 +78,20 @@ fn a_tenant_cannot_take_the_metering_off_a_pod_by_any_way() {
 fn pods_of_controllers_are_ranked_and_metered_like_any_other() {
     let namespace = SHARED.budgeted(false);
     let template = json!({"spec": pod("", &json!({"gpushare.io/gpu-mem": 100}))["spec"]});
+    let deployment = workload("apps/v1", "Deployment", &template);
     SHARED
-        .create_with(
-            &namespace,
-            &workload("apps/v1", "Deployment", &template),
-            &[AS_TENANT],
-        )
+        .create_with(&namespace, &deployment, &[AS_TENANT])
         .object();
     let found = wait::until("the Deployment's pod", || {
-        let get = [
-            "get",
-            "pods",
-            &format!("--namespace={namespace}"),
-            "--output=json",
-        ];
-        let pods = SHARED.kubectl(&get, None).object();
-        pods["items"].get(0).cloned().ok_or("none yet")
+        let pods = SHARED.rig.get(&format!("pods --namespace={namespace}"));
+        pods.unwrap()["items"].get(0).cloned().ok_or("none yet")
     });
     assert_eq!(
         found["metadata"]["generateName"],
         "w-".to_owned() + hash_of(&found) + "-"
     );
     assert_eq!(found["spec"]["priorityClassName"], "gpushare-in-budget");
-    assert_eq!(
-        found["metadata"]["finalizers"],
-        json!(["gpushare.io/metering"])
-    );
+    assert_metered(&found);
     let limits = &found["spec"]["containers"][0]["resources"]["limits"];
     assert_eq!(limits["gpushare.io/gpu"], "1");
 }
@@ -131,10 +105,8 @@ fn hash_of(pod: &serde_json::Value) -> &str {
 #[test]
 fn a_namespace_and_its_first_pod_may_come_in_one_breath() {
     let team = SHARED.namespace();
-    let budget = json!({
-        "apiVersion": "gpushare.io/v1alpha1", "kind": "GpuBudget", "metadata": {"name": team},
-        "spec": {"amount": "20h", "namespaces": {"team": team}},
-    });
+    let spec = json!({"amount": "20h", "namespaces": {"team": team}});
+    let budget = manifest::budget(&team, &spec);
     SHARED.rig.apply(&budget.to_string()).unwrap();
     let name = format!("{team}-fresh");
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
@@ -144,12 +116,9 @@ fn a_namespace_and_its_first_pod_may_come_in_one_breath() {
     let mut first = pod("first", &json!({"aliyun.com/gpu-mem": 1}));
     first["metadata"]["namespace"] = json!(name);
     first["spec"]["serviceAccountName"] = json!("own");
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": [namespace, account, first]});
+    let list = manifest::list(&[namespace, account, first]);
     let said = SHARED.kubectl(&["apply", "--filename=-"], Some(&list));
     assert!(said.ok, "{}", said.err);
     let stored = SHARED.pod(&name, "first");
-    assert_eq!(
-        stored["metadata"]["finalizers"],
-        json!(["gpushare.io/metering"])
-    );
+    assert_metered(&stored);
 }

@@ -19,10 +19,8 @@ fn only_gpu_pods_wait(hook: &Hook, namespace: &str, why: &str) {
 
 fn until_gpu_pods_are_admitted(hook: &Hook, namespace: &str) {
     let asking = pod("asking", &json!({"gpushare.io/gpu-mem": 1}));
-    wait::until("GPU pods are admitted", || {
-        let said = hook.dry_run(namespace, &asking);
-        if said.ok { Ok(()) } else { Err(said.err) }
-    });
+    let admitted = || hook.dry_run(namespace, &asking).result();
+    wait::until("GPU pods are admitted", admitted);
 }
 
 /// The findings of `kubectl gpushare doctor`. Checks that its exit status agrees with them.

@@ -1,11 +1,11 @@
 //! Each hole of the predecessor's webhook, closed. The tests are named by the hole's number in our analysis.
 
 use e2e::hook::{container, pod, workload};
-use e2e::wait;
+use e2e::{Kubectl, manifest, wait};
 use gpushare_testkit::assert_contains;
 use serde_json::{Value, json};
 
-use crate::SHARED;
+use crate::{SHARED, assert_metered, limits};
 
 const MEMORY_ONLY: &str = "gpushare.io/gpu-mem";
 
@@ -41,22 +41,20 @@ fn w02_every_template_is_warned_about_when_it_is_written_and_its_pods_are_refuse
     ] {
         let said = SHARED.create(&namespace, &workload(api_version, kind, &wrong));
         assert!(said.ok, "{kind}: {}", said.err);
-        let warned = said
-            .err
-            .contains("Warning: gpushare: its pods will be refused")
-            && said.err.contains("tencent.com/vcuda-core");
-        assert!(warned, "{kind}: {}", said.err);
+        for part in [
+            "Warning: gpushare: its pods will be refused",
+            "tencent.com/vcuda-core",
+        ] {
+            assert_contains(&said.err, part);
+        }
     }
     let sound = json!({"spec": {"containers": [container("c", &json!({MEMORY_ONLY: 100}))]}});
-    let said = SHARED.dry_run(
-        &SHARED.namespace(),
-        &workload("apps/v1", "Deployment", &sound),
-    );
+    let sound = workload("apps/v1", "Deployment", &sound);
+    let said = SHARED.dry_run(&SHARED.namespace(), &sound);
     assert_eq!(said.err, "");
     wait::until("the ReplicaSet to be told", || {
-        let namespace = format!("--namespace={namespace}");
-        let events = ["get", "events", &namespace, "--output=json"];
-        let events = SHARED.kubectl(&events, None).object();
+        let events = SHARED.rig.get(&format!("events --namespace={namespace}"));
+        let events = events.unwrap();
         let mut texts = events["items"].as_array().unwrap().iter();
         let refused = |event: &&Value| {
             let text = event["message"].as_str().unwrap_or_default();
@@ -148,12 +146,9 @@ fn w06_amounts_out_of_range_are_refused() {
 #[test]
 fn w07_a_whole_card_needs_no_memory() {
     let namespace = SHARED.namespace();
-    let stored = SHARED.create(
-        &namespace,
-        &pod("whole", &json!({"tencent.com/vcuda-core": 100})),
-    );
-    let limits = stored.object()["spec"]["containers"][0]["resources"]["limits"].clone();
-    assert_eq!(limits, json!({"tencent.com/vcuda-core": "100"}));
+    let whole = pod("whole", &json!({"tencent.com/vcuda-core": 100}));
+    let stored = SHARED.create(&namespace, &whole).object();
+    assert_eq!(limits(&stored), json!({"tencent.com/vcuda-core": "100"}));
 }
 
 /// An annotation of the webhook replaced all annotations of the pod.
@@ -172,16 +167,8 @@ fn w08_annotations_stay() {
 /// The user's class was always overwritten, even a system class, and a pod without a priority crashed the webhook.
 #[test]
 fn w09_a_class_that_a_pod_may_have_stays_and_numbers_are_the_api_servers() {
-    SHARED
-        .rig
-        .apply(
-            &json!({
-                "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
-                "metadata": {"name": "research"}, "value": 500,
-            })
-            .to_string(),
-        )
-        .unwrap();
+    let research = manifest::priority_class("research", 500);
+    SHARED.rig.apply(&research.to_string()).unwrap();
     let (free, within, over) = (
         SHARED.namespace(),
         SHARED.budgeted(false),
@@ -197,29 +184,24 @@ fn w09_a_class_that_a_pod_may_have_stays_and_numbers_are_the_api_servers() {
     let admitted = |namespace: &str, class: Option<&str>| {
         let spec = judge(namespace, class).object()["spec"].clone();
         let text = |field: &str| spec[field].as_str().unwrap_or_default().to_owned();
-        let class = text("priorityClassName");
+        let priority = spec["priority"].as_i64().unwrap();
         (
-            class,
-            spec["priority"].as_i64().unwrap(),
+            text("priorityClassName"),
+            priority,
             text("preemptionPolicy"),
         )
     };
     let is = |class: &str, value, policy: &str| (class.to_owned(), value, policy.to_owned());
     let preempts = "PreemptLowerPriority";
-    assert_eq!(admitted(&free, None), is("", 0, preempts));
     let system = "system-node-critical";
-    assert_eq!(
-        admitted(&free, Some(system)),
-        is(system, 2_000_001_000, preempts)
-    );
-    assert_eq!(
-        admitted(&within, None),
-        is("gpushare-in-budget", 0, preempts)
-    );
-    assert_eq!(
-        admitted(&within, Some("research")),
-        is("research", 500, preempts)
-    );
+    for (namespace, class, expected) in [
+        (&free, None, is("", 0, preempts)),
+        (&free, Some(system), is(system, 2_000_001_000, preempts)),
+        (&within, None, is("gpushare-in-budget", 0, preempts)),
+        (&within, Some("research"), is("research", 500, preempts)),
+    ] {
+        assert_eq!(admitted(namespace, class), expected);
+    }
     let lowest = is("gpushare-over-budget", -1000, "Never");
     for class in [None, Some("research"), Some("gpushare-in-budget")] {
         assert_eq!(admitted(&over, class), lowest);
@@ -237,8 +219,7 @@ fn w10_names_of_containers_mean_nothing() {
     let mut named = pod("named", &json!({"aliyun.com/gpu-mem": 1}));
     named["spec"]["containers"][0]["name"] = json!("gpu-sidecar");
     let stored = SHARED.create(&namespace, &named).object();
-    let metered = json!(["gpushare.io/metering"]);
-    assert_eq!(stored["metadata"]["finalizers"], metered);
+    assert_metered(&stored);
     assert_eq!(stored["spec"]["containers"].as_array().unwrap().len(), 1);
 }
 
@@ -248,10 +229,7 @@ fn w11_pods_over_budget_are_metered_too_and_their_owners_are_told() {
     let namespace = SHARED.budgeted(true);
     let said = SHARED.create(&namespace, &pod("p", &json!({"aliyun.com/gpu-mem": 1})));
     let stored = said.object();
-    assert_eq!(
-        stored["metadata"]["finalizers"],
-        json!(["gpushare.io/metering"])
-    );
+    assert_metered(&stored);
     assert_eq!(stored["spec"]["priorityClassName"], "gpushare-over-budget");
     assert_contains(&said.err, "Warning: gpushare: namespace");
 }
@@ -260,20 +238,15 @@ fn w11_pods_over_budget_are_metered_too_and_their_owners_are_told() {
 #[test]
 fn w12_nothing_of_a_pod_says_what_it_costs() {
     let namespace = SHARED.budgeted(false);
-    let mut forged = pod(
-        "forged",
-        &json!({"tencent.com/vcuda-core": 50, "tencent.com/vcuda-memory": 15}),
-    );
+    let asked = json!({"tencent.com/vcuda-core": 50, "tencent.com/vcuda-memory": 15});
+    let mut forged = pod("forged", &asked);
     let own = json!([{"name": "CONSUMPTION_FACTOR", "value": "0"}]);
     forged["spec"]["containers"][0]["env"] = own.clone();
     let stored = SHARED.create(&namespace, &forged).object();
     assert_eq!(stored["spec"]["containers"][0]["env"], own);
     assert_eq!(*annotations(&stored), Value::Null);
-    let limits = &stored["spec"]["containers"][0]["resources"]["limits"];
-    assert_eq!(
-        *limits,
-        json!({"tencent.com/vcuda-core": "50", "tencent.com/vcuda-memory": "15"})
-    );
+    let kept = json!({"tencent.com/vcuda-core": "50", "tencent.com/vcuda-memory": "15"});
+    assert_eq!(limits(&stored), kept);
 }
 
 /// A suffix crashed the webhook.
@@ -281,7 +254,7 @@ fn w12_nothing_of_a_pod_says_what_it_costs() {
 fn w13_suffixes_are_read_and_refused_only_where_they_make_no_sense() {
     let namespace = SHARED.namespace();
     let stored = SHARED.create(&namespace, &pod("k", &json!({MEMORY_ONLY: "3k"})));
-    let limits = stored.object()["spec"]["containers"][0]["resources"]["limits"].clone();
+    let limits = limits(&stored.object());
     assert_eq!(limits, json!({MEMORY_ONLY: "3k", "gpushare.io/gpu": "1"}));
     let said = SHARED.dry_run(&namespace, &pod("g", &json!({"aliyun.com/gpu-mem": "10G"})));
     said.assert_refused(r#"aliyun.com/gpu-mem: "10G""#);
@@ -301,22 +274,18 @@ fn w14_no_annotation_loosens_a_limit() {
 #[test]
 fn w15_a_pod_that_exists_can_be_changed_whatever_has_become_of_its_budget() {
     let namespace = SHARED.budgeted(false);
-    let name = format!("--namespace={namespace}");
-    SHARED
-        .create(&namespace, &pod("p", &json!({"aliyun.com/gpu-mem": 1})))
-        .object();
+    let metered = pod("p", &json!({"aliyun.com/gpu-mem": 1}));
+    SHARED.create(&namespace, &metered).object();
     SHARED.exhaust(&namespace, true);
-    for change in [
-        vec!["label", "pod", "p", "stage=late", &name],
-        vec!["annotate", "pod", "p", "note=late", &name],
-    ] {
-        let said = SHARED.kubectl(&change, None);
-        assert!(said.ok, "{change:?}: {}", said.err);
-    }
     let finalizers = r#"{"metadata":{"finalizers":["gpushare.io/metering","example.com/mine"]}}"#;
-    let patch = ["patch", "pod", "p", &name, "--type=merge", "-p", finalizers];
-    let said = SHARED.kubectl(&patch, None);
-    assert!(said.ok, "{}", said.err);
+    for change in [
+        "label pod p stage=late",
+        "annotate pod p note=late",
+        &format!("patch pod p --type=merge -p {finalizers}"),
+    ] {
+        let said = SHARED.say(&format!("{change} --namespace={namespace}"));
+        assert!(said.ok, "{change}: {}", said.err);
+    }
     let stored = SHARED.pod(&namespace, "p");
     assert_eq!(stored["spec"]["priorityClassName"], "gpushare-in-budget");
     assert_eq!(stored["metadata"]["labels"]["stage"], "late");
@@ -342,43 +311,21 @@ fn w16_every_kind_of_container_and_of_request_is_handled() {
     assert_eq!(spec["initContainers"][1]["resources"], full("10"));
     assert_eq!(spec["containers"][0]["resources"], full("30"));
     // Nothing was created, because it was a dry run.
-    let get = [
-        "get",
-        "pods",
-        &format!("--namespace={namespace}"),
-        "--output=json",
-    ];
-    assert_eq!(SHARED.kubectl(&get, None).object()["items"], json!([]));
+    let pods = SHARED.rig.get(&format!("pods --namespace={namespace}"));
+    assert_eq!(pods.unwrap()["items"], json!([]));
 
     let mut whole_pod = pod("whole-pod", &json!({}));
     whole_pod["spec"]["resources"] = json!({"limits": {MEMORY_ONLY: 30}});
-    assert!(
-        SHARED
-            .dry_run(&namespace, &whole_pod)
-            .refusal()
-            .contains("spec.resources")
-    );
+    let said = SHARED.dry_run(&namespace, &whole_pod);
+    said.assert_refused("spec.resources");
 
-    SHARED
-        .create(
-            &namespace,
-            &pod("watched", &json!({"aliyun.com/gpu-mem": 1})),
-        )
-        .object();
+    let watched = pod("watched", &json!({"aliyun.com/gpu-mem": 1}));
+    SHARED.create(&namespace, &watched).object();
     let debugger = json!({"spec": {"ephemeralContainers": [
         {"name": "debug", "image": "gpushare.test/none:1",
          "resources": {"limits": {"aliyun.com/gpu-mem": "1"}}}]}});
-    let debug = [
-        "patch",
-        "pod",
-        "watched",
-        &format!("--namespace={namespace}"),
-        "--subresource=ephemeralcontainers",
-        "--type=strategic",
-        "-p",
-        &debugger.to_string(),
-    ];
-    let said = SHARED.kubectl(&debug, None);
+    let debug = "patch pod watched --subresource=ephemeralcontainers --type=strategic";
+    let said = SHARED.say(&format!("{debug} --namespace={namespace} -p {debugger}"));
     said.assert_refused("ephemeralContainers[0].resources");
 }
 
@@ -386,26 +333,18 @@ fn w16_every_kind_of_container_and_of_request_is_handled() {
 #[test]
 fn w17_quality_of_service_stays_and_quotas_are_kept() {
     let namespace = SHARED.budgeted(false);
-    let quota = json!({
-        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "all"},
-        "spec": {"hard": {
+    let quota = manifest::quota(
+        "all",
+        &json!({
             "requests.cpu": "2", "limits.cpu": "2", "requests.memory": "1Gi", "limits.memory": "1Gi",
             "requests.gpushare.io/gpu": "1",
-        }},
-    });
+        }),
+    );
     SHARED.create(&namespace, &quota).object();
     let limits = json!({"cpu": "1", "memory": "64Mi", MEMORY_ONLY: "100"});
-    let guaranteed = |name: &str| pod(name, &limits);
-    let stored = wait::until("the quota to be counted", || {
-        let said = SHARED.create(&namespace, &guaranteed("first"));
-        if said.ok {
-            Ok(said.object())
-        } else {
-            Err(said.err)
-        }
-    });
+    let guaranteed = |name: &str| SHARED.create(&namespace, &pod(name, &limits));
+    let stored = wait::until("the quota to be counted", || guaranteed("first").result());
     assert_eq!(stored["status"]["qosClass"], "Guaranteed");
     // The quota counts the card that the webhook filled in.
-    let said = SHARED.create(&namespace, &guaranteed("second"));
-    said.assert_refused("exceeded quota");
+    guaranteed("second").assert_refused("exceeded quota");
 }

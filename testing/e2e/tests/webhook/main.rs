@@ -17,6 +17,17 @@ mod sidecar;
 use std::sync::LazyLock;
 
 use e2e::hook::Hook;
+use serde_json::{Value, json};
 
 /// One cluster for all tests that do not damage it. Each test works in its own namespaces.
 static SHARED: LazyLock<Hook> = LazyLock::new(Hook::start);
+
+fn assert_metered(pod: &Value) {
+    let metering = json!(["gpushare.io/metering"]);
+    assert_eq!(pod["metadata"]["finalizers"], metering);
+}
+
+/// What a pod's first container asks for.
+fn limits(pod: &Value) -> Value {
+    pod["spec"]["containers"][0]["resources"]["limits"].clone()
+}

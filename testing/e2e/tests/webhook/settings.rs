@@ -4,12 +4,13 @@
 use std::fs;
 
 use e2e::hook::{Hook, pod};
-use e2e::wait;
+use e2e::world::log_of;
+use e2e::{Kubectl, wait};
 use gpushare_testkit::assert_contains;
 use rcgen::generate_simple_self_signed;
 use serde_json::{Value, json};
 
-use crate::SHARED;
+use crate::{SHARED, limits};
 
 const SERVICE: &str = "gpushare-webhook.gpushare-system.svc";
 const KINDS: [&str; 2] = [
@@ -20,8 +21,7 @@ const KINDS: [&str; 2] = [
 /// Changes both configurations as an operator would.
 fn configure(hook: &Hook, change: impl Fn(&mut Value)) {
     for kind in KINDS {
-        let get = ["get", kind, "gpushare", "--output=json"];
-        let mut configuration = hook.kubectl(&get, None).object();
+        let mut configuration = hook.rig.get(&format!("{kind} gpushare")).unwrap();
         change(&mut configuration);
         let said = hook.kubectl(&["replace", "--filename=-"], Some(&configuration));
         assert!(said.ok, "{}", said.err);
@@ -29,14 +29,9 @@ fn configure(hook: &Hook, change: impl Fn(&mut Value)) {
 }
 
 fn until_admitted(hook: &Hook, namespace: &str, limits: &Value) -> Value {
-    wait::until("the pod to be admitted", || {
-        let said = hook.dry_run(namespace, &pod("p", limits));
-        if said.ok {
-            Ok(said.object())
-        } else {
-            Err(said.err)
-        }
-    })
+    let asking = pod("p", limits);
+    let admitted = || hook.dry_run(namespace, &asking).result();
+    wait::until("the pod to be admitted", admitted)
 }
 
 #[test]
@@ -67,18 +62,12 @@ fn certificates_come_from_files_and_hamis_dialect_is_served_where_the_operator_s
     mount();
     until_admitted(&hook, &namespace, &ours);
     // With certificates from files, the webhook makes none of its own.
-    let secret = [
-        "get",
-        "secret",
-        "gpushare-webhook-tls",
-        "--namespace=gpushare-system",
-    ];
-    assert!(hook.kubectl(&secret, None).refusal().contains("not found"));
+    let secret = "get secret gpushare-webhook-tls --namespace=gpushare-system";
+    hook.say(secret).assert_refused("not found");
 
     // The API server sends only what the configuration names.
     let theirs = json!({"nvidia.com/gpumem": 5});
     let untouched = until_admitted(&hook, &namespace, &theirs);
-    let limits = |pod: &Value| pod["spec"]["containers"][0]["resources"]["limits"].clone();
     assert_eq!(limits(&untouched), json!({"nvidia.com/gpumem": "5"}));
     configure(&hook, |configuration| {
         let text = configuration.to_string();
@@ -88,14 +77,10 @@ fn certificates_come_from_files_and_hamis_dialect_is_served_where_the_operator_s
         );
         *configuration = serde_json::from_str(&text).unwrap();
     });
-    wait::until("HAMi's dialect to be served", || {
-        let admitted = until_admitted(&hook, &namespace, &theirs);
-        let filled = json!({"nvidia.com/gpumem": "5", "nvidia.com/gpu": "1"});
-        if limits(&admitted) == filled {
-            Ok(())
-        } else {
-            Err(admitted)
-        }
+    let filled = json!({"nvidia.com/gpumem": "5", "nvidia.com/gpu": "1"});
+    let admitted = || until_admitted(&hook, &namespace, &theirs);
+    wait::until_seen("HAMi's dialect to be served", admitted, |admitted| {
+        limits(admitted) == filled
     });
     webhook.assert_alive();
 }
@@ -108,50 +93,26 @@ fn base64(text: &str) -> Value {
 #[test]
 fn a_budget_may_let_new_pods_wait_and_a_tenant_cannot_open_the_gate() {
     let namespace = SHARED.budgeted(false);
-    let wait_for_budget = json!({"spec": {"whenExhausted": "ThrottleNew"}}).to_string();
-    let patch = [
-        "patch",
-        "gpubudget",
-        &namespace,
-        "--type=merge",
-        "-p",
-        &wait_for_budget,
-    ];
-    assert!(SHARED.kubectl(&patch, None).ok);
-    let status = json!({"status": {"exhausted": true}}).to_string();
-    let patch = [
-        "patch",
-        "gpubudget",
-        &namespace,
-        "--subresource=status",
-        "--type=merge",
-        "-p",
-        &status,
-    ];
-    assert!(SHARED.kubectl(&patch, None).ok);
+    let budget = format!("gpubudget {namespace} --type=merge");
+    let wait_for_budget = json!({"spec": {"whenExhausted": "ThrottleNew"}});
+    SHARED.rig.patch(&budget, &wait_for_budget).unwrap();
+    let status = json!({"status": {"exhausted": true}});
+    let budget = format!("{budget} --subresource=status");
+    SHARED.rig.patch(&budget, &status).unwrap();
     let asking = pod("p", &json!({"aliyun.com/gpu-mem": 1}));
-    wait::until("the webhook to know how the budget ends", || {
-        let said = SHARED.dry_run(&namespace, &asking);
-        if said.err.contains("new pods wait") {
-            Ok(())
-        } else {
-            Err(said.err)
-        }
-    });
-    let said = SHARED.create(&namespace, &asking);
-    let stored = said.object();
-    assert_eq!(
-        stored["spec"]["schedulingGates"],
-        json!([{"name": "gpushare.io/budget"}])
-    );
+    let known = "the webhook to know how the budget ends";
+    let warning = || SHARED.dry_run(&namespace, &asking).err;
+    wait::until_seen(known, warning, |warning| warning.contains("new pods wait"));
+    let stored = SHARED.create(&namespace, &asking).object();
+    let gate = json!([{"name": "gpushare.io/budget"}]);
+    assert_eq!(stored["spec"]["schedulingGates"], gate);
     // The gate opens only when there is budget again, so the pod gets the class within budget.
     assert_eq!(stored["spec"]["priorityClassName"], "gpushare-in-budget");
-    let open = json!({"spec": {"schedulingGates": null}}).to_string();
-    let name = format!("--namespace={namespace}");
-    let open = ["patch", "pod", "p", &name, "--type=merge", "-p", &open];
-    let said = SHARED.kubectl(&[&open[..], &["--as=tenant"]].concat(), None);
+    let open = json!({"spec": {"schedulingGates": null}});
+    let open = format!("patch pod p --namespace={namespace} --type=merge -p {open}");
+    let said = SHARED.say(&format!("{open} --as=tenant"));
     said.assert_refused("timekeeper");
-    let said = SHARED.kubectl(&open, None);
+    let said = SHARED.say(&open);
     assert!(said.ok, "{}", said.err);
 }
 
@@ -159,9 +120,8 @@ fn a_budget_may_let_new_pods_wait_and_a_tenant_cannot_open_the_gate() {
 fn the_webhooks_account_may_do_nothing_but_its_work() {
     let may = |verb: &str, what: &str, namespace: &str| {
         let account = "--as=system:serviceaccount:gpushare-system:gpushare-webhook";
-        let namespace = format!("--namespace={namespace}");
-        let ask = ["auth", "can-i", verb, what, &namespace, account];
-        SHARED.kubectl(&ask, None).out.trim() == "yes"
+        let ask = format!("auth can-i {verb} {what} --namespace={namespace} {account}");
+        SHARED.say(&ask).out.trim() == "yes"
     };
     let system = "gpushare-system";
     for (verb, what) in [
@@ -196,7 +156,7 @@ fn every_refusal_is_counted_and_written_down_with_who_asked() {
     let wrong = pod("wrong", &json!({"aliyun.com/gpu-mem": 0}));
     let said = SHARED.create_with(&namespace, &wrong, &["--as=tenant"]);
     said.assert_refused("aliyun.com/gpu-mem");
-    let log = fs::read_to_string(SHARED.rig.logs().join("gpushare-webhook.log")).unwrap();
+    let log = log_of(&SHARED.rig, "gpushare-webhook");
     let line = log
         .lines()
         .find(|line| line.contains("gpushare::audit") && line.contains(&namespace));

@@ -6,11 +6,13 @@ use std::sync::LazyLock;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use e2e::hook::{Hook, Said};
-use e2e::manifest::{IMAGE, RUN, annotated};
+use e2e::manifest::{self, IMAGE, RUN, annotated};
 use e2e::standing::Standing;
-use e2e::wait;
+use e2e::{Kubectl, wait};
 use gpushare_testkit::assert_contains;
 use serde_json::{Value, json};
+
+use crate::limits;
 
 const SIDECAR: &str = "gpushare-budget";
 const FILE: &str = "/var/run/gpushare/budget/budget.json";
@@ -29,27 +31,12 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
     hook.add_control_image(image);
     let timekeeper = Standing::start(&hook.rig);
     let (ca, url) = (timekeeper.ca(), timekeeper.url.clone());
-    let hook = hook.with_lasting(&[
-        "--sidecar-image",
-        image,
-        "--sidecar-ca",
-        &ca,
-        "--sidecar-timekeeper",
-        &url,
-    ]);
+    let asked = ["--sidecar-timekeeper", &url, "--sidecar-ca", &ca];
+    let hook = hook.with_lasting(&[&["--sidecar-image", image], &asked[..]].concat());
     let cards = json!({"aliyun.com/gpu-mem": "100"});
-    let patch = json!({"status": {"capacity": cards, "allocatable": cards}}).to_string();
-    let patch = [
-        "patch",
-        "node",
-        "node",
-        "--subresource=status",
-        "--type=merge",
-        "-p",
-        &patch,
-    ];
-    let said = hook.kubectl(&patch, None);
-    assert!(said.ok, "{}", said.err);
+    let patch = json!({"status": {"capacity": cards, "allocatable": cards}});
+    let node = "node node --subresource=status --type=merge";
+    hook.rig.patch(node, &patch).unwrap();
     World { hook, timekeeper }
 });
 
@@ -83,17 +70,9 @@ fn pod(name: &str, script: &str) -> Value {
 impl World {
     fn exec(&self, namespace: &str, pod: &str, script: &str) -> Said {
         let namespace = format!("--namespace={namespace}");
-        let exec = [
-            "exec",
-            pod,
-            &namespace,
-            "--container=app",
-            "--",
-            "sh",
-            "-c",
-            script,
-        ];
-        self.hook.kubectl(&exec, None)
+        let exec = ["exec", pod, &namespace, "--container=app"];
+        let shell = ["--", "sh", "-c", script];
+        self.hook.kubectl(&[exec, shell].concat(), None)
     }
 
     /// Waits until the application reads a matching state in the file.
@@ -102,10 +81,10 @@ impl World {
             let said = self.exec(namespace, pod, &format!("cat {FILE}"));
             match serde_json::from_str::<Value>(&said.out) {
                 Ok(read) if told(&read) => Ok(read),
-                _ => Err(format!(
-                    "{said:?} {}",
-                    self.hook.pod(namespace, pod)["status"]
-                )),
+                _ => {
+                    let pod = self.hook.pod(namespace, pod);
+                    Err(format!("{said:?} {}", pod["status"]))
+                }
             }
         })
     }
@@ -123,36 +102,21 @@ fn a_guaranteed_pod_stays_so_within_its_quota_and_its_application_reads_the_budg
     let world = &*WORLD;
     let namespace = world.hook.namespace();
     let label = "pod-security.kubernetes.io/enforce=restricted";
-    assert!(
-        world
-            .hook
-            .kubectl(&["label", "namespace", &namespace, label], None)
-            .ok
-    );
-    let quota = json!({
-        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "all"},
-        "spec": {"hard": {
-            "requests.cpu": "1", "limits.cpu": "1", "requests.memory": "256Mi", "limits.memory": "256Mi",
-        }},
+    let label = format!("label namespace {namespace} {label}");
+    world.hook.rig.ctl(&label).unwrap();
+    let hard = json!({
+        "requests.cpu": "1", "limits.cpu": "1", "requests.memory": "256Mi", "limits.memory": "256Mi",
     });
+    let quota = manifest::quota("all", &hard);
     world.hook.create(&namespace, &quota).object();
     world.timekeeper.says(standing(7200));
-    let stored = wait::until("the quota to be counted", || {
-        let said = world.hook.create(&namespace, &pod("train", RUN));
-        if said.ok {
-            Ok(said.object())
-        } else {
-            Err(said.err)
-        }
-    });
+    let created = || world.hook.create(&namespace, &pod("train", RUN)).result();
+    let stored = wait::until("the quota to be counted", created);
     assert_eq!(stored["status"]["qosClass"], "Guaranteed");
     let ours = &stored["spec"]["initContainers"][0];
     assert_eq!(ours["name"], SIDECAR);
-    assert_eq!(
-        ours["volumeMounts"].as_array().unwrap().len(),
-        2,
-        "no token for the API server: {ours}"
-    );
+    let mounts = ours["volumeMounts"].as_array().unwrap().len();
+    assert_eq!(mounts, 2, "no token for the API server: {ours}");
 
     let told = world.wait_told(&namespace, "train", |told| told["stale"] == false);
     assert_eq!(told["remaining"], 7200);
@@ -168,10 +132,8 @@ fn a_guaranteed_pod_stays_so_within_its_quota_and_its_application_reads_the_budg
     let claims = claims(&asked.token);
     assert_eq!(claims["aud"], json!(["gpushare-timekeeper"]));
     assert_eq!(claims["kubernetes.io"]["pod"]["name"], "train");
-    assert_eq!(
-        claims["sub"],
-        format!("system:serviceaccount:{namespace}:default")
-    );
+    let account = format!("system:serviceaccount:{namespace}:default");
+    assert_eq!(claims["sub"], account);
     let life = claims["exp"].as_i64().unwrap() - claims["iat"].as_i64().unwrap();
     assert!(life <= 600, "{life}");
 }
@@ -218,15 +180,10 @@ fn a_job_with_the_sidecar_completes() {
         },
     });
     world.hook.create(&namespace, &job).object();
-    wait::until("the job to complete", || {
-        let name = format!("--namespace={namespace}");
-        let job = ["get", "job", "train", &name, "--output=json"];
-        let status = world.hook.kubectl(&job, None).object()["status"].clone();
-        if status["succeeded"] == 1 {
-            Ok(())
-        } else {
-            Err(status)
-        }
+    let job = format!("job train --namespace={namespace}");
+    let status = || world.hook.rig.get(&job).unwrap()["status"].take();
+    wait::until_seen("the job to complete", status, |status| {
+        status["succeeded"] == 1
     });
 }
 
@@ -252,11 +209,9 @@ fn nobody_takes_the_sidecars_place_by_its_names() {
         "metadata": {"name": "copy", "annotations": stored["metadata"]["annotations"]},
     });
     let copied = world.hook.dry_run(&namespace, &copy).object();
-    assert_eq!(
-        copied["spec"]["initContainers"],
-        stored["spec"]["initContainers"]
-    );
-    assert_eq!(copied["spec"]["volumes"], stored["spec"]["volumes"]);
+    for list in ["initContainers", "volumes"] {
+        assert_eq!(copied["spec"][list], stored["spec"][list], "{list}");
+    }
 }
 
 /// The API server runs its own admission plugins again after a webhook, and then the webhook again.
@@ -269,14 +224,9 @@ fn what_a_limit_range_adds_to_the_sidecar_stays() {
         "spec": {"limits": [{"type": "Container", "default": {"ephemeral-storage": "1Gi"}}]},
     });
     world.hook.create(&namespace, &range).object();
-    let stored = wait::until("the range to be known", || {
-        let stored = world.hook.dry_run(&namespace, &pod("p", RUN)).object();
-        let limits = &stored["spec"]["containers"][0]["resources"]["limits"];
-        if limits["ephemeral-storage"] == "1Gi" {
-            Ok(stored)
-        } else {
-            Err(stored)
-        }
+    let stored = || world.hook.dry_run(&namespace, &pod("p", RUN)).object();
+    let stored = wait::until_seen("the range to be known", stored, |stored| {
+        limits(stored)["ephemeral-storage"] == "1Gi"
     });
     let init = stored["spec"]["initContainers"].as_array().unwrap();
     assert_eq!(init.len(), 1);

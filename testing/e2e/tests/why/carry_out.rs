@@ -3,13 +3,17 @@
 use std::fs;
 
 use anyhow::ensure;
+use e2e::kubectl::wait_for_account;
+use e2e::manifest::priority_class;
 use e2e::paper::{Paper, PaperNode};
-use e2e::wait;
+use e2e::{Kubectl, wait};
 use serde_json::{Value, json};
 
 use crate::cases::{Asked, Case};
 
 pub(crate) const NAMESPACE: &str = "case";
+/// How kubectl deletes objects at once.
+const NOW: &str = "--grace-period=0 --force";
 
 pub(crate) struct Stage<'a> {
     paper: &'a Paper,
@@ -25,15 +29,13 @@ impl<'a> Stage<'a> {
         paper.apply(
             &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
         );
-        wait::until("the namespace's account", || {
-            paper.object(&["get", "serviceaccount", "default", "--namespace", NAMESPACE])
-        });
+        wait_for_account(paper.place().0, NAMESPACE);
         for object in &case.before {
             paper.apply(&inside(object.clone()));
             let name = object["metadata"]["name"].as_str().unwrap();
             match object["kind"].as_str().unwrap() {
                 "Pod" => {
-                    paper.wait_bound(NAMESPACE, &[name]);
+                    paper.wait_bound(NAMESPACE, name);
                 }
                 "ResourceQuota" => wait_counted(paper, name),
                 _ => {}
@@ -55,8 +57,7 @@ impl<'a> Stage<'a> {
             Asked::Workload(_) => {
                 paper.apply(&inside(case.subject.clone()));
                 wait::until("the workload to be refused its pod", || {
-                    let events = ["get", "events", "--namespace", NAMESPACE];
-                    let events = paper.kubectl(&events)?;
+                    let events = paper.ctl(&format!("get events --namespace={NAMESPACE}"))?;
                     let refused =
                         events.contains("FailedCreate") || events.contains("FailedScheduling");
                     ensure!(refused, "{events}");
@@ -72,8 +73,9 @@ impl<'a> Stage<'a> {
     }
 
     fn pod(&self) -> anyhow::Result<Value> {
+        let name = self.name();
         self.paper
-            .object(&["get", "pod", self.name(), "--namespace", NAMESPACE])
+            .get(&format!("pod {name} --namespace={NAMESPACE}"))
     }
 
     /// Waits until the scheduler has refused the pod, unless no scheduler will ever look at it.
@@ -142,12 +144,10 @@ impl<'a> Stage<'a> {
             self.delete(target);
             self.paper.apply(&as_written(changed));
         } else {
-            let text = patch.to_string();
-            let mut args = vec!["patch", kind, name, "--type=json", "--patch", &text];
-            if let Some(namespace) = target["namespace"].as_str() {
-                args.extend(["--namespace", namespace]);
-            }
-            self.paper.kubectl(&args).unwrap();
+            let namespace = target["namespace"].as_str();
+            let within = namespace.map_or(String::new(), |name| format!("--namespace={name}"));
+            let what = format!("{kind} {name} --type=json {within}");
+            self.paper.patch(&what, patch).unwrap();
             if kind == "ResourceQuota" {
                 wait_counted(self.paper, name);
             }
@@ -157,9 +157,8 @@ impl<'a> Stage<'a> {
     fn delete(&self, target: &Value) {
         let name = target["name"].as_str().unwrap();
         let namespace = target["namespace"].as_str().unwrap();
-        let now = ["--grace-period=0", "--force"];
-        let pod = ["delete", "pod", name, "--namespace", namespace];
-        self.paper.kubectl(&[&pod[..], &now[..]].concat()).unwrap();
+        let delete = format!("delete pod {name} --namespace={namespace} {NOW}");
+        self.paper.ctl(&delete).unwrap();
     }
 
     /// What an operator does at a machine, as far as the API server sees it.
@@ -175,10 +174,9 @@ impl<'a> Stage<'a> {
             "run-agent" => repaired(|node| node.offers = true),
             "repair-cards" => repaired(|node| node.healthy = true),
             "repair-node" => repaired(|node| node.spec = json!({})),
-            "create" if target["kind"] == "PriorityClass" => self.paper.apply(&json!({
-                "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
-                "metadata": {"name": name}, "value": 1,
-            })),
+            "create" if target["kind"] == "PriorityClass" => {
+                self.paper.apply(&priority_class(name, 1));
+            }
             "create" => {
                 let spec = json!({"capacity": {"storage": "1Mi"}, "accessModes": ["ReadWriteOnce"],
                     "hostPath": {"path": "/tmp"}, "storageClassName": "none"});
@@ -199,51 +197,37 @@ impl<'a> Stage<'a> {
     pub(crate) fn wait_scheduled(&self) {
         match self.case.subject["kind"].as_str().unwrap() {
             "Pod" => {
-                let node = self.paper.wait_bound(NAMESPACE, &[self.name()]);
+                let node = self.paper.wait_bound(NAMESPACE, self.name());
                 let known = self.case.nodes.iter().any(|known| known.name == node);
                 assert!(known, "{node}");
             }
             _ => {
-                self.paper
-                    .wait_bound(NAMESPACE, &["--selector=app=subject"]);
+                self.paper.wait_bound(NAMESPACE, "--selector=app=subject");
             }
         }
     }
 
     pub(crate) fn clear(self) {
-        let workloads = "deployments,replicasets,statefulsets,jobs";
-        let delete = |what: &[&str]| {
-            let more = [
-                "--all",
-                "--namespace",
-                NAMESPACE,
-                "--grace-period=0",
-                "--force",
-            ];
-            self.paper
-                .kubectl(&[&["delete"], what, &more].concat())
-                .unwrap();
-        };
-        delete(&[workloads]);
-        delete(&["pods"]);
-        delete(&["resourcequotas,persistentvolumeclaims,events"]);
+        for what in [
+            "deployments,replicasets,statefulsets,jobs",
+            "pods",
+            "resourcequotas,persistentvolumeclaims,events",
+        ] {
+            let all = format!("--all --namespace={NAMESPACE} {NOW}");
+            self.paper.ctl(&format!("delete {what} {all}")).unwrap();
+        }
         wait::until("the pods to be gone", || {
-            let left =
-                self.paper
-                    .kubectl(&["get", "pods", "--namespace", NAMESPACE, "--output=name"])?;
+            let left = format!("get pods --namespace={NAMESPACE} --output=name");
+            let left = self.paper.ctl(&left)?;
             ensure!(left.trim().is_empty(), "{left}");
             Ok(())
         });
         let nodes: Vec<&str> = self.case.nodes.iter().map(|node| node.name).collect();
-        self.paper
-            .kubectl(&[&["delete", "node"], &nodes[..]].concat())
-            .unwrap();
-        let _ = self.paper.kubectl(&[
-            "delete",
-            "persistentvolume,priorityclass",
-            "paper",
-            "--ignore-not-found",
-        ]);
+        let delete = format!("delete node {}", nodes.join(" "));
+        self.paper.ctl(&delete).unwrap();
+        let _ = self
+            .paper
+            .ctl("delete persistentvolume,priorityclass paper --ignore-not-found");
     }
 }
 
@@ -277,7 +261,7 @@ fn as_written(mut pod: Value) -> Value {
 /// Waits until Kubernetes has counted the existing pods.
 fn wait_counted(paper: &Paper, quota: &str) {
     wait::until("the quota to be in force", || {
-        let quota = paper.object(&["get", "resourcequota", quota, "--namespace", NAMESPACE])?;
+        let quota = paper.get(&format!("resourcequota {quota} --namespace={NAMESPACE}"))?;
         let (wanted, counted) = (&quota["spec"]["hard"], &quota["status"]["hard"]);
         ensure!(
             wanted == counted && quota["status"]["used"].is_object(),

@@ -3,6 +3,7 @@
 mod around;
 mod cards;
 
+use e2e::manifest;
 use e2e::paper::{NAME_LABEL, PaperNode};
 use serde_json::{Value, json};
 
@@ -128,7 +129,7 @@ fn deployment(limits: Value) -> Value {
     reason = "callers build the amounts in place"
 )]
 fn quota(hard: Value) -> Value {
-    json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team"}, "spec": {"hard": hard}})
+    manifest::quota("team", &hard)
 }
 
 pub(crate) fn all() -> Vec<Case> {

@@ -14,6 +14,7 @@ mod cases;
 use std::collections::BTreeSet;
 
 use carry_out::Stage;
+use e2e::Kubectl;
 use e2e::paper::{Paper, PaperNode};
 use gpushare_testkit::assert_contains;
 use serde_json::Value;
@@ -87,12 +88,9 @@ fn doctor_reads_a_real_installation() {
         assert_eq!(status(name), "warn", "{name}: {report:#}");
     }
     assert!(output.status.success(), "{report:#}");
-    let broken = [
-        "delete",
-        "validatingadmissionpolicybinding",
-        "gpushare-allocation-records",
-    ];
-    paper.kubectl(&broken).unwrap();
+    paper
+        .ctl("delete validatingadmissionpolicybinding gpushare-allocation-records")
+        .unwrap();
     let output = paper.plugin(&["doctor"]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();

@@ -1,17 +1,17 @@
 //! Budgets that evict: pods are warned first, are evicted at the announced time, and disruption budgets are respected.
 
 use anyhow::ensure;
-use e2e::manifest::{aliyun, pod};
-use e2e::wait;
+use e2e::manifest::{aliyun, disruption_budget, pod};
+use e2e::{Kubectl, wait};
 use serde_json::json;
 
-use super::{EVICT_AT, Team};
+use super::{EVICT_AT, team};
 use crate::SHARED;
 
 #[test]
 fn with_a_grace_a_pod_is_told_when_it_goes_and_goes_then_unless_there_is_budget_again() {
     let mut timekeeper = SHARED.timekeeper();
-    let team = Team::new("EvictWithGrace", Some(3600));
+    let team = team("EvictWithGrace", Some(3600));
     team.runs(&pod("runs", aliyun(4)));
     team.exhaust(true);
     let first = team.wait_mark("runs", EVICT_AT, true).unwrap();
@@ -45,30 +45,20 @@ fn with_a_grace_a_pod_is_told_when_it_goes_and_goes_then_unless_there_is_budget_
 #[test]
 fn a_disruption_budget_keeps_a_pod_past_its_grace_until_it_lets_it_go() {
     let _timekeeper = SHARED.timekeeper();
-    let team = Team::new("EvictWithGrace", Some(0));
+    let team = team("EvictWithGrace", Some(0));
     let mut kept = pod("kept", aliyun(4));
     kept["metadata"]["labels"]["app"] = json!("kept");
     team.runs(&kept);
-    let mut budget = json!({
-        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "kept"},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}},
-    });
-    budget["metadata"]["namespace"] = json!(team.name);
-    SHARED.world.apply(&budget);
+    team.apply(&disruption_budget("kept"));
     wait::until("the budget to be counted", || {
-        let budget = team.object(&["get", "poddisruptionbudget", "kept"])?;
-        ensure!(
-            budget["status"]["currentHealthy"] == 1,
-            "{}",
-            budget["status"]
-        );
+        let status = team.get("poddisruptionbudget kept")?["status"].take();
+        ensure!(status["currentHealthy"] == 1, "{status}");
         Ok(())
     });
     team.exhaust(true);
     team.wait_event("kept", "a disruption budget keeps this pod");
     assert!(team.is_left("kept"));
-    team.kubectl(&["delete", "poddisruptionbudget", "kept"])
-        .unwrap();
+    team.ctl("delete poddisruptionbudget kept").unwrap();
     team.wait_told_to_go("kept");
     team.leave();
 }

@@ -3,37 +3,33 @@
 use anyhow::Result;
 use e2e::calendar::day;
 use e2e::manifest::{aliyun, pod};
-use e2e::wait;
+use e2e::{Kubectl, wait};
 use serde_json::{Value, json};
 
-use super::{OVER, Team};
+use super::OVER;
 use crate::{DAY, SHARED};
 
 #[test]
 fn the_gate_of_pods_that_wait_for_budget_opens_with_the_next_period() {
     let mut timekeeper = SHARED.timekeeper();
     let spec = json!({"amount": 1, "period": day(), "whenExhausted": "ThrottleNew"});
-    let team = Team::with(spec);
+    let team = SHARED.team(&spec);
     team.runs(&pod("runs", aliyun(8)));
-    SHARED.wait_budget(&team.name, "it is used up", |status| {
-        status["exhausted"] == true
-    });
+    team.wait_exhausted();
     team.wait_mark("runs", OVER, true);
-    SHARED.delete(&team.name, "runs");
-    SHARED.wait_gone(&team.name, "runs");
+    team.remove("runs");
     let gated = || -> Value {
         // The webhook may learn of it a moment later.
         wait::until("a pod that waits", || -> Result<Value> {
             let mut waits = pod("waits", aliyun(2));
             waits["spec"]["schedulingGates"] = json!([{"name": "example.com/other"}]);
-            team.creates(&waits);
+            team.apply(&waits);
             let stored = team.pod("waits")?;
             let gates = stored["spec"]["schedulingGates"].clone();
             if gates.to_string().contains("gpushare.io/budget") {
                 return Ok(gates);
             }
-            SHARED.delete(&team.name, "waits");
-            SHARED.wait_gone(&team.name, "waits");
+            team.remove("waits");
             anyhow::bail!("{gates}")
         })
     };
@@ -49,10 +45,9 @@ fn the_gate_of_pods_that_wait_for_budget_opens_with_the_next_period() {
         stored["spec"]["schedulingGates"],
         json!([{"name": "example.com/other"}])
     );
-    let open = json!({"spec": {"schedulingGates": null}}).to_string();
-    team.kubectl(&["patch", "pod", "waits", "--type=merge", "-p", &open])
-        .unwrap();
-    let stored = SHARED.wait_running(&team.name, "waits");
+    let open = json!({"spec": {"schedulingGates": null}});
+    team.patch("pod waits --type=merge", &open).unwrap();
+    let stored = team.wait_running("waits");
     assert_eq!(stored["spec"]["priorityClassName"], "gpushare-in-budget");
     team.leave();
 }
