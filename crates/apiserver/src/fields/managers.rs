@@ -1,5 +1,6 @@
 //! Who owns which fields of an object: the entries of `metadata.managedFields`.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::set::FieldSet;
@@ -8,19 +9,10 @@ use crate::failure::Cause;
 use crate::json::Path;
 
 /// How a manager came to own fields.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) enum Operation {
     Apply,
     Update,
-}
-
-impl Operation {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Apply => "Apply",
-            Self::Update => "Update",
-        }
-    }
 }
 
 /// Who owns fields: one manager owns apart what it wrote in different ways.
@@ -64,7 +56,7 @@ impl Entry {
         let owner = &self.owner;
         let mut entry = json!({
             "manager": owner.manager,
-            "operation": owner.operation.name(),
+            "operation": owner.operation,
             "apiVersion": owner.api_version,
             "time": self.time,
             "fieldsType": "FieldsV1",
