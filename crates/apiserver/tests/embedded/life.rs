@@ -10,7 +10,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::net::TcpStream;
 
-use super::{configs, create_config, plain_client, soon};
+use super::{configs, create_config, soon, start};
 
 #[tokio::test]
 async fn a_server_leaves_no_task_behind() -> Result<()> {
@@ -20,9 +20,8 @@ async fn a_server_leaves_no_task_behind() -> Result<()> {
             .num_alive_tasks()
     };
     assert_eq!(tasks(), 0);
-    let server = Server::start().await?;
+    let (server, client) = start().await?;
     let address = server.address();
-    let client = plain_client(&server)?;
     create_config(&client, "a").await?;
     let watch = configs(client.clone())
         .watch(&WatchParams::default(), "0")
@@ -42,10 +41,8 @@ async fn a_server_leaves_no_task_behind() -> Result<()> {
         }
     })
     .await?;
-    assert!(
-        TcpStream::connect(address).await.is_err(),
-        "nobody listens any more"
-    );
+    let connected = TcpStream::connect(address).await;
+    assert!(connected.is_err(), "nobody listens any more");
     Ok(())
 }
 
@@ -67,16 +64,11 @@ async fn two_servers_do_not_know_each_other() -> Result<()> {
     let (one, two) = (Server::start().await?, Server::start().await?);
     create_config(&one.client(), "a").await?;
     assert!(configs(two.client()).get_opt("a").await?.is_none());
-    let names: Vec<String> = Api::<Namespace>::all(two.client())
-        .list(&ListParams::default())
-        .await?
-        .iter()
-        .map(ResourceExt::name_any)
-        .collect();
-    assert_eq!(
-        names,
-        ["default", "kube-node-lease", "kube-public", "kube-system"]
-    );
+    let namespaces: Api<Namespace> = Api::all(two.client());
+    let namespaces = namespaces.list(&ListParams::default()).await?;
+    let names: Vec<String> = namespaces.iter().map(ResourceExt::name_any).collect();
+    let first = ["default", "kube-node-lease", "kube-public", "kube-system"];
+    assert_eq!(names, first);
     Ok(())
 }
 

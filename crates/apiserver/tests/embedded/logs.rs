@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use gpushare_apiserver::{Logs, Server};
-use kube::api::{LogParams, PostParams};
+use kube::api::LogParams;
 
-use super::{pod, pods};
+use super::{create_pod, pods};
 
 #[derive(Debug)]
 struct OneLine;
@@ -22,7 +22,7 @@ async fn a_log_is_the_text_of_its_container_and_a_refusal_says_why_there_is_none
     let server = Server::builder().logs(Arc::new(OneLine)).start().await?;
     let api = pods(server.client());
     for name in ["a", "b"] {
-        api.create(&PostParams::default(), &pod(name)?).await?;
+        create_pod(&server.client(), name).await?;
     }
     let all = LogParams::default();
     assert_eq!(api.logs("a", &all).await?, "first\ndefault/a/c\n");

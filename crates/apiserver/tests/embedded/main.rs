@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use gpushare_apiserver::Server;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::api::PostParams;
+use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, PodSpec};
+use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
+use tokio::task::JoinHandle;
 
 /// Long enough for a slow machine; reached only when a test fails.
 const DEADLINE: Duration = Duration::from_mins(1);
@@ -25,6 +26,13 @@ async fn soon<T>(what: &str, future: impl Future<Output = T>) -> Result<T> {
     tokio::time::timeout(DEADLINE, future)
         .await
         .with_context(|| format!("{what} took too long"))
+}
+
+/// A server, and a client of it that does not retry by itself.
+async fn start() -> Result<(Server, Client)> {
+    let server = Server::start().await?;
+    let client = plain_client(&server)?;
+    Ok((server, client))
 }
 
 /// A client that does not retry by itself, so that every answer is seen.
@@ -42,21 +50,39 @@ fn configs(client: Client) -> Api<ConfigMap> {
     Api::namespaced(client, "default")
 }
 
-fn pod(name: &str) -> Result<Pod> {
-    Ok(serde_json::from_value(json!({
-        "metadata": {"name": name},
-        "spec": {"containers": [{"name": "c", "image": "i:1"}]},
-    }))?)
+async fn create_pod(client: &Client, name: &str) -> kube::Result<Pod> {
+    let container = Container {
+        name: "c".to_owned(),
+        image: Some("i:1".to_owned()),
+        ..Container::default()
+    };
+    let spec = PodSpec {
+        containers: vec![container],
+        ..PodSpec::default()
+    };
+    let pod = Pod {
+        metadata: named(name),
+        spec: Some(spec),
+        ..Pod::default()
+    };
+    let params = PostParams::default();
+    pods(client.clone()).create(&params, &pod).await
 }
 
-fn config(name: &str) -> Result<ConfigMap> {
-    Ok(serde_json::from_value(json!({"metadata": {"name": name}}))?)
+async fn create_config(client: &Client, name: &str) -> kube::Result<ConfigMap> {
+    let config = ConfigMap {
+        metadata: named(name),
+        ..ConfigMap::default()
+    };
+    let params = PostParams::default();
+    configs(client.clone()).create(&params, &config).await
 }
 
-async fn create_config(client: &Client, name: &str) -> Result<ConfigMap> {
-    Ok(configs(client.clone())
-        .create(&PostParams::default(), &config(name)?)
-        .await?)
+fn named(name: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        ..ObjectMeta::default()
+    }
 }
 
 /// Binds a pod of the default namespace as our extender does.
@@ -74,13 +100,15 @@ async fn bind(client: &Client, name: &str, node: &str) -> kube::Result<()> {
     Ok(())
 }
 
+/// A binding under way.
+fn start_bind(client: &Client, name: &str, node: &str) -> JoinHandle<kube::Result<()>> {
+    let (client, name, node) = (client.clone(), name.to_owned(), node.to_owned());
+    tokio::spawn(async move { bind(&client, &name, &node).await })
+}
+
 async fn node_of(client: &Client, name: &str) -> Result<Option<String>> {
-    Ok(pods(client.clone())
-        .get(name)
-        .await?
-        .spec
-        .context("no spec")?
-        .node_name)
+    let pod = pods(client.clone()).get(name).await?;
+    Ok(pod.spec.context("no spec")?.node_name)
 }
 
 /// The code of a refusal; None when the request failed without an answer.

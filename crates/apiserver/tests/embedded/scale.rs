@@ -2,19 +2,17 @@
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};
-use gpushare_apiserver::Server;
 use kube::ResourceExt;
-use kube::api::{ListParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{ListParams, WatchEvent, WatchParams};
 
-use super::{bind, plain_client, pod, pods, soon};
+use super::{bind, create_pod, pods, soon, start};
 
 const NODES: usize = 100;
 const PODS: usize = 1_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_node_hears_of_its_own_pods_and_of_no_others() -> Result<()> {
-    let server = Server::start().await?;
-    let client = plain_client(&server)?;
+    let (server, client) = start().await?;
     let from = pods(client.clone()).list(&ListParams::default()).await?;
     let from = from.metadata.resource_version.context("no version")?;
     let mut agents = Vec::new();
@@ -41,9 +39,7 @@ async fn each_node_hears_of_its_own_pods_and_of_no_others() -> Result<()> {
         let client = client.clone();
         async move {
             let name = format!("p{n:04}");
-            pods(client.clone())
-                .create(&PostParams::default(), &pod(&name)?)
-                .await?;
+            create_pod(&client, &name).await?;
             bind(&client, &name, &format!("n{}", n % NODES)).await?;
             anyhow::Ok(())
         }
@@ -58,9 +54,7 @@ async fn each_node_hears_of_its_own_pods_and_of_no_others() -> Result<()> {
             .collect();
         assert_eq!(seen, expected, "n{node}");
     }
-    assert_eq!(
-        pods(client).list(&ListParams::default()).await?.items.len(),
-        PODS
-    );
+    let all = pods(client).list(&ListParams::default()).await?;
+    assert_eq!(all.items.len(), PODS);
     Ok(())
 }

@@ -12,7 +12,7 @@ use kube::api::{DeleteParams, ListParams, WatchEvent, WatchParams};
 use kube::runtime::{WatchStreamExt, reflector, watcher};
 use kube::{Client, ResourceExt};
 
-use super::{configs, create_config, plain_client, soon};
+use super::{configs, create_config, plain_client, soon, start};
 
 async fn version(client: &Client) -> Result<String> {
     let list = configs(client.clone()).list(&ListParams::default()).await?;
@@ -21,18 +21,15 @@ async fn version(client: &Client) -> Result<String> {
 
 #[tokio::test]
 async fn dropped_watches_end_and_cut_watches_break() -> Result<()> {
-    let server = Server::start().await?;
-    let client = plain_client(&server)?;
+    let (server, client) = start().await?;
     let from = version(&client).await?;
     let api = configs(client.clone());
     let params = WatchParams::default();
 
     let mut clean = api.watch(&params, &from).await?.boxed();
     create_config(&client, "a").await?;
-    assert!(matches!(
-        clean.try_next().await?,
-        Some(WatchEvent::Added(_))
-    ));
+    let first = clean.try_next().await?;
+    assert!(matches!(first, Some(WatchEvent::Added(_))));
     assert_eq!(server.faults().open_watches(), 1);
     assert_eq!(server.faults().drop_watches(), 1);
     assert!(soon("the end", clean.try_next()).await??.is_none());
@@ -51,8 +48,7 @@ async fn dropped_watches_end_and_cut_watches_break() -> Result<()> {
 
 #[tokio::test]
 async fn expired_history_is_answered_with_gone() -> Result<()> {
-    let server = Server::start().await?;
-    let client = plain_client(&server)?;
+    let (server, client) = start().await?;
     let old = version(&client).await?;
     create_config(&client, "a").await?;
     server.faults().expire_history();
@@ -67,17 +63,14 @@ async fn expired_history_is_answered_with_gone() -> Result<()> {
     let fresh = version(&client).await?;
     let mut watch = api.watch(&WatchParams::default(), &fresh).await?.boxed();
     create_config(&client, "b").await?;
-    assert!(matches!(
-        watch.try_next().await?,
-        Some(WatchEvent::Added(_))
-    ));
+    let first = watch.try_next().await?;
+    assert!(matches!(first, Some(WatchEvent::Added(_))));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_page_of_an_expired_list_is_gone_but_can_be_gone_on_from() -> Result<()> {
-    let server = Server::start().await?;
-    let client = plain_client(&server)?;
+    let (server, client) = start().await?;
     for name in ["a", "b", "c"] {
         create_config(&client, name).await?;
     }
@@ -124,10 +117,8 @@ async fn only_the_promised_history_is_kept() -> Result<()> {
         }
     };
     assert!(matches!(first(start).await?, WatchEvent::Error(_)));
-    assert!(matches!(
-        first(versions[3].clone()).await?,
-        WatchEvent::Error(_)
-    ));
+    let too_old = first(versions[3].clone()).await?;
+    assert!(matches!(too_old, WatchEvent::Error(_)));
     match first(versions[4].clone()).await? {
         WatchEvent::Added(config) => assert_eq!(config.name_any(), "c5"),
         other => bail!("expected c5, got {other:?}"),
@@ -168,8 +159,7 @@ async fn bookmarks_come_as_often_as_configured() -> Result<()> {
 
 /// The state a client builds from its watches must end up equal to the server's, whatever happens in between.
 async fn a_reflector_keeps_up(strategy: watcher::Config) -> Result<()> {
-    let server = Server::start().await?;
-    let client = plain_client(&server)?;
+    let (server, client) = start().await?;
     let (reader, writer) = reflector::store::<ConfigMap>();
     let stream = watcher(configs(server.client()), strategy)
         .default_backoff()

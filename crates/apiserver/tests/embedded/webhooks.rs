@@ -22,7 +22,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::{pod, pods, soon};
+use super::{create_pod, pods, soon, start};
 
 /// Serves one answer, with the uid of each question inserted. Ends with the runtime of the test.
 async fn hook(answer: Value) -> Result<SocketAddr> {
@@ -93,15 +93,17 @@ fn labelling() -> Value {
 #[tokio::test]
 async fn what_a_webhook_changes_is_stored_however_the_pod_is_made() -> Result<()> {
     let server = with_hook(labelling(), json!({})).await?;
-    let api = pods(server.client());
-    let posted = soon("create", api.create(&PostParams::default(), &pod("a")?)).await??;
+    let client = server.client();
+    let posted = soon("create", create_pod(&client, "a")).await??;
     assert_eq!(posted.metadata.labels.context("no labels")?["seen"], "yes");
     let manifest = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"},
         "spec": {"containers": [{"name": "c", "image": "i:1"}]},
     });
     let params = PatchParams::apply("test");
-    let applied = api.patch("b", &params, &Patch::Apply(manifest)).await?;
+    let applied = pods(client)
+        .patch("b", &params, &Patch::Apply(manifest))
+        .await?;
     assert_eq!(applied.metadata.labels.context("no labels")?["seen"], "yes");
     server.shutdown().await;
     Ok(())
@@ -111,15 +113,15 @@ async fn what_a_webhook_changes_is_stored_however_the_pod_is_made() -> Result<()
 async fn a_refusal_is_passed_on_with_its_words_and_nothing_is_made() -> Result<()> {
     let no = json!({"allowed": false, "status": {"code": 422, "message": "too much"}});
     let server = with_hook(no, json!({})).await?;
-    let api = pods(server.client());
-    let refused = api.create(&PostParams::default(), &pod("a")?).await;
+    let client = server.client();
+    let refused = create_pod(&client, "a").await;
     let Err(kube::Error::Api(status)) = refused else {
         anyhow::bail!("{refused:?}")
     };
     assert_eq!(status.code, 422);
     let expected = "admission webhook \"hook.example.com\" denied the request: too much";
     assert_eq!(status.message, expected);
-    assert!(api.get_opt("a").await?.is_none());
+    assert!(pods(client).get_opt("a").await?.is_none());
     server.shutdown().await;
     Ok(())
 }
@@ -131,9 +133,7 @@ async fn selectors_decide_who_is_asked() -> Result<()> {
         "key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["default"],
     }]}});
     let server = with_hook(no, elsewhere).await?;
-    let made = pods(server.client())
-        .create(&PostParams::default(), &pod("a")?)
-        .await;
+    let made = create_pod(&server.client(), "a").await;
     assert!(made.is_ok(), "{made:?}");
     server.shutdown().await;
     Ok(())
@@ -142,7 +142,7 @@ async fn selectors_decide_who_is_asked() -> Result<()> {
 #[tokio::test]
 async fn a_webhook_that_does_not_answer_refuses_only_where_it_must_be_heard() -> Result<()> {
     for (policy, made) in [("Fail", false), ("Ignore", true)] {
-        let server = Server::start().await?;
+        let (server, client) = start().await?;
         // Bound and closed again, so nothing listens there.
         let gone = TcpListener::bind("127.0.0.1:0").await?.local_addr()?;
         let more = json!({ "failurePolicy": policy });
@@ -150,10 +150,7 @@ async fn a_webhook_that_does_not_answer_refuses_only_where_it_must_be_heard() ->
             serde_json::from_value(configuration(gone, &more))?;
         let api: Api<ValidatingWebhookConfiguration> = Api::all(server.client());
         api.create(&PostParams::default(), &hooks).await?;
-        let client = super::plain_client(&server)?;
-        let created = pods(client)
-            .create(&PostParams::default(), &pod("a")?)
-            .await;
+        let created = create_pod(&client, "a").await;
         assert_eq!(created.is_ok(), made, "{policy}: {created:?}");
         if let Err(error) = created {
             let text = error.to_string();
