@@ -22,20 +22,31 @@ pub struct Obstacles {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Shortage {
     /// The node has fewer cards than one container asks for.
-    Cards { wanted: u32, there: u32 },
-    /// Too few cards are unused.
-    Whole { wanted: u32, untouched: u32 },
-    /// Too few cards have this much of a dimension.
-    Amount {
+    Cards {
         wanted: u32,
-        dimension: Arc<str>,
-        unit: Arc<str>,
-        needed: u64,
-        /// The most that `wanted` cards each have.
-        most: u64,
+        there: u32,
     },
+    /// Too few cards are unused.
+    Whole {
+        wanted: u32,
+        untouched: u32,
+    },
+    Amount(TooLittle),
     /// Everything is available, but not together on one card, or not for all containers at once.
-    Together { wanted: u32 },
+    Together {
+        wanted: u32,
+    },
+}
+
+/// Too few cards have this much of a dimension.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TooLittle {
+    pub wanted: u32,
+    pub dimension: Arc<str>,
+    pub unit: Arc<str>,
+    pub needed: u64,
+    /// The most that `wanted` cards each have.
+    pub most: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,13 +85,24 @@ pub enum Why {
 
 impl Shortage {
     pub(crate) fn amount(wanted: u32, dimension: &Dimension, needed: u64, most: u64) -> Self {
-        Self::Amount {
+        Self::Amount(TooLittle {
             wanted,
             dimension: dimension.name.clone(),
             unit: dimension.unit.clone(),
             needed,
             most,
-        }
+        })
+    }
+}
+
+impl TooLittle {
+    /// A number of the dimension's units, such as `8 GiB of memory`.
+    pub(crate) fn units(&self, number: u64) -> String {
+        format!("{number} {} of {}", self.unit, self.dimension)
+    }
+
+    pub(crate) fn missing(&self) -> u64 {
+        self.needed.saturating_sub(self.most)
     }
 }
 
@@ -265,18 +287,11 @@ impl Shortage {
                 wanted: *wanted,
                 untouched: 0,
             },
-            Self::Amount {
-                wanted,
-                dimension,
-                unit,
-                ..
-            } => Self::Amount {
-                wanted: *wanted,
-                dimension: dimension.clone(),
-                unit: unit.clone(),
+            Self::Amount(short) => Self::Amount(TooLittle {
                 needed: 0,
                 most: 0,
-            },
+                ..short.clone()
+            }),
             Self::Together { wanted } => Self::Together { wanted: *wanted },
         }
     }
@@ -285,7 +300,7 @@ impl Shortage {
         match self {
             Self::Cards { wanted, there } => u64::from(wanted.saturating_sub(*there)),
             Self::Whole { wanted, untouched } => u64::from(wanted.saturating_sub(*untouched)),
-            Self::Amount { needed, most, .. } => needed.saturating_sub(*most),
+            Self::Amount(short) => short.missing(),
             Self::Together { .. } => 0,
         }
     }
@@ -306,24 +321,15 @@ impl Shortage {
                 let s = plural(*wanted);
                 write!(f, "{wanted} unused card{s} needed, {up_to}{untouched} free")
             }
-            Self::Amount {
-                wanted,
-                dimension,
-                unit,
-                needed,
-                most,
-            } => {
+            Self::Amount(short) => {
                 let state = if now { "free" } else { "in all" };
-                match wanted {
-                    0 | 1 => write!(f, "no card has {needed} {unit} of {dimension} {state}")?,
-                    _ => write!(
+                let (needed, most) = (short.units(short.needed), short.most);
+                match short.wanted {
+                    0 | 1 => write!(f, "no card has {needed} {state}, the most is {most}"),
+                    wanted => write!(
                         f,
-                        "fewer than {wanted} cards have {needed} {unit} of {dimension} {state}"
-                    )?,
-                }
-                match wanted {
-                    0 | 1 => write!(f, ", the most is {most}"),
-                    _ => write!(f, ", {wanted} have at most {most}"),
+                        "fewer than {wanted} cards have {needed} {state}, {wanted} have at most {most}"
+                    ),
                 }
             }
             Self::Together { wanted: 0 | 1 } => {

@@ -4,7 +4,7 @@ use crate::choice::{Choice, Pattern};
 use crate::dialect::{Chooser, Chooses, Dialects};
 use crate::ids::NodeName;
 use crate::request::PodAsk;
-use crate::why::{Obstacles, Shortage, Why};
+use crate::why::{Obstacles, Shortage, TooLittle, Why};
 
 use super::Group;
 
@@ -74,15 +74,9 @@ fn too_small(short: &Shortage) -> Vec<String> {
             format!("ask for at most {there} cards"),
             "add a node with more cards".to_owned(),
         ],
-        Shortage::Amount {
-            dimension,
-            unit,
-            needed,
-            most,
-            ..
-        } => vec![
-            format!("ask for at most {most} {unit} of {dimension} on each card"),
-            format!("add a node whose cards have {needed} {unit} of {dimension}"),
+        Shortage::Amount(short) => vec![
+            ask_for_less(short),
+            format!("add a node whose cards have {}", short.units(short.needed)),
         ],
         Shortage::Whole { .. } | Shortage::Together { .. } => vec![
             "ask for less, or for fewer cards".to_owned(),
@@ -94,27 +88,12 @@ fn too_small(short: &Shortage) -> Vec<String> {
 /// The advice says "at least", because something may be missing in another dimension, too.
 fn free(short: &Shortage, nodes: &str) -> Vec<String> {
     match short {
-        Shortage::Amount {
-            wanted,
-            dimension,
-            unit,
-            needed,
-            most,
-        } => {
-            let missing = needed.saturating_sub(*most);
-            let freed = match wanted {
-                0 | 1 => {
-                    format!("free at least {missing} {unit} of {dimension} on one card of {nodes}")
-                }
-                _ => format!(
-                    "free {unit} of {dimension} until {wanted} cards of one node have {needed}: {nodes}"
-                ),
-            };
-            let less = format!("ask for at most {most} {unit} of {dimension} on each card");
-            vec![freed, less]
-                .into_iter()
-                .take(if *most > 0 { 2 } else { 1 })
-                .collect()
+        Shortage::Amount(short) => {
+            let mut advice = vec![free_amount(short, nodes)];
+            if short.most > 0 {
+                advice.push(ask_for_less(short));
+            }
+            advice
         }
         Shortage::Whole { wanted, untouched } => {
             let missing = wanted.saturating_sub(*untouched);
@@ -130,6 +109,22 @@ fn free(short: &Shortage, nodes: &str) -> Vec<String> {
             )]
         }
     }
+}
+
+fn free_amount(short: &TooLittle, nodes: &str) -> String {
+    let missing = short.units(short.missing());
+    let (unit, dimension, needed) = (&short.unit, &short.dimension, short.needed);
+    match short.wanted {
+        0 | 1 => format!("free at least {missing} on one card of {nodes}"),
+        wanted => format!(
+            "free {unit} of {dimension} until {wanted} cards of one node have {needed}: {nodes}"
+        ),
+    }
+}
+
+fn ask_for_less(short: &TooLittle) -> String {
+    let most = short.units(short.most);
+    format!("ask for at most {most} on each card")
 }
 
 fn loosen(class: &str, ask: &PodAsk, dialects: &Dialects) -> String {

@@ -210,18 +210,12 @@ impl Lack {
                 wanted: *wanted,
                 unused: *untouched,
             },
-            Shortage::Amount {
-                wanted,
-                dimension,
-                unit,
-                needed,
-                most,
-            } => Self::Amount {
-                wanted: *wanted,
-                dimension: dimension.to_string(),
-                unit: unit.to_string(),
-                needed: *needed,
-                most: *most,
+            Shortage::Amount(short) => Self::Amount {
+                wanted: short.wanted,
+                dimension: short.dimension.to_string(),
+                unit: short.unit.to_string(),
+                needed: short.needed,
+                most: short.most,
             },
             Shortage::Together { wanted } => Self::Together { wanted: *wanted },
         }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::why::{Obstacles, Shortage};
+use crate::why::{Obstacles, Shortage, TooLittle};
 
 fn room(needed: u64, most: u64) -> Why {
     Why::Blocked {
@@ -10,13 +10,13 @@ fn room(needed: u64, most: u64) -> Why {
             room: true,
             ..Obstacles::default()
         },
-        short: Shortage::Amount {
+        short: Shortage::Amount(TooLittle {
             wanted: 1,
             dimension: "memory".into(),
             unit: "MiB".into(),
             needed,
             most,
-        },
+        }),
         outlived: false,
     }
 }

@@ -19,12 +19,23 @@ fn all_dialects() -> Dialects {
     })
 }
 
+fn pod_of<'a>(
+    containers: Vec<ContainerView<'a>>,
+    annotations: &[(&'a str, &'a str)],
+) -> PodView<'a> {
+    PodView {
+        containers,
+        annotations: annotations.to_vec(),
+    }
+}
+
+/// A pod with one container.
+fn pod<'a>(limits: &[(&'a str, &'a str)], annotations: &[(&'a str, &'a str)]) -> PodView<'a> {
+    pod_of(vec![container(limits)], annotations)
+}
+
 fn check(limits: &[(&str, &str)]) -> Result<Option<ContainerAsk>, String> {
-    let pod = PodView {
-        containers: vec![container(limits)],
-        annotations: Vec::new(),
-    };
-    validate(&all_dialects(), &pod)
+    validate(&all_dialects(), &pod(limits, &[]))
         .map(|ask| ask.and_then(|ask| ask.containers.first().cloned()))
         .map_err(|violations| violations.to_string())
 }
@@ -38,6 +49,11 @@ fn share(memory: u64, core: u64) -> Want {
     Want::share(Amounts::of(MEMORY, memory).with(CORE, core))
 }
 
+/// Checks that a container with these limits asks for so many cards, with no limit of its own.
+fn asks_for(limits: &[(&str, &str)], cards: u32, want: Want) {
+    assert_eq!(asked(limits), (cards, want, Amounts::ZERO), "{limits:?}");
+}
+
 #[test]
 fn our_dialect_counts_cards_and_asks_for_the_same_of_each() {
     let (gpu, mem, core) = (
@@ -45,58 +61,39 @@ fn our_dialect_counts_cards_and_asks_for_the_same_of_each() {
         "gpushare.io/gpu-mem",
         "gpushare.io/gpu-core",
     );
-    let none = Amounts::ZERO;
-    assert_eq!(
-        asked(&[(gpu, "1"), (mem, "3072")]),
-        (1, share(3072, 0), none)
+    asks_for(&[(gpu, "1"), (mem, "3072")], 1, share(3072, 0));
+    asks_for(&[(gpu, "1"), (mem, "3Ki")], 1, share(3072, 0));
+    asks_for(
+        &[(gpu, "4"), (mem, "3072"), (core, "25")],
+        4,
+        share(3072, 25),
     );
-    assert_eq!(
-        asked(&[(gpu, "1"), (mem, "3Ki")]),
-        (1, share(3072, 0), none)
-    );
-    assert_eq!(
-        asked(&[(gpu, "4"), (mem, "3072"), (core, "25")]),
-        (4, share(3072, 25), none)
-    );
-    assert_eq!(asked(&[(gpu, "2")]), (2, Want::Whole, none));
+    asks_for(&[(gpu, "2")], 2, Want::Whole);
     assert_eq!(check(&[("cpu", "1")]), Ok(None));
 }
 
 #[test]
 fn aliyuns_count_gives_each_card_the_same_request() {
-    let none = Amounts::ZERO;
     let (mem, count) = ("aliyun.com/gpu-mem", "aliyun.com/gpu-count");
-    assert_eq!(asked(&[(mem, "3")]), (1, share(3072, 0), none));
-    assert_eq!(
-        asked(&[(mem, "3"), (count, "2")]),
-        (2, share(3072, 0), none)
-    );
+    asks_for(&[(mem, "3")], 1, share(3072, 0));
+    asks_for(&[(mem, "3"), (count, "2")], 2, share(3072, 0));
 }
 
 #[test]
 fn the_cluster_may_count_the_predecessors_memory_in_mib() {
-    let pod = PodView {
-        containers: vec![container(&[("aliyun.com/gpu-mem", "3072")])],
-        annotations: Vec::new(),
-    };
-    let ask = validate(&gpu::dialects(AliyunUnit::MiB), &pod)
-        .unwrap()
-        .unwrap();
+    let pod = pod(&[("aliyun.com/gpu-mem", "3072")], &[]);
+    let ask = validate(&gpu::dialects(AliyunUnit::MiB), &pod);
+    let ask = ask.unwrap().unwrap();
     assert_eq!(ask.containers[0].want, share(3072, 0));
 }
 
 #[test]
 fn tencents_hundreds_are_whole_cards_whose_memory_is_limited_together() {
     let (core, memory) = ("tencent.com/vcuda-core", "tencent.com/vcuda-memory");
-    assert_eq!(
-        asked(&[(core, "30"), (memory, "10")]),
-        (1, share(2560, 30), Amounts::ZERO)
-    );
-    assert_eq!(asked(&[(core, "200")]), (2, Want::Whole, Amounts::ZERO));
-    assert_eq!(
-        asked(&[(core, "200"), (memory, "8")]),
-        (2, Want::Whole, Amounts::of(MEMORY, 1024))
-    );
+    asks_for(&[(core, "30"), (memory, "10")], 1, share(2560, 30));
+    asks_for(&[(core, "200")], 2, Want::Whole);
+    let limited = (2, Want::Whole, Amounts::of(MEMORY, 1024));
+    assert_eq!(asked(&[(core, "200"), (memory, "8")]), limited);
 }
 
 #[test]
@@ -107,38 +104,27 @@ fn hamis_percents_are_of_whatever_card_it_will_be() {
         "nvidia.com/gpumem-percentage",
         "nvidia.com/gpucores",
     );
-    let none = Amounts::ZERO;
     let percent = |memory, core| {
         Want::Share(Part {
             amounts: Amounts::of(CORE, core),
             percent: Amounts::of(MEMORY, memory),
         })
     };
-    assert_eq!(
-        asked(&[(gpu, "2"), (mem, "3000"), (cores, "30")]),
-        (2, share(3000, 30), none)
+    asks_for(
+        &[(gpu, "2"), (mem, "3000"), (cores, "30")],
+        2,
+        share(3000, 30),
     );
-    assert_eq!(
-        asked(&[(gpu, "1"), (part, "50")]),
-        (1, percent(50, 0), none)
-    );
-    assert_eq!(
-        asked(&[(gpu, "1"), (cores, "30")]),
-        (1, percent(100, 30), none)
-    );
-    assert_eq!(asked(&[(gpu, "1")]), (1, Want::Whole, none));
-    assert_eq!(
-        asked(&[(gpu, "1"), (mem, "3000"), (part, "0"), (cores, "0")]),
-        (1, share(3000, 0), none)
-    );
+    asks_for(&[(gpu, "1"), (part, "50")], 1, percent(50, 0));
+    asks_for(&[(gpu, "1"), (cores, "30")], 1, percent(100, 30));
+    asks_for(&[(gpu, "1")], 1, Want::Whole);
+    let zeros = [(gpu, "1"), (mem, "3000"), (part, "0"), (cores, "0")];
+    asks_for(&zeros, 1, share(3000, 0));
 }
 
 #[test]
 fn without_consent_nvidias_resources_are_not_ours() {
-    let pod = PodView {
-        containers: vec![container(&[("nvidia.com/gpu", "1")])],
-        annotations: Vec::new(),
-    };
+    let pod = pod(&[("nvidia.com/gpu", "1")], &[]);
     assert_eq!(validate(&gpu::dialects(AliyunUnit::GiB), &pod), Ok(None));
 }
 
@@ -227,21 +213,15 @@ fn a_refusal_names_container_field_value_and_fix() {
 fn every_violation_of_every_container_and_annotation_is_in_one_message() {
     let container = |name, value| ContainerView {
         name,
-        role: Role::App,
-        index: 0,
-        limits: vec![("aliyun.com/gpu-mem", value)],
+        ..container(&[("aliyun.com/gpu-mem", value)])
     };
-    let pod = PodView {
-        containers: vec![
-            container("a", "0"),
-            container("b", "2"),
-            container("c", "x"),
-        ],
-        annotations: vec![
-            ("gpushare.io/policy", "best"),
-            ("gpushare.io/card-models", ","),
-        ],
-    };
+    let containers =
+        [("a", "0"), ("b", "2"), ("c", "x")].map(|(name, value)| container(name, value));
+    let choices = [
+        ("gpushare.io/policy", "best"),
+        ("gpushare.io/card-models", ","),
+    ];
+    let pod = pod_of(containers.into(), &choices);
     let violations = validate(&all_dialects(), &pod).unwrap_err();
     let places: Vec<&str> = violations
         .0
@@ -261,15 +241,13 @@ fn every_violation_of_every_container_and_annotation_is_in_one_message() {
 
 #[test]
 fn annotations_choose_among_the_cards() {
-    let pod = PodView {
-        containers: vec![container(&[("aliyun.com/gpu-mem", "2")])],
-        annotations: vec![
-            ("gpushare.io/card-models", "T4, A100"),
-            ("nvidia.com/nouse-gputype", "PCIE"),
-            ("gpushare.io/exclude-card-ids", "GPU-1"),
-            ("gpushare.io/policy", "spread"),
-        ],
-    };
+    let annotations = [
+        ("gpushare.io/card-models", "T4, A100"),
+        ("nvidia.com/nouse-gputype", "PCIE"),
+        ("gpushare.io/exclude-card-ids", "GPU-1"),
+        ("gpushare.io/policy", "spread"),
+    ];
+    let pod = pod(&[("aliyun.com/gpu-mem", "2")], &annotations);
     let ask = validate(&all_dialects(), &pod).unwrap().unwrap();
     let choice = &ask.containers[0].choice;
     assert!(choice.accepts_model("Tesla T4"));
@@ -281,20 +259,17 @@ fn annotations_choose_among_the_cards() {
 #[test]
 fn a_hostile_annotation_is_refused_and_not_repeated_in_full() {
     let long = "x,".repeat(100_000);
-    let pod = PodView {
-        containers: vec![container(&[("aliyun.com/gpu-mem", "2")])],
-        annotations: vec![("gpushare.io/card-ids", &long)],
-    };
+    let pod = pod(
+        &[("aliyun.com/gpu-mem", "2")],
+        &[("gpushare.io/card-ids", &long)],
+    );
     let text = validate(&all_dialects(), &pod).unwrap_err().to_string();
     assert!(text.len() < 400 && text.contains("at most 64"), "{text}");
 }
 
 #[test]
 fn annotations_of_a_pod_that_asks_for_nothing_are_not_judged() {
-    let pod = PodView {
-        containers: vec![container(&[("cpu", "1")])],
-        annotations: vec![("gpushare.io/policy", "best")],
-    };
+    let pod = pod(&[("cpu", "1")], &[("gpushare.io/policy", "best")]);
     assert_eq!(validate(&all_dialects(), &pod), Ok(None));
 }
 
@@ -303,13 +278,10 @@ fn containers_that_ask_nothing_do_not_hide_those_that_do() {
     let plain = ContainerView {
         name: "log",
         role: Role::Sidecar,
-        index: 0,
-        limits: vec![("cpu", "1")],
+        ..container(&[("cpu", "1")])
     };
-    let pod = PodView {
-        containers: vec![plain, container(&[("aliyun.com/gpu-mem", "2")])],
-        annotations: Vec::new(),
-    };
+    let asking = container(&[("aliyun.com/gpu-mem", "2")]);
+    let pod = pod_of(vec![plain, asking], &[]);
     let ask = validate(&all_dialects(), &pod).unwrap().unwrap();
     assert_eq!(ask.containers.len(), 1);
 }
@@ -320,10 +292,7 @@ fn an_ephemeral_container_gets_no_devices_whatever_else_it_asks_for() {
         role: Role::Ephemeral,
         ..container(limits)
     };
-    let mut pod = PodView {
-        containers: vec![debugger(&[("aliyun.com/gpu-mem", "2")])],
-        annotations: Vec::new(),
-    };
+    let mut pod = pod_of(vec![debugger(&[("aliyun.com/gpu-mem", "2")])], &[]);
     let text = validate(&all_dialects(), &pod).unwrap_err().to_string();
     assert!(text.contains("ephemeral container"), "{text}");
     pod.containers = vec![debugger(&[("cpu", "1")])];
@@ -334,9 +303,7 @@ fn an_ephemeral_container_gets_no_devices_whatever_else_it_asks_for() {
 fn many(names: &[String], cards: &'static str) -> Vec<ContainerView<'static>> {
     let each = names.iter().map(|name| ContainerView {
         name: name.clone().leak(),
-        role: Role::App,
-        index: 0,
-        limits: vec![("gpushare.io/gpu", cards), ("gpushare.io/gpu-mem", "1")],
+        ..container(&[("gpushare.io/gpu", cards), ("gpushare.io/gpu-mem", "1")])
     });
     each.collect()
 }
@@ -363,10 +330,7 @@ fn a_pod_that_asks_in_too_many_containers_is_refused_until_it_has_a_node() {
         ),
     ];
     for (containers, cards, expected) in cases {
-        let pod = PodView {
-            containers: many(&names[..containers], cards),
-            annotations: Vec::new(),
-        };
+        let pod = pod_of(many(&names[..containers], cards), &[]);
         let refused = validate(&dialects, &pod).err().map(|all| all.to_string());
         assert_eq!(refused.as_deref(), expected, "{containers} of {cards}");
         let placed = validate_bound(&dialects, &pod.containers).unwrap().unwrap();

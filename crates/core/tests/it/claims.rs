@@ -8,7 +8,7 @@ use gpushare_core::room::CardRoom;
 use gpushare_core::{CardId, Placement, PodUid};
 use proptest::prelude::*;
 
-use crate::common::{ask, bound, card, fit, ledger, node, pod, used};
+use crate::common::{Books, ask, card, ledger, node, pod};
 
 fn on(index: u32, memory: u64) -> Placement {
     Placement::on_one_card(&ask(memory), &CardId::new(format!("GPU-{index}")))
@@ -17,7 +17,7 @@ fn on(index: u32, memory: u64) -> Placement {
 /// One card of 8, of which pod 1 holds 6; pod 9 claims all of it for the time after pod 1.
 fn claimed() -> Ledger {
     let mut ledger = ledger(&[("n", &[8])]);
-    ledger.reserve(&pod(1), &node("n"), &ask(6)).expect("room");
+    ledger.book(1, "n", 6);
     ledger.claim(&pod(9), &node("n"), &ask(8), on(0, 8));
     ledger
 }
@@ -25,49 +25,41 @@ fn claimed() -> Ledger {
 #[test]
 fn claimed_room_is_its_pods_once_the_others_have_gone_and_nobody_elses() {
     let mut ledger = claimed();
-    assert!(
-        fit(&ledger, "n", &pod(9), &ask(8)).is_err(),
-        "pod 1 is still there"
-    );
-    assert!(
-        fit(&ledger, "n", &pod(2), &ask(1)).is_err(),
-        "the rest is claimed too"
-    );
-    assert_eq!(used(&ledger, "n"), [6], "a claim uses nothing");
+    assert!(ledger.fits(9, "n", 8).is_err(), "pod 1 is still there");
+    assert!(ledger.fits(2, "n", 1).is_err(), "the rest is claimed too");
+    assert_eq!(ledger.used("n"), [6], "a claim uses nothing");
     ledger.release(&pod(1));
-    assert!(fit(&ledger, "n", &pod(2), &ask(1)).is_err());
-    assert!(ledger.reserve(&pod(2), &node("n"), &ask(1)).is_err());
-    assert_eq!(fit(&ledger, "n", &pod(9), &ask(8)), Ok(()));
-    assert_eq!(ledger.reserve(&pod(9), &node("n"), &ask(8)), Ok(on(0, 8)));
-    assert_eq!(used(&ledger, "n"), [8]);
+    assert!(ledger.fits(2, "n", 1).is_err());
+    assert!(ledger.reserve_for(2, "n", 1).is_err());
+    assert_eq!(ledger.fits(9, "n", 8), Ok(()));
+    assert_eq!(ledger.reserve_for(9, "n", 8), Ok(on(0, 8)));
+    assert_eq!(ledger.used("n"), [8]);
 }
 
 #[test]
 fn the_claimed_cards_are_taken_even_if_others_are_tighter() {
     let mut ledger = ledger(&[("n", &[8, 6])]);
     ledger.claim(&pod(9), &node("n"), &ask(4), on(0, 4));
-    assert_eq!(ledger.reserve(&pod(9), &node("n"), &ask(4)), Ok(on(0, 4)));
+    assert_eq!(ledger.reserve_for(9, "n", 4), Ok(on(0, 4)));
 }
 
 #[test]
 fn a_bind_that_fails_leaves_the_claim() {
     let mut ledger = claimed();
     ledger.release(&pod(1));
-    ledger
-        .reserve(&pod(9), &node("n"), &ask(8))
-        .expect("claimed");
+    ledger.book(9, "n", 8);
     ledger.release(&pod(9));
-    assert!(fit(&ledger, "n", &pod(2), &ask(1)).is_err());
+    assert!(ledger.fits(2, "n", 1).is_err());
     assert!(ledger.unclaim(&pod(9)));
-    assert_eq!(fit(&ledger, "n", &pod(2), &ask(8)), Ok(()));
+    assert_eq!(ledger.fits(2, "n", 8), Ok(()));
 }
 
 #[test]
 fn a_claim_counts_on_while_its_pod_is_being_bound_elsewhere() {
     let mut ledger = ledger(&[("m", &[8]), ("n", &[8])]);
     ledger.claim(&pod(9), &node("n"), &ask(8), on(0, 8));
-    ledger.reserve(&pod(9), &node("m"), &ask(8)).expect("room");
-    assert!(fit(&ledger, "n", &pod(2), &ask(1)).is_err());
+    ledger.book(9, "m", 8);
+    assert!(ledger.fits(2, "n", 1).is_err());
 }
 
 #[test]
@@ -75,10 +67,10 @@ fn a_claim_survives_its_node_being_published_anew_or_lost() {
     let mut ledger = claimed();
     ledger.release(&pod(1));
     ledger.set_node(&node("n"), vec![card(0, 8)]);
-    assert!(fit(&ledger, "n", &pod(2), &ask(1)).is_err());
+    assert!(ledger.fits(2, "n", 1).is_err());
     ledger.remove_node("n");
     ledger.set_node(&node("n"), vec![card(0, 8)]);
-    assert!(fit(&ledger, "n", &pod(2), &ask(1)).is_err());
+    assert!(ledger.fits(2, "n", 1).is_err());
     ledger.remove_node("n");
     ledger.unclaim(&pod(9));
     assert_eq!(ledger.nodes().count(), 0);
@@ -89,10 +81,8 @@ fn a_whole_card_can_be_claimed_and_a_second_claim_replaces_the_first() {
     let mut ledger = ledger(&[("n", &[8, 8])]);
     ledger.claim(&pod(9), &node("n"), &ask(4), on(0, 4));
     ledger.claim(&pod(9), &node("n"), &ask(4), on(1, 4));
-    ledger
-        .reserve(&pod(1), &node("n"), &ask(8))
-        .expect("the first card is free again");
-    assert_eq!(used(&ledger, "n"), [8, 0]);
+    ledger.book(1, "n", 8);
+    assert_eq!(ledger.used("n"), [8, 0], "the first card is free again");
 }
 
 #[derive(Clone, Debug)]
@@ -163,15 +153,14 @@ proptest! {
                         share.hold.on(&card(0, 8).capacity).get(MEMORY)
                     });
                     if ledger.booking(pod(*number).as_str()).is_none()
-                        && ledger.reserve(&pod(*number), &node("n"), &ask(size)).is_ok()
+                        && ledger.reserve_for(*number, "n", size).is_ok()
                     {
                         asked.insert(pod(*number), size);
                     }
                 }
                 Step::Confirm(number) => {
                     if ledger.booking(pod(*number).as_str()).is_some() {
-                        let bound = bound(&ledger, &pod(*number), &ask(asked[&pod(*number)]));
-                        ledger.confirm(bound);
+                        ledger.confirm(ledger.seen(*number, asked[&pod(*number)]));
                     }
                 }
                 Step::Release(number) => drop(ledger.release(&pod(*number))),

@@ -4,7 +4,7 @@ use gpushare_core::card::Card;
 use gpushare_core::gpu::{self, MEMORY};
 use gpushare_core::ledger::{Bound, Ledger};
 use gpushare_core::request::PodAsk;
-use gpushare_core::{NodeName, PodUid, Steps, Why};
+use gpushare_core::{NodeName, Placement, PodUid, Steps, Why};
 use gpushare_testkit::model;
 pub(crate) use gpushare_testkit::model::{ask, container, share};
 
@@ -13,14 +13,16 @@ pub(crate) fn card(index: u32, memory: u64) -> Card {
     model::card(&format!("GPU-{index}"), index, memory)
 }
 
+/// Whole cards of these sizes.
+pub(crate) fn cards(sizes: &[u64]) -> Vec<Card> {
+    let sizes = (0..).zip(sizes);
+    sizes.map(|(index, size)| card(index, *size)).collect()
+}
+
 pub(crate) fn ledger(nodes: &[(&str, &[u64])]) -> Ledger {
     let mut ledger = Ledger::new(gpu::classes());
     for (name, sizes) in nodes {
-        let cards = (0..)
-            .zip(*sizes)
-            .map(|(index, size)| card(index, *size))
-            .collect();
-        ledger.set_node(&node(name), cards);
+        ledger.set_node(&node(name), cards(sizes));
     }
     ledger
 }
@@ -31,13 +33,6 @@ pub(crate) fn node(name: &str) -> NodeName {
 
 pub(crate) fn pod(number: usize) -> PodUid {
     PodUid::new(format!("uid-{number}"))
-}
-
-/// Memory booked on each card of a node.
-pub(crate) fn used(ledger: &Ledger, name: &str) -> Vec<u64> {
-    ledger.node(name).map_or_else(Vec::new, |node| {
-        node.cards().map(|card| card.used.get(MEMORY)).collect()
-    })
 }
 
 /// What the watch would show for a reservation that took effect.
@@ -53,4 +48,45 @@ pub(crate) fn bound(ledger: &Ledger, pod: &PodUid, ask: &PodAsk) -> Bound {
 
 pub(crate) fn fit(ledger: &Ledger, name: &str, pod: &PodUid, ask: &PodAsk) -> Result<(), Why> {
     ledger.fit(name, pod, &ledger.search(ask, &Steps::for_request()))
+}
+
+/// Steps of tests with pods by number, each of which asks for so much memory of one card.
+pub(crate) trait Books {
+    fn reserve_for(&mut self, number: usize, name: &str, memory: u64) -> Result<Placement, Why>;
+
+    /// Books the pod where there is room for it.
+    fn book(&mut self, number: usize, name: &str, memory: u64);
+
+    /// Whether a node has room for the pod.
+    fn fits(&self, number: usize, name: &str, memory: u64) -> Result<(), Why>;
+
+    /// What the watch would show for a booked pod.
+    fn seen(&self, number: usize, memory: u64) -> Bound;
+
+    /// Memory booked on each card of a node.
+    fn used(&self, name: &str) -> Vec<u64>;
+}
+
+impl Books for Ledger {
+    fn reserve_for(&mut self, number: usize, name: &str, memory: u64) -> Result<Placement, Why> {
+        self.reserve(&pod(number), &node(name), &ask(memory))
+    }
+
+    fn book(&mut self, number: usize, name: &str, memory: u64) {
+        self.reserve_for(number, name, memory).expect("room");
+    }
+
+    fn fits(&self, number: usize, name: &str, memory: u64) -> Result<(), Why> {
+        fit(self, name, &pod(number), &ask(memory))
+    }
+
+    fn seen(&self, number: usize, memory: u64) -> Bound {
+        bound(self, &pod(number), &ask(memory))
+    }
+
+    fn used(&self, name: &str) -> Vec<u64> {
+        self.node(name).map_or_else(Vec::new, |node| {
+            node.cards().map(|card| card.used.get(MEMORY)).collect()
+        })
+    }
 }

@@ -10,7 +10,9 @@ use gpushare_core::{NodeName, Steps, Why};
 use proptest::prelude::*;
 
 use crate::common::{fit, ledger, node, pod};
-use crate::search::{SomeCard, add_node, fewer, fits_without, some_ask, some_card, some_pod};
+use crate::search::{
+    SomeAsk, SomeCard, add_node, fewer, fits_without, some_ask, some_card, some_pod,
+};
 
 fn cluster(nodes: &[Vec<SomeCard>]) -> Ledger {
     let mut books = ledger(&[]);
@@ -37,12 +39,16 @@ fn explained<'a>(
     tally.finish()
 }
 
+/// The cards of each node, and what each container of a pod asks for.
+fn some_cluster() -> impl Strategy<Value = (Vec<Vec<SomeCard>>, Vec<SomeAsk>)> {
+    let nodes = prop::collection::vec(prop::collection::vec(some_card(), 0..4), 1..12);
+    (nodes, prop::collection::vec(some_ask(), 1..3))
+}
+
 proptest! {
     #[test]
     fn every_node_is_in_one_group_and_the_group_tells_the_node_that_lacks_least(
-        nodes in prop::collection::vec(prop::collection::vec(some_card(), 0..4), 1..12),
-        asks in prop::collection::vec(some_ask(), 1..3),
-        choosy in any::<bool>(),
+        (nodes, asks) in some_cluster(), choosy in any::<bool>(),
     ) {
         let (books, ask) = (cluster(&nodes), some_pod(&asks, choosy));
         let verdicts = verdicts(&books, &ask, nodes.len());
@@ -74,9 +80,7 @@ proptest! {
 
     #[test]
     fn on_every_node_of_a_group_the_pod_fits_without_the_stated_obstacles_and_with_none_left_out(
-        nodes in prop::collection::vec(prop::collection::vec(some_card(), 0..4), 1..12),
-        asks in prop::collection::vec(some_ask(), 1..3),
-        choosy in any::<bool>(),
+        (nodes, asks) in some_cluster(), choosy in any::<bool>(),
     ) {
         let (books, ask) = (cluster(&nodes), some_pod(&asks, choosy));
         let explanation = explained(verdicts(&books, &ask, nodes.len()).iter());
@@ -138,11 +142,9 @@ fn a_report_tells_programs_what_is_missing_where_and_what_would_help() {
          1 node: the pod's selectors exclude the cards that have room; \
          1 node: the cards that have room are unhealthy"
     );
-    let kinds: Vec<(Kind, Vec<Obstacle>)> = report
-        .groups
-        .iter()
-        .map(|group| (group.kind, group.obstacles.clone()))
-        .collect();
+    let groups = || report.groups.iter();
+    let kinds = groups().map(|group| (group.kind, group.obstacles.clone()));
+    let kinds: Vec<(Kind, Vec<Obstacle>)> = kinds.collect();
     assert_eq!(
         kinds,
         [
@@ -153,11 +155,7 @@ fn a_report_tells_programs_what_is_missing_where_and_what_would_help() {
             (Kind::Blocked, vec![Obstacle::Health]),
         ]
     );
-    let help: Vec<&str> = report
-        .groups
-        .iter()
-        .map(|group| group.help[0].as_str())
-        .collect();
+    let help: Vec<&str> = groups().map(|group| group.help[0].as_str()).collect();
     assert_eq!(
         help,
         [

@@ -11,7 +11,7 @@ use gpushare_core::request::{PodAsk, Role};
 use gpushare_core::room::CardRoom;
 use gpushare_core::{Amounts, CardId, Classes, PodUid, Search, Steps};
 
-use crate::common::{ask, card, container, share};
+use crate::common::{ask, card, cards, container, share};
 
 const PLENTY: u32 = 1_000_000;
 const NIC: &str = "nic";
@@ -54,6 +54,11 @@ impl Pod {
     }
 }
 
+/// A pod of low priority on one card.
+fn pod(name: &str, card: u32, memory: u64) -> Pod {
+    Pod::new(name, 1, &[(card, memory)])
+}
+
 fn classes() -> Classes {
     let nic = DeviceClass::new(NIC, &[("bandwidth", "Mbit/s")]).expect("few dimensions");
     gpu::classes().iter().cloned().chain([nic]).collect()
@@ -77,10 +82,7 @@ struct Node {
 impl Node {
     fn new(sizes: &[u64], pods: &[Pod]) -> Self {
         Self {
-            cards: (0..)
-                .zip(sizes)
-                .map(|(index, size)| card(index, *size))
-                .collect(),
+            cards: cards(sizes),
             pods: pods.to_vec(),
         }
     }
@@ -115,6 +117,28 @@ impl Node {
         let plan = self.choose(ask, Rank::within_budget(priority), &[])?;
         Some(plan.victims.iter().map(ToString::to_string).collect())
     }
+
+    /// Whether the pod fits when the victims are gone.
+    fn fits_without(&self, victims: &[PodUid], ask: &PodAsk) -> bool {
+        let (classes, looks) = (classes(), Steps::for_request());
+        let rooms = self.rooms(|pod| victims.contains(&pod.uid));
+        Search::new(&classes, ask, &looks).fits(&rooms)
+    }
+}
+
+/// Pods of low priority, so many on each card, of the size that `size` gives for the number on its card.
+fn on_each_card(cards: u32, pods: u64, size: impl Fn(u64) -> u64) -> Vec<Pod> {
+    let places = (0..cards).flat_map(|card| (0..pods).map(move |at| (card, at)));
+    places
+        .map(|(card, at)| pod(&format!("{card:02}-{at:02}"), card, size(at)))
+        .collect()
+}
+
+/// Checks who has to go from two cards of 8 for a pod that asks for this much.
+fn first_to_go(pods: &[Pod], memory: u64, victims: &[&str]) {
+    let node = Node::new(&[8, 8], pods);
+    let chosen = node.victims(&ask(memory), 9).expect("somebody can go");
+    assert_eq!(chosen, victims, "{pods:?}");
 }
 
 #[test]
@@ -127,59 +151,36 @@ fn a_pod_of_equal_or_higher_priority_is_never_a_victim() {
 
 #[test]
 fn the_victims_are_on_one_card_where_the_node_has_enough_in_total() {
-    let pods = [
-        Pod::new("a", 1, &[(0, 4)]),
-        Pod::new("b", 1, &[(1, 4)]),
-        Pod::new("c", 1, &[(1, 2)]),
-    ];
+    let pods = [pod("a", 0, 4), pod("b", 1, 4), pod("c", 1, 2)];
     let node = Node::new(&[8, 8], &pods);
     assert_eq!(node.victims(&ask(8), 2).unwrap(), ["a"]);
-    assert_eq!(
-        node.victims(&ask(6), 2).unwrap(),
-        ["a"],
-        "two hold the other card"
-    );
+    let victims = node.victims(&ask(6), 2).unwrap();
+    assert_eq!(victims, ["a"], "two hold the other card");
 }
 
 #[test]
 fn two_of_low_priority_go_before_one_of_higher_priority() {
     let pods = [
         Pod::new("high", 3, &[(0, 8)]),
-        Pod::new("low-1", 1, &[(1, 4)]),
-        Pod::new("low-2", 1, &[(1, 4)]),
+        pod("low-1", 1, 4),
+        pod("low-2", 1, 4),
     ];
-    let node = Node::new(&[8, 8], &pods);
-    assert_eq!(node.victims(&ask(8), 9).unwrap(), ["low-1", "low-2"]);
+    first_to_go(&pods, 8, &["low-1", "low-2"]);
 }
 
 #[test]
 fn those_over_their_budget_go_first_then_fewer_then_smaller_then_newer() {
-    let mut over = Pod::new("over", 1, &[(0, 8)]);
-    over.rank = Rank::over_budget(1);
-    let node = Node::new(&[8, 8], &[Pod::new("within", 1, &[(1, 5)]), over]);
-    assert_eq!(node.victims(&ask(8), 9).unwrap(), ["over"]);
+    let pods = [pod("within", 1, 5), over("over", 1, &[(0, 8)])];
+    first_to_go(&pods, 8, &["over"]);
 
-    let pods = [
-        Pod::new("half-1", 1, &[(0, 4)]),
-        Pod::new("half-2", 1, &[(0, 4)]),
-        Pod::new("all", 1, &[(1, 8)]),
-    ];
-    let node = Node::new(&[8, 8], &pods);
-    assert_eq!(node.victims(&ask(8), 9).unwrap(), ["all"]);
+    let pods = [pod("half-1", 0, 4), pod("half-2", 0, 4), pod("all", 1, 8)];
+    first_to_go(&pods, 8, &["all"]);
 
-    let node = Node::new(
-        &[8, 8],
-        &[
-            Pod::new("big", 1, &[(0, 8)]),
-            Pod::new("small", 1, &[(1, 6)]),
-        ],
-    );
-    assert_eq!(node.victims(&ask(4), 9).unwrap(), ["small"]);
+    first_to_go(&[pod("big", 0, 8), pod("small", 1, 6)], 4, &["small"]);
 
-    let mut newer = Pod::new("newer", 1, &[(0, 8)]);
+    let mut newer = pod("newer", 0, 8);
     newer.started = 1;
-    let node = Node::new(&[8, 8], &[Pod::new("older", 1, &[(1, 8)]), newer]);
-    assert_eq!(node.victims(&ask(4), 9).unwrap(), ["newer"]);
+    first_to_go(&[pod("older", 1, 8), newer], 4, &["newer"]);
 }
 
 /// A pod that has been marked as over its budget.
@@ -196,14 +197,8 @@ fn whoever_is_over_budget_goes_for_anybody_within_it_whatever_the_priorities() {
     for priority in [6, 5, 4, -1000] {
         assert_eq!(node.victims(&ask(8), priority).unwrap(), ["demoted"]);
     }
-    let node = Node::new(
-        &[8, 8],
-        &[
-            over("demoted", 5, &[(0, 8)]),
-            Pod::new("low", -5, &[(1, 8)]),
-        ],
-    );
-    assert_eq!(node.victims(&ask(8), 9).unwrap(), ["demoted"]);
+    let low = Pod::new("low", -5, &[(1, 8)]);
+    first_to_go(&[over("demoted", 5, &[(0, 8)]), low], 8, &["demoted"]);
 }
 
 #[test]
@@ -228,7 +223,7 @@ fn a_pod_that_is_ending_is_waited_for_and_nobody_else_goes() {
 
 #[test]
 fn a_disruption_budget_spares_its_pods_down_to_the_last_one_it_lets_go() {
-    let mut pods = [Pod::new("a", 1, &[(0, 4)]), Pod::new("b", 1, &[(0, 4)])];
+    let mut pods = [pod("a", 0, 4), pod("b", 0, 4)];
     for pod in &mut pods {
         pod.guard = Guard::Counted(0);
     }
@@ -242,44 +237,26 @@ fn a_disruption_budget_spares_its_pods_down_to_the_last_one_it_lets_go() {
 
 #[test]
 fn cards_that_the_pod_cannot_use_anyway_cost_nobody_its_place() {
-    let mut node = Node::new(
-        &[8, 16],
-        &[Pod::new("a", 1, &[(0, 8)]), Pod::new("b", 2, &[(1, 16)])],
-    );
-    assert_eq!(
-        node.victims(&ask(12), 9).unwrap(),
-        ["b"],
-        "the other is too small"
-    );
+    let pods = [pod("a", 0, 8), Pod::new("b", 2, &[(1, 16)])];
+    let mut node = Node::new(&[8, 16], &pods);
+    let victims = node.victims(&ask(12), 9).unwrap();
+    assert_eq!(victims, ["b"], "the other is too small");
     node.cards[1].healthy = false;
     assert_eq!(node.victims(&ask(12), 9), None);
 }
 
 #[test]
 fn a_large_node_is_decided_within_its_steps() {
-    let pods: Vec<Pod> = (0..16_u32)
-        .flat_map(|card| (0..16_u64).map(move |at| (card, at)))
-        .map(|(card, at)| Pod::new(&format!("{card:02}-{at:02}"), 1, &[(card, 1 + at % 3)]))
-        .collect();
-    let node = Node::new(&[31; 16], &pods);
+    let node = Node::new(&[31; 16], &on_each_card(16, 16, |at| 1 + at % 3));
     let ask = PodAsk {
         containers: [container("c", Role::App, 8, share(20))].into(),
     };
     let classes = classes();
     let looks = Steps::for_request();
     let search = Search::new(&classes, &ask, &looks);
-    let steps = Steps::new(20_000);
-    let plan = choose(
-        &node.site(),
-        &search,
-        Rank::within_budget(9),
-        &[],
-        None,
-        &steps,
-    )
-    .plan()
-    .unwrap();
-    assert!(search.fits(&node.rooms(|pod| plan.victims.contains(&pod.uid))));
+    let (steps, rank) = (Steps::new(20_000), Rank::within_budget(9));
+    let plan = choose(&node.site(), &search, rank, &[], None, &steps).plan();
+    assert!(node.fits_without(&plan.unwrap().victims, &ask));
 }
 
 /// Three containers; no card can take two of them.
@@ -292,36 +269,29 @@ fn three() -> PodAsk {
 
 /// Eight cards with four pods on each; three pods have to go from each of three cards.
 fn crowded() -> Node {
-    let pods: Vec<Pod> = (0..8_u32)
-        .flat_map(|card| (0..4_u64).map(move |at| (card, at)))
-        .map(|(card, at)| Pod::new(&format!("{card}-{at}"), 1, &[(card, 7 + at % 2)]))
-        .collect();
-    Node::new(&[32; 8], &pods)
+    Node::new(&[32; 8], &on_each_card(8, 4, |at| 7 + at % 2))
+}
+
+/// Who has to go for these three containers in that crowd, found in so many steps.
+fn chosen_in(steps: u32) -> Chosen {
+    let (classes, ask, steps) = (classes(), three(), Steps::new(steps));
+    let search = Search::new(&classes, &ask, &steps);
+    let rank = Rank::within_budget(9);
+    choose(&crowded().site(), &search, rank, &[], None, &steps)
 }
 
 #[test]
 fn what_was_found_for_a_pod_of_several_containers_is_kept_when_the_steps_are_used_up() {
-    let (node, ask, classes) = (crowded(), three(), classes());
-    for number in [1_000, 5_000, 40_000] {
-        let steps = Steps::new(number);
-        let search = Search::new(&classes, &ask, &steps);
-        let rank = Rank::within_budget(9);
-        let plan = choose(&node.site(), &search, rank, &[], None, &steps).plan();
-        let plan = plan.unwrap_or_else(|| panic!("nobody was found in {number} steps"));
-        let looks = Steps::for_request();
-        let rooms = node.rooms(|pod| plan.victims.contains(&pod.uid));
-        assert!(Search::new(&classes, &ask, &looks).fits(&rooms));
+    for steps in [1_000, 5_000, 40_000] {
+        let plan = chosen_in(steps).plan();
+        let plan = plan.unwrap_or_else(|| panic!("nobody was found in {steps} steps"));
+        assert!(crowded().fits_without(&plan.victims, &three()));
     }
 }
 
 #[test]
 fn nobody_is_said_only_where_it_is_certain() {
-    let (node, ask, classes) = (crowded(), three(), classes());
-    for number in 0..200 {
-        let steps = Steps::new(number);
-        let search = Search::new(&classes, &ask, &steps);
-        let rank = Rank::within_budget(9);
-        let chosen = choose(&node.site(), &search, rank, &[], None, &steps);
-        assert_ne!(chosen, Chosen::Nobody, "with {number} steps");
+    for steps in 0..200 {
+        assert_ne!(chosen_in(steps), Chosen::Nobody, "with {steps} steps");
     }
 }

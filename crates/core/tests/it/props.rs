@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{ask, bound, card, node, pod, used};
+use crate::common::{self, Books, ask, bound, node, pod};
 use gpushare_core::gpu::{self, MEMORY};
 use gpushare_core::ledger::{Bound, Ledger};
 use gpushare_core::{NodeName, PodUid};
@@ -47,10 +47,7 @@ fn name(number: usize) -> NodeName {
 }
 
 fn cards(number: usize) -> Vec<gpushare_core::Card> {
-    (0..)
-        .zip(SIZES[number])
-        .map(|(index, size)| card(index, *size))
-        .collect()
+    common::cards(SIZES[number])
 }
 
 /// A ledger together with the API server's view: which pods are bound there.
@@ -156,7 +153,7 @@ proptest! {
         prop_assert!(world.ledger.is_empty());
         for number in 0..SIZES.len() {
             world.ledger.set_node(&name(number), cards(number));
-            prop_assert!(used(&world.ledger, name(number).as_str()).iter().all(|used| *used == 0));
+            prop_assert!(world.ledger.used(name(number).as_str()).iter().all(|used| *used == 0));
         }
     }
 
@@ -182,10 +179,8 @@ proptest! {
         prop_assert_eq!(fresh.rebuild(listed), vec![]);
         for number in 0..SIZES.len() {
             world.ledger.set_node(&name(number), cards(number));
-            prop_assert_eq!(
-                used(&fresh, name(number).as_str()),
-                used(&world.ledger, name(number).as_str())
-            );
+            let name = name(number);
+            prop_assert_eq!(fresh.used(name.as_str()), world.ledger.used(name.as_str()));
         }
     }
 
@@ -195,7 +190,7 @@ proptest! {
         asks in prop::collection::vec(1..10_u64, 1..12),
         seed in any::<prop::sample::Index>(),
     ) {
-        let listed: Vec<_> = (0..).zip(&sizes).map(|(index, size)| card(index, *size)).collect();
+        let listed = common::cards(&sizes);
         let mut turned = listed.clone();
         turned.rotate_left(seed.index(listed.len()));
         turned.reverse();
@@ -203,10 +198,8 @@ proptest! {
         a.set_node(&node("n"), listed);
         b.set_node(&node("n"), turned);
         for (number, memory) in asks.iter().enumerate() {
-            prop_assert_eq!(
-                a.reserve(&pod(number), &node("n"), &ask(*memory)),
-                b.reserve(&pod(number), &node("n"), &ask(*memory))
-            );
+            let one = a.reserve_for(number, "n", *memory);
+            prop_assert_eq!(one, b.reserve_for(number, "n", *memory));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::common::{card, container, fit, ledger, node, pod, share, used};
+use crate::common::{Books, card, container, fit, ledger, node, pod, share};
 use gpushare_core::choice::{Choice, Pattern};
 use gpushare_core::gpu::{self, CORE, MEMORY};
 use gpushare_core::ledger::Ledger;
@@ -35,9 +35,10 @@ fn placed(ledger: &mut Ledger, number: usize, ask: &PodAsk) -> Vec<Vec<String>> 
         .collect()
 }
 
-fn refused(ledger: &Ledger, ask: &PodAsk) -> String {
+/// Checks that the node refuses the pod, and what it says.
+fn refused(ledger: &Ledger, ask: &PodAsk, reason: &str) {
     let why = fit(ledger, "n", &pod(99), ask);
-    why.expect_err("refused").to_string()
+    assert_eq!(why.expect_err("refused").to_string(), reason);
 }
 
 #[test]
@@ -48,10 +49,11 @@ fn several_cards_are_different_ones_the_tightest_first() {
         placed(&mut ledger, 1, &one(3, share(6))),
         [["GPU-0", "GPU-1", "GPU-2"]]
     );
-    assert_eq!(used(&ledger, "n"), [8, 6, 6, 0]);
-    assert_eq!(
-        refused(&ledger, &one(2, share(4))),
-        "fewer than 2 cards have 4 MiB of memory free, 2 have at most 2"
+    assert_eq!(ledger.used("n"), [8, 6, 6, 0]);
+    refused(
+        &ledger,
+        &one(2, share(4)),
+        "fewer than 2 cards have 4 MiB of memory free, 2 have at most 2",
     );
 }
 
@@ -60,17 +62,19 @@ fn a_whole_card_is_one_that_nobody_uses_and_nobody_joins() {
     let mut ledger = ledger(&[("n", &[8, 16])]);
     placed(&mut ledger, 0, &one(1, share(1)));
     assert_eq!(placed(&mut ledger, 1, &one(1, Want::Whole)), [["GPU-1"]]);
-    assert_eq!(used(&ledger, "n"), [1, 16]);
-    assert_eq!(
-        refused(&ledger, &one(1, Want::Whole)),
-        "1 unused card needed, 0 free"
+    assert_eq!(ledger.used("n"), [1, 16]);
+    refused(
+        &ledger,
+        &one(1, Want::Whole),
+        "1 unused card needed, 0 free",
     );
-    assert_eq!(
-        refused(&ledger, &one(1, share(12))),
-        "no card has 12 MiB of memory free, the most is 7"
+    refused(
+        &ledger,
+        &one(1, share(12)),
+        "no card has 12 MiB of memory free, the most is 7",
     );
     ledger.release(&pod(1));
-    assert_eq!(used(&ledger, "n"), [1, 0]);
+    assert_eq!(ledger.used("n"), [1, 0]);
 }
 
 #[test]
@@ -93,9 +97,10 @@ fn containers_share_a_card_where_they_can_and_part_where_they_must() {
     assert_eq!(placed(&mut together, 0, &both(3)), [["GPU-0"], ["GPU-0"]]);
     let mut apart = ledger(&[("n", &[8, 8])]);
     assert_eq!(placed(&mut apart, 0, &both(5)), [["GPU-0"], ["GPU-1"]]);
-    assert_eq!(
-        refused(&ledger(&[("n", &[8])]), &both(5)),
-        "the cards cannot hold what all containers need together"
+    refused(
+        &ledger(&[("n", &[8])]),
+        &both(5),
+        "the cards cannot hold what all containers need together",
     );
 }
 
@@ -111,7 +116,7 @@ fn an_init_container_uses_the_card_before_the_others_do() {
         placed(&mut books, 0, &ask),
         [["GPU-0"], ["GPU-0"], ["GPU-0"]]
     );
-    assert_eq!(used(&books, "n"), [7]);
+    assert_eq!(books.used("n"), [7]);
     let sidecar = asks(vec![
         container("s", Role::Sidecar, 1, share(3)),
         container("setup", Role::Init, 1, share(6)),
@@ -127,7 +132,7 @@ fn a_card_held_whole_by_an_init_container_serves_the_apps_after_it() {
     ]);
     let mut ledger = ledger(&[("n", &[8, 8])]);
     assert_eq!(placed(&mut ledger, 0, &ask), [["GPU-0"], ["GPU-0"]]);
-    assert_eq!(used(&ledger, "n"), [8, 0]);
+    assert_eq!(ledger.used("n"), [8, 0]);
 }
 
 #[test]
@@ -152,7 +157,7 @@ fn percents_are_taken_of_each_cards_own_size() {
     });
     let mut ledger = ledger(&[("n", &[8, 16])]);
     placed(&mut ledger, 0, &one(2, half));
-    assert_eq!(used(&ledger, "n"), [4, 8]);
+    assert_eq!(ledger.used("n"), [4, 8]);
 }
 
 #[test]
@@ -161,13 +166,14 @@ fn memory_and_compute_must_be_free_on_the_same_card() {
     let mut ledger = ledger(&[("n", &[8, 8])]);
     placed(&mut ledger, 0, &one(1, mixed(7, 10)));
     placed(&mut ledger, 1, &one(1, mixed(2, 80)));
-    assert_eq!(used(&ledger, "n"), [7, 2]);
-    assert_eq!(
-        refused(&ledger, &one(1, mixed(6, 50))),
-        "no card has everything needed free"
+    assert_eq!(ledger.used("n"), [7, 2]);
+    refused(
+        &ledger,
+        &one(1, mixed(6, 50)),
+        "no card has everything needed free",
     );
     placed(&mut ledger, 2, &one(1, mixed(1, 50)));
-    assert_eq!(used(&ledger, "n"), [8, 2]);
+    assert_eq!(ledger.used("n"), [8, 2]);
 }
 
 fn with_model(index: u32, memory: u64, model: &str) -> Card {
@@ -191,36 +197,31 @@ fn the_reason_is_the_fewest_things_that_would_have_to_change() {
         ..with_model(1, 8, "NVIDIA A10")
     };
     books.set_node(&node("n"), vec![with_model(0, 8, "Tesla T4")]);
-    assert_eq!(
-        refused(&books, &ask),
-        "the pod's selectors exclude the cards that have room"
+    refused(
+        &books,
+        &ask,
+        "the pod's selectors exclude the cards that have room",
     );
     books.set_node(
         &node("n"),
         vec![with_model(0, 4, "NVIDIA A10"), sick.clone()],
     );
-    assert_eq!(
-        refused(&books, &ask),
-        "the cards that have room are unhealthy"
-    );
+    refused(&books, &ask, "the cards that have room are unhealthy");
     books.set_node(&node("n"), vec![with_model(0, 4, "NVIDIA A10")]);
-    assert_eq!(
-        refused(&books, &ask),
-        "no card has 6 MiB of memory in all, the most is 4"
+    refused(
+        &books,
+        &ask,
+        "no card has 6 MiB of memory in all, the most is 4",
     );
     books.set_node(&node("n"), vec![with_model(0, 8, "NVIDIA A10")]);
-    books
-        .reserve(&pod(0), &node("n"), &one(1, share(3)))
-        .unwrap();
-    assert_eq!(
-        refused(&books, &ask),
-        "no card has 6 MiB of memory free, the most is 5"
+    placed(&mut books, 0, &one(1, share(3)));
+    refused(
+        &books,
+        &ask,
+        "no card has 6 MiB of memory free, the most is 5",
     );
     books.set_node(&node("n"), vec![sick]);
-    assert_eq!(
-        refused(&books, &ask),
-        "the cards that have room are unhealthy"
-    );
+    refused(&books, &ask, "the cards that have room are unhealthy");
 }
 
 #[test]
@@ -243,10 +244,8 @@ fn another_class_of_devices_is_booked_by_the_same_code() {
     assert_eq!(placed(&mut ledger, 0, &both), [["GPU-0"], ["mlx5_0"]]);
     assert_eq!(placed(&mut ledger, 1, &both), [["GPU-0"], ["mlx5_1"]]);
     ledger.release(&pod(0));
-    ledger
-        .reserve(&pod(2), &node("n"), &one(1, share(1)))
-        .unwrap();
-    assert_eq!(used(&ledger, "n"), [5, 0, 60_000]);
+    placed(&mut ledger, 2, &one(1, share(1)));
+    assert_eq!(ledger.used("n"), [5, 0, 60_000]);
 }
 
 /// Size, the amount held, whether the card is healthy, and whether it is a T4.

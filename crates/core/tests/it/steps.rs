@@ -1,6 +1,6 @@
 //! The work for one request is bounded, whatever its pod asks for.
 
-use crate::common::{ask, card, container, ledger, node, pod, share};
+use crate::common::{Books, ask, card, container, ledger, node, pod, share};
 use gpushare_core::gpu;
 use gpushare_core::preempt::{Chosen, Guard, Occupant, Rank, Site, choose};
 use gpushare_core::request::{ContainerAsk, MOST_ASKING, PodAsk, Role, Want};
@@ -156,7 +156,7 @@ fn a_pod_of_many_containers_that_fits_is_placed_and_no_card_past_its_size() {
                 placed.is_ok(),
                 "{containers} containers, {seed}: {placed:?}"
             );
-            let used = crate::common::used(&books, "n");
+            let used = books.used("n");
             let within = used.iter().zip(UNEQUAL).all(|(used, size)| *used <= size);
             assert!(within, "{used:?}");
         }
