@@ -1,24 +1,20 @@
 //! An extender that follows an API server, and the server's side of it.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use gpushare_apiserver::{Gate, On, Server, Verb};
+use gpushare_apiserver::{Faults, Gate, On, Server, Verb};
 use gpushare_core::names;
 use gpushare_daemon::Tasks;
 use gpushare_extender::Extender;
 use gpushare_extender::config::Config;
-use gpushare_testkit::cluster::Objects;
+use gpushare_testkit::cluster::{self, Objects};
 pub(crate) use gpushare_testkit::until;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use kube::api::ListParams;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::cluster::{self, call, config, get, pod_of_gib};
-use crate::kubernetes::{ExtenderBindingResult, ExtenderFilterResult};
-
-pub(crate) const BIND_TIMEOUT: Duration = Duration::from_millis(200);
+use crate::asked::Asked;
+use crate::cluster::config;
 
 pub(crate) struct Following {
     pub(crate) server: Server,
@@ -41,12 +37,16 @@ pub(crate) fn pod_watches() -> On {
     On::any().verb(Verb::Watch).resource("pods")
 }
 
+impl Asked for Following {
+    fn extender(&self) -> &Extender {
+        &self.extender
+    }
+}
+
 impl Following {
     /// A server with these nodes, and an extender that has listed them.
     pub(crate) async fn start(nodes: &[Value]) -> Self {
-        let following = Self::prepare(nodes).await;
-        following.follow().await;
-        following
+        Self::prepare(nodes).await.following().await
     }
 
     /// Like [`Self::start`], but the extender does not follow the server yet.
@@ -54,17 +54,20 @@ impl Following {
         Self::prepare_with(config(), nodes).await
     }
 
-    pub(crate) async fn prepare_with(mut config: Config, nodes: &[Value]) -> Self {
+    pub(crate) async fn prepare_with(config: Config, nodes: &[Value]) -> Self {
         let server = Server::start().await.unwrap();
         let mut config_of_client = kube::Config::new(server.url().parse().unwrap());
         config_of_client.default_retry = false;
         let client = Client::try_from(config_of_client).unwrap();
-        let api: Api<Node> = Api::all(client.clone());
+        let following = Self::new(server, client, config);
         for node in nodes {
-            api.add(node.clone()).await;
+            following.nodes().add(node.clone()).await;
         }
+        following
+    }
+
+    fn new(server: Server, client: Client, config: Config) -> Self {
         let tasks = Tasks::new();
-        config.bind_timeout = BIND_TIMEOUT;
         let extender = Extender::new(config, client.clone(), tasks.clone());
         Self {
             server,
@@ -74,80 +77,96 @@ impl Following {
         }
     }
 
-    /// Replaces the extender by another one, which does not follow the server yet.
-    pub(crate) fn restarted(self) -> Self {
-        self.restarted_with(config())
-    }
-
-    pub(crate) fn restarted_with(self, mut config: Config) -> Self {
-        config.bind_timeout = BIND_TIMEOUT;
-        self.replaced(config)
-    }
-
-    /// Like [`Self::restarted`], for tests in which a bind must not time out.
-    pub(crate) fn with_bind_timeout(self, bind_timeout: Duration) -> Self {
-        self.replaced(Config {
-            bind_timeout,
-            ..config()
-        })
-    }
-
-    fn replaced(self, config: Config) -> Self {
+    /// Replaces the extender by another one, which has listed what the server has.
+    pub(crate) async fn restarted(self, config: Config) -> Self {
         self.tasks.shutdown().cancel();
-        let tasks = Tasks::new();
-        let extender = Extender::new(config, self.client.clone(), tasks.clone());
-        Self {
-            extender,
-            tasks,
-            ..self
-        }
+        let successor = Self::new(self.server, self.client, config);
+        successor.following().await
     }
 
-    pub(crate) async fn follow(&self) {
+    pub(crate) async fn following(self) -> Self {
         self.extender.follow(&self.tasks);
-        until("the extender is ready", async || {
-            get(&self.extender, "/readyz").await.0 == 200
-        })
-        .await;
+        self.until_ready().await;
+        self
+    }
+
+    pub(crate) fn faults(&self) -> &Faults {
+        self.server.faults()
+    }
+
+    pub(crate) fn nodes(&self) -> Api<Node> {
+        Api::all(self.client.clone())
     }
 
     pub(crate) fn pods(&self) -> Api<Pod> {
         Api::namespaced(self.client.clone(), "default")
     }
 
+    pub(crate) async fn list_pods(&self) -> Vec<Pod> {
+        let list = self.pods().list(&ListParams::default()).await;
+        list.unwrap().items
+    }
+
+    pub(crate) async fn events(&self) -> Vec<Event> {
+        let events: Api<Event> = Api::namespaced(self.client.clone(), "default");
+        events.list(&ListParams::default()).await.unwrap().items
+    }
+
+    /// Waits for an Event on the pod, and returns what it says.
+    pub(crate) async fn until_event(&self, pod: &str, reason: &str) -> String {
+        let what = format!("{pod} has the event {reason}");
+        let event = async || {
+            let event = cluster::event(&self.client, "default", pod, reason).await;
+            event?.message
+        };
+        until(&what, event).await
+    }
+
     /// Creates a pod that asks for memory of one card.
     pub(crate) async fn create(&self, name: &str, gib: u64) -> Pod {
-        let mut pod = pod_of_gib(name, gib);
-        pod["metadata"] = json!({"name": name});
-        pod["spec"]["containers"][0]["image"] = json!("none");
+        self.create_with(name, gib, json!({})).await
+    }
+
+    /// Like [`Self::create`], with these fields in the pod's spec.
+    pub(crate) async fn create_with(&self, name: &str, gib: u64, spec: Value) -> Pod {
+        let mut pod = json!({
+            "metadata": {"name": name, "labels": {"app": name}},
+            "spec": {"containers": [{"name": "main", "image": "none", "resources": {
+                "limits": {"aliyun.com/gpu-mem": gib.to_string()}}}]},
+        });
+        for (key, value) in spec.as_object().unwrap() {
+            pod["spec"][key] = value.clone();
+        }
         self.pods().add(pod).await
+    }
+
+    /// Creates two pods that ask for as much each.
+    pub(crate) async fn create_both(&self, names: [&str; 2], gib: u64) -> [Pod; 2] {
+        let [one, other] = names;
+        [self.create(one, gib).await, self.create(other, gib).await]
+    }
+
+    /// Creates a pod, and binds it to the node.
+    pub(crate) async fn bound(&self, name: &str, gib: u64, node: &str) -> Pod {
+        let pod = self.create(name, gib).await;
+        assert_eq!(self.bind(&pod, node).await, "");
+        pod
     }
 
     pub(crate) async fn read(&self, name: &str) -> Pod {
         self.pods().get(name).await.unwrap()
     }
 
-    /// Sends a bind as the scheduler does; returns its error.
-    pub(crate) async fn bind(&self, pod: &Pod, node: &str) -> String {
-        bind(&self.extender, pod, node).await
-    }
-
     /// A bind to n1 that the server has received and does not carry out until the gate is released.
-    pub(crate) async fn begin_bind(
+    pub(crate) async fn hold_bind(
         &self,
-        extender: &Extender,
+        extender: &impl Asked,
         pod: &Pod,
     ) -> (Gate, JoinHandle<String>) {
-        let gate = self.server.faults().hold_before(binds());
-        let (extender, pod) = (extender.clone(), pod.clone());
-        let call = tokio::spawn(async move { bind(&extender, &pod, "n1").await });
+        let gate = self.faults().hold_before(binds());
+        let call = extender.begin_bind(pod);
         gate.reached(1).await;
         (gate, call)
-    }
-
-    pub(crate) async fn filter(&self, pod: &Pod, nodes: &[&str]) -> ExtenderFilterResult {
-        let body = json!({"Pod": pod, "NodeNames": nodes});
-        call(&self.extender, "filter", &body).await
     }
 
     /// Deletes a pod at once, as after its containers have ended.
@@ -160,33 +179,14 @@ impl Following {
         self.pods().merge_status(name, status).await;
     }
 
-    /// Bookings by state, as the metrics show them; states without any are left out.
-    pub(crate) async fn bookings(&self) -> BTreeMap<String, u64> {
-        let (_, metrics) = get(&self.extender, "/metrics").await;
-        metrics
-            .lines()
-            .filter_map(|line| line.strip_prefix("gpushare_extender_bookings{state=\""))
-            .filter_map(|line| line.split_once("\"} "))
-            .map(|(state, count)| (state.to_owned(), count.parse().unwrap()))
-            .filter(|(_, count)| *count > 0)
-            .collect()
-    }
-
-    pub(crate) async fn until_bookings(&self, expected: &[(&str, u64)]) {
-        let expected: BTreeMap<String, u64> = expected
-            .iter()
-            .map(|(state, count)| ((*state).to_owned(), *count))
-            .collect();
-        until(&format!("the bookings are {expected:?}"), async || {
-            self.bookings().await == expected
-        })
-        .await;
+    pub(crate) async fn annotate(&self, pod: &str, name: &str, value: Option<&str>) {
+        self.pods().annotate(pod, json!({name: value})).await;
     }
 
     /// Hides all further changes of pods from the watch, until the gate is released.
     pub(crate) async fn hide_pods(&self) -> Gate {
-        let gate = self.server.faults().hold_before(pod_watches());
-        self.server.faults().cut_watches();
+        let gate = self.faults().hold_before(pod_watches());
+        self.faults().cut_watches();
         gate.reached(1).await;
         gate
     }
@@ -194,16 +194,6 @@ impl Following {
     pub(crate) fn sent_binds(&self) -> usize {
         self.server.requests().count(Verb::Create, "pods/binding")
     }
-}
-
-pub(crate) async fn bind(extender: &Extender, pod: &Pod, node: &str) -> String {
-    let metadata = &pod.metadata;
-    let body = json!({
-        "PodName": metadata.name, "PodNamespace": metadata.namespace, "PodUID": metadata.uid,
-        "Node": node,
-    });
-    let result: ExtenderBindingResult = cluster::call(extender, "bind", &body).await;
-    result.error
 }
 
 pub(crate) fn node_of(pod: &Pod) -> Option<&str> {

@@ -3,8 +3,10 @@
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use gpushare_extender::Extender;
+use gpushare_testkit::assert_contains;
 use serde_json::{Value, json};
 
+use crate::asked::Asked;
 use crate::cluster::{call, extender, get, node, pod_of_gib, post, send};
 use crate::kubernetes::ExtenderFilterResult;
 
@@ -17,14 +19,11 @@ async fn refusal(extender: &Extender, verb: &str, body: String, expected: Status
 }
 
 async fn still_works(extender: &Extender) {
-    let body = json!({"Pod": pod_of_gib("fine", 1), "NodeNames": ["n1"]});
-    let result: ExtenderFilterResult = call(extender, "filter", &body).await;
+    let result = extender.filter(&pod_of_gib("fine", 1), &["n1"]).await;
     assert_eq!(result.node_names.unwrap(), ["n1"]);
+    // Nothing is booked.
     let (_, inspect) = get(extender, "/gpushare-scheduler/inspect/n1").await;
-    assert!(
-        inspect.contains("\"usedGPU\":0"),
-        "nothing is booked: {inspect}"
-    );
+    assert_contains(&inspect, "\"usedGPU\":0");
 }
 
 #[tokio::test]
@@ -108,8 +107,7 @@ async fn a_body_past_the_limit_is_refused_with_the_way_out() {
         let (status, body) = send(&extender, request).await;
         assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
         let body: Value = serde_json::from_slice(&body).unwrap();
-        let error = body["Error"].as_str().unwrap();
-        assert!(error.contains("nodeCacheCapable: true"), "{error}");
+        assert_contains(body["Error"].as_str().unwrap(), "nodeCacheCapable: true");
     }
     still_works(&extender).await;
 }
@@ -130,12 +128,11 @@ async fn a_large_body_within_the_limit_is_answered() {
 #[tokio::test]
 async fn unknown_paths_and_methods_are_refused() {
     let extender = extender(&[], &[]);
-    assert_eq!(
-        get(&extender, "/gpushare-scheduler/nothing").await.0,
-        StatusCode::NOT_FOUND
-    );
-    assert_eq!(
-        get(&extender, "/gpushare-scheduler/filter").await.0,
-        StatusCode::METHOD_NOT_ALLOWED
-    );
+    for (path, expected) in [
+        ("nothing", StatusCode::NOT_FOUND),
+        ("filter", StatusCode::METHOD_NOT_ALLOWED),
+    ] {
+        let path = format!("/gpushare-scheduler/{path}");
+        assert_eq!(get(&extender, &path).await.0, expected, "{path}");
+    }
 }

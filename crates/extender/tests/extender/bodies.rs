@@ -15,8 +15,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-use crate::cluster::{call, extender, extender_with, node, pod_of_gib, post, send};
-use crate::kubernetes::ExtenderFilterResult;
+use crate::asked::Asked;
+use crate::cluster::{extender, extender_with, node, pod_of_gib, post, send};
 
 const KIB: usize = 1024;
 
@@ -52,8 +52,7 @@ async fn an_ordinary_request_is_answered_while_large_bodies_never_end() {
         .map(|_| never_ending(&extender, begun.clone()))
         .collect();
     until_given_up(&open, 12).await;
-    let body = json!({"Pod": pod_of_gib("fine", 1), "NodeNames": ["n1"]});
-    let result: ExtenderFilterResult = call(&extender, "filter", &body).await;
+    let result = extender.filter(&pod_of_gib("fine", 1), &["n1"]).await;
     assert_eq!(result.node_names.unwrap(), ["n1"]);
     until_given_up(&open, 13).await;
     let (given_up, left): (Vec<_>, Vec<_>) = open.into_iter().partition(JoinHandle::is_finished);

@@ -9,11 +9,12 @@ use futures::future::join_all;
 use gpushare_apiserver::Times;
 use gpushare_core::lease::Timing;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::DeleteParams;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use crate::api::{Following, bind, binds, card_of, node_of, until};
+use crate::api::{Following, binds, card_of, node_of, until};
+use crate::asked::Asked;
 use crate::cluster::{get, node};
 use crate::replicas::{LEASE, Replica, give_back, lease_api};
 
@@ -47,14 +48,9 @@ fn recorded(pods: &[Pod]) -> BTreeMap<String, u64> {
     sums
 }
 
-async fn pods(cluster: &Following) -> Vec<Pod> {
-    let list = cluster.pods().list(&ListParams::default()).await;
-    list.unwrap().items
-}
-
 /// GiB booked on each card, as the replica knows it; cards without any are left out.
 async fn booked(replica: &Replica) -> BTreeMap<String, u64> {
-    let (_, body) = get(&replica.extender, "/gpushare-scheduler/inspect").await;
+    let (_, body) = get(replica.extender(), "/gpushare-scheduler/inspect").await;
     let inspection: Value = serde_json::from_str(&body).unwrap();
     let mut sums = BTreeMap::new();
     for node in inspection["nodes"].as_array().unwrap() {
@@ -71,7 +67,7 @@ async fn booked(replica: &Replica) -> BTreeMap<String, u64> {
 
 /// Causes a failure or repairs one, at random.
 async fn disturb(cluster: &Following, replicas: &mut [Replica], dice: &mut Rng) {
-    let faults = cluster.server.faults();
+    let faults = cluster.faults();
     let (choice, who) = (dice.u8(..40), dice.usize(..NAMES.len()));
     match choice {
         0..4 => {
@@ -121,8 +117,8 @@ async fn replicas_that_are_all_asked_at_once_never_bind_past_a_card() {
         let pod = cluster.create(&format!("p{round}"), dice.u64(1..=4)).await;
         for replica in &replicas {
             let node = ["n1", "n2"][usize::from(dice.bool())];
-            let (extender, pod) = (replica.extender.clone(), pod.clone());
-            asked.spawn(async move { bind(&extender, &pod, node).await });
+            let (extender, pod) = (replica.extender().clone(), pod.clone());
+            asked.spawn(async move { Asked::bind(&extender, &pod, node).await });
         }
         let pause = Duration::from_millis(dice.u64(..2 * PAUSE));
         tokio::time::sleep(pause).await;
@@ -134,7 +130,7 @@ async fn replicas_that_are_all_asked_at_once_never_bind_past_a_card() {
         leaders.extend(ready.iter().position(|ready| *ready));
         disturb(&cluster, &mut replicas, &mut dice).await;
 
-        let pods = pods(&cluster).await;
+        let pods = cluster.list_pods().await;
         let sums = recorded(&pods);
         assert!(
             sums.values().all(|sum| *sum <= SIZE),
@@ -147,7 +143,7 @@ async fn replicas_that_are_all_asked_at_once_never_bind_past_a_card() {
             }
         }
     }
-    cluster.server.faults().clear();
+    cluster.faults().clear();
     for replica in &replicas {
         replica.line.mend();
     }
@@ -158,7 +154,8 @@ async fn replicas_that_are_all_asked_at_once_never_bind_past_a_card() {
     );
     until("a leader's books are the records", async || {
         for replica in &replicas {
-            if replica.is_ready().await && booked(replica).await == recorded(&pods(&cluster).await)
+            if replica.is_ready().await
+                && booked(replica).await == recorded(&cluster.list_pods().await)
             {
                 return true;
             }

@@ -1,5 +1,7 @@
 //! A cluster in memory: nodes with cards, pods, and the extender that knows them.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use gpushare_core::card::Card;
@@ -17,11 +19,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-pub(crate) const GIB: u64 = 1024;
+const GIB: u64 = 1024;
 
 pub(crate) fn config() -> Config {
     Config {
         offer: Offer::All,
+        bind_timeout: Duration::from_millis(200),
         max_body: Some(1024 * 1024),
         ..Config::alone()
     }

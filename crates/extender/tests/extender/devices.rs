@@ -5,13 +5,14 @@ use gpushare_core::dialect::Dialects;
 use gpushare_core::gpu::{self, AliyunUnit};
 use gpushare_core::names;
 use gpushare_extender::config::Config;
+use gpushare_testkit::assert_contains;
 use gpushare_testkit::cluster::Objects;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use crate::api::Following;
-use crate::cluster::{call, config};
-use crate::kubernetes::ExtenderFilterResult;
+use crate::asked::Asked;
+use crate::cluster::config;
 
 fn with_rdma() -> Dialects {
     let devices: Devices = serde_json::from_value(json!({"classes": [{
@@ -46,9 +47,10 @@ async fn start(nodes: &[Value]) -> Following {
         dialects: with_rdma(),
         ..config()
     };
-    let cluster = Following::prepare_with(config, nodes).await;
-    cluster.follow().await;
-    cluster
+    Following::prepare_with(config, nodes)
+        .await
+        .following()
+        .await
 }
 
 async fn create(cluster: &Following, name: &str, limits: Value, annotations: Value) -> Pod {
@@ -60,9 +62,10 @@ async fn create(cluster: &Following, name: &str, limits: Value, annotations: Val
     cluster.pods().add(pod).await
 }
 
-async fn filter(cluster: &Following, pod: &Pod, nodes: &[&str]) -> ExtenderFilterResult {
-    let body = json!({"Pod": pod, "NodeNames": nodes});
-    call(&cluster.extender, "filter", &body).await
+/// Why n1 refuses the pod.
+async fn refusal(cluster: &Following, pod: &Pod) -> String {
+    let result = cluster.filter(pod, &["n1"]).await;
+    result.refused().remove("n1").unwrap()
 }
 
 #[tokio::test]
@@ -71,7 +74,7 @@ async fn a_share_of_bandwidth_is_filtered_bound_and_recorded() {
     let half = json!({"rdma/bandwidth": "60000"});
     for (name, port) in [("a", "mlx5-n1-0"), ("b", "mlx5-n1-1")] {
         let pod = create(&cluster, name, half.clone(), json!({})).await;
-        let result = filter(&cluster, &pod, &["n1", "n2"]).await;
+        let result = cluster.filter(&pod, &["n1", "n2"]).await;
         let refused = result.refused();
         assert_eq!(result.node_names.unwrap(), ["n1"]);
         assert_eq!(
@@ -88,9 +91,8 @@ async fn a_share_of_bandwidth_is_filtered_bound_and_recorded() {
         assert_eq!(placed["cards"][0]["amounts"], json!({"bandwidth": 60000}));
     }
     let pod = create(&cluster, "c", half, json!({})).await;
-    let refused = filter(&cluster, &pod, &["n1"]).await.refused();
     assert_eq!(
-        refused["n1"],
+        refusal(&cluster, &pod).await,
         "gpushare: no card has 60000 Mbit/s of bandwidth free, the most is 40000"
     );
 }
@@ -103,16 +105,13 @@ async fn whole_ports_and_selectors_work_as_for_any_card() {
     assert_eq!(cluster.bind(&pod, "n1").await, "");
     let share = json!({"rdma/bandwidth": "1"});
     let pod = create(&cluster, "late", share.clone(), json!({})).await;
-    let refused = filter(&cluster, &pod, &["n1"]).await.refused();
     assert_eq!(
-        refused["n1"],
+        refusal(&cluster, &pod).await,
         "gpushare: no card has 1 Mbit/s of bandwidth free, the most is 0"
     );
     let picky = json!({"gpushare.io/rdma-models": "BlueField"});
     let pod = create(&cluster, "picky", share, picky).await;
-    let refused = filter(&cluster, &pod, &["n1"]).await.refused();
-    let reason = &refused["n1"];
-    assert!(reason.contains("selectors exclude"), "{reason}");
+    assert_contains(&refusal(&cluster, &pod).await, "selectors exclude");
 }
 
 #[tokio::test]
@@ -126,7 +125,8 @@ async fn a_pod_may_need_two_classes_and_gets_both_or_none() {
     let first = create(&cluster, "first", limits.clone(), json!({})).await;
     assert_eq!(cluster.bind(&first, "n1").await, "");
     let second = create(&cluster, "second", limits, json!({})).await;
-    let error = cluster.bind(&second, "n1").await;
-    assert!(error.contains("80000 Mbit/s of bandwidth free"), "{error}");
-    cluster.until_bookings(&[("confirmed", 1)]).await;
+    cluster
+        .bind_fails(&second, "n1", "80000 Mbit/s of bandwidth free")
+        .await;
+    cluster.until_confirmed(1).await;
 }

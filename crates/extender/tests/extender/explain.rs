@@ -5,31 +5,22 @@ use std::collections::BTreeSet;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use gpushare_extender::Extender;
-use k8s_openapi::api::core::v1::Event;
-use kube::Api;
-use kube::api::ListParams;
+use gpushare_testkit::assert_contains;
 use serde_json::{Value, json};
 
 use crate::api::{Following, until};
-use crate::cluster::{call, extender, get, node, pod, pod_of_gib, running, send};
-use crate::kubernetes::ExtenderFilterResult;
+use crate::asked::Asked;
+use crate::cluster::{extender, get, node, pod, pod_of_gib, running, send};
 
 impl Following {
-    async fn events(&self) -> Vec<Event> {
-        let events: Api<Event> = Api::default_namespaced(self.client.clone());
-        events.list(&ListParams::default()).await.unwrap().items
-    }
-
     async fn messages(&self) -> Vec<String> {
         let events = self.events().await;
         events.into_iter().filter_map(|e| e.message).collect()
     }
 
     async fn until_messages(&self, expected: &[&str]) {
-        until(&format!("the events say {expected:?}"), async || {
-            self.messages().await == expected
-        })
-        .await;
+        let what = format!("the events say {expected:?}");
+        until(&what, async || self.messages().await == expected).await;
     }
 }
 
@@ -50,15 +41,11 @@ async fn a_refused_pod_gets_one_event_that_sums_up_and_is_brought_up_to_date() {
     let nodes = [node("n1", &[8]), node("n2", &[8, 4]), node("n3", &[])];
     let cluster = Following::start(&nodes).await;
     for (holder, gib, node) in [("a", 6, "n1"), ("b", 7, "n2")] {
-        let pod = cluster.create(holder, gib).await;
-        assert_eq!(cluster.bind(&pod, node).await, "");
+        cluster.bound(holder, gib, node).await;
     }
     let pod = cluster.create("waits", 8).await;
-    let refuse = async || {
-        let refused = cluster.filter(&pod, &["n1", "n2", "n3"]).await;
-        assert_eq!(refused.refused().len(), 3);
-    };
-    refuse().await;
+    let all = ["n1", "n2", "n3"];
+    cluster.refuses(&pod, &all).await;
     let no_cards = "1 node: no gpu cards published (is the gpushare node agent running there?)";
     let free = |most: u64| {
         let room = "no card has 8192 MiB of memory free";
@@ -67,9 +54,8 @@ async fn a_refused_pod_gets_one_event_that_sums_up_and_is_brought_up_to_date() {
     cluster.until_messages(&[&free(4096)]).await;
 
     // An equal refusal is not posted again; a changed one is, in the same event.
-    refuse().await;
-    let small = cluster.create("small", 4).await;
-    assert_eq!(cluster.bind(&small, "n2").await, "");
+    cluster.refuses(&pod, &all).await;
+    cluster.bound("small", 4, "n2").await;
     cluster.until_messages(&[&free(2048)]).await;
     let events = cluster.events().await;
     let event = events.first().unwrap();
@@ -81,20 +67,17 @@ async fn a_refused_pod_gets_one_event_that_sums_up_and_is_brought_up_to_date() {
 #[tokio::test]
 async fn no_event_is_posted_on_a_pod_that_is_bound_after_a_moment() {
     let cluster = Following::start(&[node("n1", &[8])]).await;
-    let holder = cluster.create("holder", 8).await;
-    assert_eq!(cluster.bind(&holder, "n1").await, "");
+    cluster.bound("holder", 8, "n1").await;
     let lucky = cluster.create("lucky", 8).await;
     let unlucky = cluster.create("unlucky", 9).await;
     for pod in [&lucky, &unlucky] {
-        assert_eq!(cluster.filter(pod, &["n1"]).await.refused().len(), 1);
+        cluster.refuses(pod, &["n1"]).await;
     }
     cluster.delete("holder").await;
     cluster.until_bookings(&[]).await;
     assert_eq!(cluster.bind(&lucky, "n1").await, "");
-    until("the other one is explained", async || {
-        !cluster.events().await.is_empty()
-    })
-    .await;
+    let explained = async || !cluster.events().await.is_empty();
+    until("the other one is explained", explained).await;
     let events = cluster.events().await;
     assert_eq!(events.len(), 1);
     assert_eq!(events[0].involved_object.name.as_deref(), Some("unlucky"));
@@ -103,8 +86,7 @@ async fn no_event_is_posted_on_a_pod_that_is_bound_after_a_moment() {
 #[tokio::test]
 async fn the_answer_for_programs_says_how_the_pod_stands_and_what_would_help() {
     let cluster = Following::start(&[node("n1", &[8]), node("n2", &[16])]).await;
-    let holder = cluster.create("holder", 6).await;
-    assert_eq!(cluster.bind(&holder, "n1").await, "");
+    cluster.bound("holder", 6, "n1").await;
     let pod = cluster.create("waits", 8).await;
     let known = async || explained(&cluster.extender, "default", "waits").await;
     until("the pod is known", async || known().await.0 == 200).await;
@@ -144,12 +126,9 @@ async fn the_answer_for_programs_says_how_the_pod_stands_and_what_would_help() {
 
     cluster.create("nonsense", 0).await;
     let (status, invalid) = explained(&cluster.extender, "default", "nonsense").await;
-    assert_eq!(
-        (status.as_u16(), &invalid["standing"]),
-        (200, &json!("invalid"))
-    );
-    let message = invalid["message"].as_str().unwrap();
-    assert!(message.contains("asks for nothing"), "{message}");
+    assert_eq!(status, 200);
+    assert_eq!(invalid["standing"], "invalid");
+    assert_contains(invalid["message"].as_str().unwrap(), "asks for nothing");
 
     let (status, _) = explained(&cluster.extender, "default", "missing").await;
     assert_eq!(status, 404);
@@ -168,25 +147,18 @@ async fn a_pod_that_does_not_exist_yet_is_explained_by_its_manifest() {
     let (status, answer) = proposed(&extender, &manifest).await;
     assert_eq!(status, 200);
     assert_eq!(answer["standing"], "proposed");
-    assert_eq!(
-        (&answer["fitting"], &answer["nodes"]),
-        (&json!(1), &json!(2))
-    );
+    assert_eq!(answer["fitting"], 1);
+    assert_eq!(answer["nodes"], 2);
     let only = json!({"pod": manifest, "nodes": ["n1", "unheard-of"]});
     let (_, answer) = proposed(&extender, &only).await;
     assert_eq!(answer["fitting"], 0);
-    let message = answer["message"].as_str().unwrap();
-    assert!(message.contains("the most is 2048"), "{message}");
+    assert_contains(answer["message"].as_str().unwrap(), "the most is 2048");
 
     let mut choosy = manifest.clone();
     choosy["metadata"]["annotations"] = json!({"gpushare.io/card-models": "H100"});
     let (_, answer) = proposed(&extender, &choosy).await;
-    let helps: Vec<&Value> = answer["groups"].as_array().unwrap().iter().collect();
-    let texts = format!("{helps:?}");
-    assert!(
-        texts.contains("remove or loosen gpushare.io/card-models"),
-        "{texts}"
-    );
+    let groups = answer["groups"].to_string();
+    assert_contains(&groups, "remove or loosen gpushare.io/card-models");
 
     let half = pod("half", &json!({"gpushare.io/gpu-mem": "3072"}));
     let (_, answer) = proposed(&extender, &half).await;
@@ -201,12 +173,10 @@ async fn a_pod_that_does_not_exist_yet_is_explained_by_its_manifest() {
 /// kube-scheduler groups nodes with the same text in its event.
 #[tokio::test]
 async fn equal_reasons_are_equal_texts() {
-    let extender = extender(
-        &[node("n1", &[8]), node("n2", &[8]), node("n3", &[4, 8])],
-        &[],
-    );
-    let body = json!({"Pod": pod_of_gib("p", 16), "NodeNames": ["n1", "n2", "n3"]});
-    let result: ExtenderFilterResult = call(&extender, "filter", &body).await;
+    let nodes = [node("n1", &[8]), node("n2", &[8]), node("n3", &[4, 8])];
+    let extender = extender(&nodes, &[]);
+    let large = pod_of_gib("p", 16);
+    let result = extender.filter(&large, &["n1", "n2", "n3"]).await;
     let texts: BTreeSet<String> = result.refused().into_values().collect();
     assert_eq!(texts.len(), 1, "{texts:?}");
 }

@@ -7,53 +7,52 @@ use gpushare_apiserver::{Answer, On, Times, Verb};
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use crate::api::{Following, bind, fences, node_of, pod_watches, until};
-use crate::cluster::{call, get, node, post};
-use crate::kubernetes::ExtenderFilterResult;
+use crate::api::{Following, fences, node_of, pod_watches, until};
+use crate::asked::Asked;
+use crate::cluster::{get, node, post};
 use crate::replicas::{
-    LEASE, PATIENT, Replica, TIMING, give_back, hold, holder, lease, lease_api, leases,
+    LEASE, PATIENT, Replica, TIMING, contested, give_back, hold, holder, lease, lease_api, leases,
+    led,
 };
 
 #[tokio::test]
 async fn only_the_leader_is_ready_and_the_others_refer_to_it() {
-    let cluster = Following::prepare(&[node("n1", &[8])]).await;
-    let leader = Replica::leader(&cluster, "a").await;
+    let (cluster, leader) = led(&[8]).await;
     let other = Replica::start(&cluster, "b", PATIENT);
     let pod = cluster.create("p", 4).await;
+    let asked = other.extender();
     until("the other has listed the nodes", async || {
-        let (status, _) = get(&other.extender, "/gpushare-scheduler/inspect/n1").await;
+        let (status, _) = get(asked, "/gpushare-scheduler/inspect/n1").await;
         status == 200
     })
     .await;
 
-    let (status, reason) = get(&other.extender, "/readyz").await;
+    let (status, reason) = get(asked, "/readyz").await;
     assert_eq!(status, 503);
     assert!(reason.contains("does not lead"), "{reason}");
-    assert_eq!(get(&other.extender, "/healthz").await.0, 200);
+    assert_eq!(get(asked, "/healthz").await.0, 200);
 
-    let args = json!({"Pod": pod, "NodeNames": ["n1"]});
-    let filtered: ExtenderFilterResult = call(&other.extender, "filter", &args).await;
+    let filtered = other.filter(&pod, &["n1"]).await;
     assert!(filtered.error.contains("held by a"), "{filtered:?}");
     assert!(filtered.node_names.unwrap_or_default().is_empty());
-    let (status, _) = post(&other.extender, "prioritize", args.to_string()).await;
+    let args = json!({"Pod": pod, "NodeNames": ["n1"]});
+    let (status, _) = post(asked, "prioritize", args.to_string()).await;
     assert_eq!(status, 503);
-    let refusal = other.bind(&pod, "n1").await;
-    assert!(refusal.contains("held by a"), "{refusal}");
+    other.bind_fails(&pod, "n1", "held by a").await;
     assert_eq!(cluster.sent_binds(), 0);
 
-    let filtered: ExtenderFilterResult = call(&leader.extender, "filter", &args).await;
-    assert_eq!(filtered.node_names.as_deref(), Some(&["n1".to_owned()][..]));
+    assert!(leader.fits(&pod, "n1").await);
     assert_eq!(leader.bind(&pod, "n1").await, "");
-    assert_eq!(leader.metric("is_leader").await, 1);
-    assert_eq!(leader.metric("leader_transitions_total").await, 1);
-    assert_eq!(other.metric("is_leader").await, 0);
+    assert_eq!(leader.metric("is_leader").await, Some(1));
+    assert_eq!(leader.metric("leader_transitions_total").await, Some(1));
+    assert_eq!(other.metric("is_leader").await, Some(0));
 }
 
 #[tokio::test]
 async fn of_two_that_reach_for_the_same_lease_one_gets_it() {
     let cluster = Following::prepare(&[node("n1", &[8])]).await;
     give_back(&cluster).await;
-    let gate = cluster.server.faults().hold_before(leases(Verb::Update));
+    let gate = cluster.faults().hold_before(leases(Verb::Update));
     let replicas = ["a", "b"].map(|name| Replica::start(&cluster, name, PATIENT));
     gate.reached(2).await;
     gate.release();
@@ -71,31 +70,25 @@ async fn a_leader_without_api_server_stops_and_goes_on_when_it_is_back() {
     let leader = Replica::deposable(&cluster, "a").await;
     let before = cluster.create("before", 3).await;
     assert_eq!(leader.bind(&before, "n1").await, "");
-    let down =
-        cluster
-            .server
-            .faults()
-            .answer(leases(Verb::Get), Times::Always, Answer::Unavailable);
+    let down = cluster
+        .faults()
+        .answer(leases(Verb::Get), Times::Always, Answer::Unavailable);
     leader.until_not_ready().await;
     let late = cluster.create("late", 3).await;
-    let refusal = leader.bind(&late, "n1").await;
-    assert!(refusal.contains("does not lead"), "{refusal}");
+    leader.bind_fails(&late, "n1", "does not lead").await;
     assert_eq!(cluster.sent_binds(), 1, "that of before");
 
     down.clear();
     leader.until_ready().await;
     assert_eq!(leader.bind(&late, "n1").await, "");
     let full = cluster.create("full", 3).await;
-    let refusal = leader.bind(&full, "n1").await;
-    assert!(refusal.contains("no card has"), "{refusal}");
-    assert_eq!(leader.metric("leader_transitions_total").await, 2);
+    leader.bind_fails(&full, "n1", "no card has").await;
+    assert_eq!(leader.metric("leader_transitions_total").await, Some(2));
 }
 
 #[tokio::test]
 async fn a_follower_takes_over_with_the_same_books() {
-    let cluster = Following::prepare(&[node("n1", &[8])]).await;
-    let first = Replica::deposable(&cluster, "a").await;
-    let second = Replica::start(&cluster, "b", TIMING);
+    let (cluster, first, second) = contested(&[8]).await;
     let pod = cluster.create("p", 5).await;
     assert_eq!(first.bind(&pod, "n1").await, "");
     first.line.cut();
@@ -106,8 +99,7 @@ async fn a_follower_takes_over_with_the_same_books() {
         cluster.create("not", 1).await,
     );
     assert_eq!(second.bind(&fits, "n1").await, "");
-    let refusal = second.bind(&not, "n1").await;
-    assert!(refusal.contains("no card has"), "{refusal}");
+    second.bind_fails(&not, "n1", "no card has").await;
 
     first.line.mend();
     until("the first knows who leads", async || {
@@ -143,17 +135,12 @@ async fn times_written_in_the_lease_do_not_matter() {
 
 #[tokio::test]
 async fn a_deleted_lease_makes_the_leader_stop_and_is_led_by_someone_again() {
-    let cluster = Following::prepare(&[node("n1", &[8])]).await;
-    let leader = Replica::deposable(&cluster, "a").await;
-    let other = Replica::start(&cluster, "b", TIMING);
+    let (cluster, leader, other) = contested(&[8]).await;
     let params = DeleteParams::default();
     lease_api(&cluster).delete(LEASE, &params).await.unwrap();
     leader.until_not_ready().await;
-    assert_eq!(
-        holder(&cluster).await,
-        None,
-        "nobody leads by a new lease yet"
-    );
+    let holder = holder(&cluster).await;
+    assert_eq!(holder, None, "nobody leads by a new lease yet");
     until("someone leads", async || {
         leader.is_ready().await || other.is_ready().await
     })
@@ -188,12 +175,11 @@ async fn a_process_of_the_same_name_does_not_inherit_the_lease() {
 
 #[tokio::test]
 async fn a_leader_that_ends_finishes_its_binds_and_gives_the_lease_back() {
-    let cluster = Following::prepare(&[node("n1", &[8])]).await;
-    // Its lease lasts far longer than the test waits.
-    let first = Replica::leader(&cluster, "a").await;
+    // The leader's lease lasts far longer than the test waits.
+    let (cluster, first) = led(&[8]).await;
     let second = Replica::start(&cluster, "b", PATIENT);
     let pod = cluster.create("p", 8).await;
-    let (gate, call) = cluster.begin_bind(&first.extender, &pod).await;
+    let (gate, call) = cluster.hold_bind(&first, &pod).await;
     first.tasks.shutdown().cancel();
     assert!(!first.is_ready().await);
     assert_eq!(holder(&cluster).await.as_deref(), Some("a"));
@@ -207,20 +193,16 @@ async fn a_leader_that_ends_finishes_its_binds_and_gives_the_lease_back() {
     assert_eq!(spec.holder_identity.as_deref(), Some("b"));
     assert_eq!(spec.lease_transitions, Some(3));
     let late = cluster.create("late", 1).await;
-    let refusal = second.bind(&late, "n1").await;
-    assert!(refusal.contains("no card has"), "{refusal}");
+    second.bind_fails(&late, "n1", "no card has").await;
 }
 
 #[tokio::test]
 async fn a_bind_in_doubt_of_a_leader_that_ends_is_cleared_by_the_next_one() {
-    let cluster = Following::prepare(&[node("n1", &[8])]).await;
-    let first = Replica::leader(&cluster, "a").await;
-    let pod = cluster.create("p", 8).await;
-    let other = cluster.create("other", 8).await;
+    let (cluster, first) = led(&[8]).await;
+    let [pod, other] = cluster.create_both(["p", "other"], 8).await;
     let late = first.line.keep("/p/binding");
-    let blind = cluster.server.faults().cut_before(fences(), Times::Always);
-    let error = first.bind(&pod, "n1").await;
-    assert!(error.contains("not known yet"), "{error}");
+    let blind = cluster.faults().cut_before(fences(), Times::Always);
+    first.bind_fails(&pod, "n1", "not known yet").await;
     first.tasks.shutdown().cancel();
     let second = Replica::start(&cluster, "b", PATIENT);
     second.until_ready().await;
@@ -235,14 +217,10 @@ async fn binds_stay_closed_while_an_earlier_one_may_still_take_effect() {
     let cluster = Following::prepare(&[node("n1", &[8])]).await;
     let waits = cluster.create("waits", 8).await;
     let blind = cluster
-        .server
         .faults()
         .answer(fences(), Times::Always, Answer::Unavailable);
     let replica = Replica::leader(&cluster, "a").await;
-    let call = {
-        let (extender, pod) = (replica.extender.clone(), waits.clone());
-        tokio::spawn(async move { bind(&extender, &pod, "n1").await })
-    };
+    let call = replica.begin_bind(&waits);
     until("the fence was refused", async || blind.hits() > 1).await;
     assert_eq!(cluster.sent_binds(), 0);
     blind.clear();
@@ -254,16 +232,13 @@ async fn binds_stay_closed_while_an_earlier_one_may_still_take_effect() {
 /// the bind to the new leader.
 #[tokio::test]
 async fn what_the_old_leader_bound_last_is_known_to_the_new_one() {
-    let cluster = Following::prepare(&[node("n1", &[8])]).await;
-    let old = Replica::deposable(&cluster, "a").await;
-    let new = Replica::start(&cluster, "b", TIMING);
-    let theirs = cluster.create("theirs", 8).await;
-    let ours = cluster.create("ours", 8).await;
-    let blind = cluster.server.faults().hold_before(pod_watches());
-    cluster.server.faults().cut_watches();
+    let (cluster, old, new) = contested(&[8]).await;
+    let [theirs, ours] = cluster.create_both(["theirs", "ours"], 8).await;
+    let blind = cluster.faults().hold_before(pod_watches());
+    cluster.faults().cut_watches();
     blind.reached(2).await;
 
-    let (held, call) = cluster.begin_bind(&old.extender, &theirs).await;
+    let (held, call) = cluster.hold_bind(&old, &theirs).await;
     old.line.cut();
     held.release();
     until("their bind has taken effect", async || {
@@ -273,8 +248,7 @@ async fn what_the_old_leader_bound_last_is_known_to_the_new_one() {
     call.await.unwrap();
 
     new.until_ready().await;
-    let refusal = new.bind(&ours, "n1").await;
-    assert!(refusal.contains("the most is 0"), "{refusal}");
+    new.bind_fails(&ours, "n1", "the most is 0").await;
     assert_eq!(cluster.sent_binds(), 1, "theirs only");
     blind.release();
 }
@@ -287,14 +261,10 @@ async fn a_leader_deposed_while_a_bind_is_being_prepared_does_not_send_it() {
     let hidden = cluster.hide_pods().await;
     let pod = cluster.create("p", 8).await;
     let reads = On::any().verb(Verb::Get).resource("pods");
-    let gate = cluster.server.faults().hold_before(reads);
-    let call = {
-        let (extender, pod) = (leader.extender.clone(), pod.clone());
-        tokio::spawn(async move { bind(&extender, &pod, "n1").await })
-    };
+    let gate = cluster.faults().hold_before(reads);
+    let call = leader.begin_bind(&pod);
     gate.reached(1).await;
     let down = cluster
-        .server
         .faults()
         .cut_before(leases(Verb::Get), Times::Always);
     leader.until_not_ready().await;

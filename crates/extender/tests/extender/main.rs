@@ -8,6 +8,7 @@
 )]
 
 mod api;
+mod asked;
 mod bad_input;
 mod binds;
 mod bodies;

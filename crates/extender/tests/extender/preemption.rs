@@ -6,35 +6,39 @@ mod undecided;
 mod verb;
 mod watched;
 
-use gpushare_apiserver::{On, Times, Verb};
-use gpushare_core::names;
+use gpushare_apiserver::{Gate, On, Times, Verb};
 use gpushare_extender::config::Config;
+use gpushare_testkit::assert_contains;
 use gpushare_testkit::cluster::Objects;
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 use crate::api::{Following, card_of, node_of, until};
-use crate::cluster::{call, config, node};
-use crate::kubernetes::ExtenderFilterResult;
+use crate::asked::Asked;
+use crate::cluster::{config, node};
 use crate::replicas::{Replica, TIMING};
-use watched::{evictions, fragmented};
+use watched::{evictions, fragmented, full};
+
+/// Room is claimed for the pod `high`, and the eviction of its victim does not arrive until the gate is released.
+async fn evicting() -> (Following, Pod, Gate) {
+    let cluster = fragmented().await;
+    let gate = cluster.faults().hold_before(evictions());
+    let high = cluster.refused("high", 6, "high").await;
+    cluster.until_claimed("high").await;
+    gate.reached(1).await;
+    (cluster, high, gate)
+}
 
 #[tokio::test]
 async fn where_the_total_suffices_and_no_card_does_one_pod_goes_and_its_card_is_kept() {
     let cluster = fragmented().await;
-    let high = cluster.create_of("high", 6, "high").await;
-    cluster.is_refused(&high, &["n1"]).await;
+    let high = cluster.refused("high", 6, "high").await;
     let claim = cluster.until_claimed("high").await;
     let victim = &cluster.victim_of("high").await;
     cluster.until_ending(victim).await;
-    let nominated = cluster
-        .read("high")
-        .await
-        .status
-        .unwrap()
-        .nominated_node_name;
-    assert_eq!(nominated.as_deref(), Some("n1"));
+    assert_eq!(cluster.nominated("high").await.as_deref(), Some("n1"));
     let said = cluster.until_event(victim, "Preempted").await;
-    assert!(said.contains("on node n1"), "{said}");
+    assert_contains(&said, "on node n1");
     let said = cluster.until_event("high", "Preempting").await;
     assert!(
         said.starts_with("1 pod of lower priority is evicted from GPU-n1-"),
@@ -42,40 +46,35 @@ async fn where_the_total_suffices_and_no_card_does_one_pod_goes_and_its_card_is_
     );
 
     // Until the victim is gone there is no room for the pod; after that there is room for no other pod.
-    assert!(!cluster.fits(&high, &["n1"]).await);
+    assert!(!cluster.fits(&high, "n1").await);
     cluster.delete(victim).await;
     cluster.until_awake("high").await;
     let thief = cluster.create_of("thief", 4, "low").await;
-    assert!(!cluster.fits(&thief, &["n1"]).await);
+    assert!(!cluster.fits(&thief, "n1").await);
     assert_ne!(cluster.bind(&thief, "n1").await, "");
-    assert!(cluster.fits(&high, &["n1"]).await);
+    assert!(cluster.fits(&high, "n1").await);
     assert_eq!(cluster.bind(&high, "n1").await, "");
     let bound = cluster.read("high").await;
     assert_eq!(node_of(&bound), Some("n1"));
-    assert_eq!(
-        card_of(&bound),
-        claim["room"]["containers"][0]["cards"][0]["id"]
-    );
-    until("the claim is over", async || cluster.claims().await == 0).await;
+    let claimed = &claim["room"]["containers"][0]["cards"][0]["id"];
+    assert_eq!(card_of(&bound), *claimed);
+    cluster.until_metric("claims", 0).await;
     assert_eq!(cluster.evicted(), 1, "nobody else had to go");
 }
 
 #[tokio::test]
 async fn pods_of_equal_priority_stay_and_so_do_all_where_the_policy_is_never() {
-    let cluster = Following::with_priorities(&[node("n1", &[8])]).await;
-    cluster.runs("a", 8, "middle", "n1").await;
-    cluster.until_booked(1).await;
+    let (cluster, _) = full("a", "middle").await;
     let equal = cluster.create_of("equal", 6, "middle").await;
     let never = json!({"priorityClassName": "high", "preemptionPolicy": "Never"});
     let never = cluster.create_with("never", 6, never).await;
-    cluster.is_refused(&equal, &["n1"]).await;
-    cluster.is_refused(&never, &["n1"]).await;
+    cluster.refuses(&equal, &["n1"]).await;
+    cluster.refuses(&never, &["n1"]).await;
     // A later pod that may preempt gets a victim; the two before it did not.
-    let high = cluster.create_of("high", 6, "high").await;
-    cluster.is_refused(&high, &["n1"]).await;
+    cluster.refused("high", 6, "high").await;
     cluster.until_ending("a").await;
     for waiting in ["equal", "never"] {
-        assert_eq!(cluster.annotation(waiting, names::PREEMPTION).await, None);
+        assert_eq!(cluster.claim(waiting).await, None);
     }
 }
 
@@ -84,38 +83,30 @@ async fn a_budget_sends_another_pod_in_place_of_the_one_it_protects() {
     let cluster = Following::with_priorities(&[node("n1", &[8, 8])]).await;
     cluster.runs("low", 5, "low", "n1").await;
     cluster.runs("middle", 5, "middle", "n1").await;
-    cluster.until_booked(2).await;
+    cluster.until_confirmed(2).await;
     cluster.allow("low", 0).await;
-    let high = cluster.create_of("high", 6, "high").await;
-    cluster.is_refused(&high, &["n1"]).await;
+    cluster.refused("high", 6, "high").await;
     cluster.until_ending("middle").await;
     assert!(!cluster.is_ending("low").await);
 }
 
 #[tokio::test]
 async fn where_budgets_protect_all_nobody_goes_the_owner_reads_why_and_it_is_tried_again() {
-    let cluster = Following::with_priorities(&[node("n1", &[8])]).await;
-    cluster.runs("low", 8, "low", "n1").await;
-    cluster.until_booked(1).await;
+    let (cluster, _) = full("low", "low").await;
     cluster.allow("low", 0).await;
-    let high = cluster.create_of("high", 6, "high").await;
-    cluster.is_refused(&high, &["n1"]).await;
+    cluster.refused("high", 6, "high").await;
     let said = cluster.until_event("high", "PreemptionBlocked").await;
-    assert!(said.contains("disruption budgets"), "{said}");
+    assert_contains(&said, "disruption budgets");
     assert!(!cluster.is_ending("low").await);
     assert_eq!(cluster.evicted(), 0);
-    assert_eq!(cluster.claims().await, 0);
+    assert_eq!(cluster.metric("claims").await, Some(0));
     cluster.allow("low", 1).await;
     cluster.until_ending("low").await;
 }
 
 #[tokio::test]
 async fn a_victim_that_a_budget_keeps_at_the_last_moment_is_let_off() {
-    let cluster = fragmented().await;
-    let gate = cluster.server.faults().hold_before(evictions());
-    let high = cluster.create_of("high", 6, "high").await;
-    cluster.is_refused(&high, &["n1"]).await;
-    gate.reached(1).await;
+    let (cluster, _, gate) = evicting().await;
     let (kept, other) = match cluster.victim_of("high").await.as_str() {
         "a" => ("a", "b"),
         _ => ("b", "a"),
@@ -134,17 +125,12 @@ async fn an_api_server_that_fails_is_asked_again_and_nobody_goes_without_a_writt
         .verb(Verb::Patch)
         .resource("pods/status")
         .name("high");
-    let refused = cluster.server.faults().cut_before(marks, Times::Next(2));
-    let cut = cluster
-        .server
-        .faults()
-        .cut_after(evictions(), Times::Next(1));
-    let high = cluster.create_of("high", 6, "high").await;
-    cluster.is_refused(&high, &["n1"]).await;
-    until("the claim could not be written", async || {
-        refused.hits() > 0
-    })
-    .await;
+    let faults = cluster.faults();
+    let refused = faults.cut_before(marks, Times::Next(2));
+    let cut = faults.cut_after(evictions(), Times::Next(1));
+    cluster.refused("high", 6, "high").await;
+    let failed = async || refused.hits() > 0;
+    until("the claim could not be written", failed).await;
     assert_eq!(cluster.evicted(), 0);
     let victim = cluster.victim_of("high").await;
     cluster.until_ending(&victim).await;
@@ -153,66 +139,47 @@ async fn an_api_server_that_fails_is_asked_again_and_nobody_goes_without_a_writt
 
 #[tokio::test]
 async fn a_restarted_extender_keeps_the_room_and_goes_on() {
-    let cluster = fragmented().await;
-    let gate = cluster.server.faults().hold_before(evictions());
-    let high = cluster.create_of("high", 6, "high").await;
-    cluster.is_refused(&high, &["n1"]).await;
-    cluster.until_claimed("high").await;
-    gate.reached(1).await;
+    let (cluster, high, gate) = evicting().await;
     cluster.tasks.shutdown().cancel();
     gate.release();
 
-    let successor = cluster.restarted();
-    successor.follow().await;
-    assert_eq!(successor.claims().await, 1);
+    let successor = cluster.restarted(config()).await;
+    assert_eq!(successor.metric("claims").await, Some(1));
     let victim = &successor.victim_of("high").await;
     successor.until_ending(victim).await;
-    assert!(!successor.fits(&high, &["n1"]).await);
+    assert!(!successor.fits(&high, "n1").await);
     successor.delete(victim).await;
     successor.until_awake("high").await;
-    assert!(successor.fits(&high, &["n1"]).await);
+    assert!(successor.fits(&high, "n1").await);
     assert_eq!(successor.bind(&high, "n1").await, "");
 }
 
 #[tokio::test]
 async fn a_preemptor_that_is_deleted_gives_its_room_back() {
     let cluster = fragmented().await;
-    let high = cluster.create_of("high", 6, "high").await;
-    cluster.is_refused(&high, &["n1"]).await;
+    cluster.refused("high", 6, "high").await;
     let victim = &cluster.victim_of("high").await;
     cluster.until_ending(victim).await;
     cluster.delete("high").await;
     cluster.delete(victim).await;
     let next = cluster.create_of("next", 8, "low").await;
-    until("another pod may have the card", async || {
-        cluster.fits(&next, &["n1"]).await
-    })
-    .await;
-    assert_eq!(cluster.claims().await, 0);
+    let fits = async || cluster.fits(&next, "n1").await;
+    until("another pod may have the card", fits).await;
+    assert_eq!(cluster.metric("claims").await, Some(0));
 }
 
 #[tokio::test]
 async fn a_pod_of_still_higher_priority_takes_a_claim_over() {
-    let cluster = Following::with_priorities(&[node("n1", &[8])]).await;
-    cluster.runs("low", 8, "low", "n1").await;
-    cluster.until_booked(1).await;
-    let middle = cluster.create_of("middle", 8, "middle").await;
-    cluster.is_refused(&middle, &["n1"]).await;
+    let (cluster, _) = full("low", "low").await;
+    let middle = cluster.refused("middle", 8, "middle").await;
     cluster.until_claimed("middle").await;
     cluster.until_ending("low").await;
-    let high = cluster.create_of("high", 8, "high").await;
-    cluster.is_refused(&high, &["n1"]).await;
+    let high = cluster.refused("high", 8, "high").await;
     cluster.until_claimed("high").await;
-    until("the lower claim is taken off", async || {
-        cluster
-            .annotation("middle", names::PREEMPTION)
-            .await
-            .is_none()
-    })
-    .await;
+    cluster.until_unclaimed("middle").await;
     cluster.delete("low").await;
     cluster.until_awake("high").await;
-    assert!(!cluster.fits(&middle, &["n1"]).await);
+    assert!(!cluster.fits(&middle, "n1").await);
     assert_eq!(cluster.bind(&high, "n1").await, "");
     assert_eq!(cluster.evicted(), 1);
 }
@@ -220,31 +187,26 @@ async fn a_pod_of_still_higher_priority_takes_a_claim_over() {
 #[tokio::test]
 async fn a_nomination_that_the_scheduler_takes_back_is_made_again_while_room_is_awaited() {
     let cluster = fragmented().await;
-    let high = cluster.create_of("high", 6, "high").await;
-    cluster.is_refused(&high, &["n1"]).await;
+    cluster.refused("high", 6, "high").await;
     let victim = cluster.victim_of("high").await;
     cluster.until_ending(&victim).await;
     let cleared = json!({"nominatedNodeName": null});
     cluster.pods().merge_status("high", cleared).await;
-    until("it is nominated again", async || {
-        let status = cluster.read("high").await.status.unwrap();
-        status.nominated_node_name.as_deref() == Some("n1")
-    })
-    .await;
+    let again = until("it is nominated again", async || {
+        cluster.nominated("high").await
+    });
+    assert_eq!(again.await, "n1");
 }
 
 #[tokio::test]
 async fn another_leader_goes_on_where_the_last_one_was_cut_off() {
     let cluster = Following::prepare_priorities(&[node("n1", &[8])]).await;
     let first = Replica::deposable(&cluster, "first").await;
-    cluster
-        .runs_by(&first.extender, "low", 8, "low", "n1")
-        .await;
+    cluster.runs_by(&first, "low", 8, "low", "n1").await;
     let high = cluster.create_of("high", 8, "high").await;
-    let body = json!({"Pod": high, "NodeNames": ["n1"]});
-    let evictions = cluster.server.faults().hold_before(evictions());
+    let evictions = cluster.faults().hold_before(evictions());
     until("the pod is refused", async || {
-        let result: ExtenderFilterResult = call(&first.extender, "filter", &body).await;
+        let result = first.filter(&high, &["n1"]).await;
         result.refused().contains_key("n1")
     })
     .await;
@@ -253,54 +215,39 @@ async fn another_leader_goes_on_where_the_last_one_was_cut_off() {
     first.line.cut();
     let second = Replica::start(&cluster, "second", TIMING);
     second.until_ready().await;
-    assert_eq!(second.metric("claims").await, 1);
+    assert_eq!(second.metric("claims").await, Some(1));
     evictions.release();
     cluster.until_ending("low").await;
     cluster.delete("low").await;
     cluster.until_awake("high").await;
-    let result: ExtenderFilterResult = call(&second.extender, "filter", &body).await;
-    assert_eq!(result.node_names, Some(vec!["n1".to_owned()]));
+    assert!(second.fits(&high, "n1").await);
     assert_eq!(second.bind(&high, "n1").await, "");
     first.line.mend();
-    until("both know that nothing is claimed any more", async || {
-        first.metric("claims").await + second.metric("claims").await == 0
-    })
-    .await;
+    for replica in [&first, &second] {
+        replica.until_metric("claims", 0).await;
+    }
 }
 
 #[tokio::test]
 async fn an_extender_that_is_not_to_preempt_evicts_nobody_and_takes_off_what_it_finds() {
-    let cluster = fragmented().await;
-    let evictions = cluster.server.faults().hold_before(evictions());
-    let high = cluster.create_of("high", 6, "high").await;
-    cluster.is_refused(&high, &["n1"]).await;
-    cluster.until_claimed("high").await;
-    evictions.reached(1).await;
-    let successor = cluster.restarted_with(Config {
+    let (cluster, high, _evictions) = evicting().await;
+    let without = Config {
         preempt: false,
         ..config()
-    });
-    successor.follow().await;
-    until("the claim is taken off", async || {
-        let claim = successor.annotation("high", names::PREEMPTION).await;
-        claim.is_none()
-    })
-    .await;
-    assert_eq!(successor.claims().await, 0);
-    successor.is_refused(&high, &["n1"]).await;
+    };
+    let successor = cluster.restarted(without).await;
+    successor.until_unclaimed("high").await;
+    assert_eq!(successor.metric("claims").await, Some(0));
+    successor.refuses(&high, &["n1"]).await;
     let a = successor.read("a").await;
-    let result = successor.preempt(&high, &[("n1", &[&a])]).await;
-    assert!(result.nodes().is_empty(), "{result:?}");
+    successor.preempts_nobody(&high, &[("n1", &[&a])]).await;
     assert_eq!(successor.evicted(), 1, "only what was under way before");
 }
 
 #[tokio::test]
 async fn a_pod_that_is_refused_before_the_watch_shows_it_preempts_all_the_same() {
-    let cluster = Following::with_priorities(&[node("n1", &[8])]).await;
-    cluster.runs("low", 8, "low", "n1").await;
-    cluster.until_booked(1).await;
+    let (cluster, _) = full("low", "low").await;
     let _hidden = cluster.hide_pods().await;
-    let high = cluster.create_of("high", 8, "high").await;
-    cluster.is_refused(&high, &["n1"]).await;
+    cluster.refused("high", 8, "high").await;
     cluster.until_ending("low").await;
 }

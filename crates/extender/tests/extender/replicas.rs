@@ -8,17 +8,19 @@ use gpushare_apiserver::{On, Verb};
 use gpushare_core::lease::Timing;
 use gpushare_daemon::Tasks;
 use gpushare_extender::Extender;
+use gpushare_extender::config::Config;
 use gpushare_kube::leader::election::Election;
+use gpushare_testkit::cluster::Objects;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
 use kube::client::Body;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::api::{BIND_TIMEOUT, Following, bind, until};
-use crate::cluster::{config, get};
+use crate::api::{Following, until};
+use crate::asked::Asked;
+use crate::cluster::{config, node};
 
 pub(crate) const LEASE: &str = "extender";
 const NAMESPACE: &str = "kube-system";
@@ -213,9 +215,15 @@ impl Line {
 }
 
 pub(crate) struct Replica {
-    pub(crate) extender: Extender,
+    extender: Extender,
     pub(crate) tasks: Tasks,
     pub(crate) line: Line,
+}
+
+impl Asked for Replica {
+    fn extender(&self) -> &Extender {
+        &self.extender
+    }
 }
 
 impl Replica {
@@ -237,9 +245,10 @@ impl Replica {
 
     fn start_with(cluster: &Following, election: Option<Election>) -> Self {
         let (tasks, line) = (Tasks::new(), Line::default());
-        let mut config = config();
-        config.bind_timeout = BIND_TIMEOUT;
-        config.election = election;
+        let config = Config {
+            election,
+            ..config()
+        };
         let client = line.through(cluster.client.clone());
         let extender = Extender::new(config, client, tasks.clone());
         extender.follow(&tasks);
@@ -267,28 +276,24 @@ impl Replica {
         replica
     }
 
-    pub(crate) async fn is_ready(&self) -> bool {
-        get(&self.extender, "/readyz").await.0 == 200
-    }
-
-    pub(crate) async fn until_ready(&self) {
-        until("the replica is ready", async || self.is_ready().await).await;
-    }
-
     pub(crate) async fn until_not_ready(&self) {
         until("the replica is not ready", async || !self.is_ready().await).await;
     }
+}
 
-    pub(crate) async fn bind(&self, pod: &Pod, node: &str) -> String {
-        bind(&self.extender, pod, node).await
-    }
+/// A node with these cards, and the leader of its cluster.
+pub(crate) async fn led(cards: &[u64]) -> (Following, Replica) {
+    let cluster = Following::prepare(&[node("n1", cards)]).await;
+    let leader = Replica::leader(&cluster, "a").await;
+    (cluster, leader)
+}
 
-    pub(crate) async fn metric(&self, name: &str) -> u64 {
-        let (_, metrics) = get(&self.extender, "/metrics").await;
-        let prefix = format!("gpushare_extender_{name} ");
-        let value = metrics.lines().find_map(|line| line.strip_prefix(&prefix));
-        value.unwrap().parse().unwrap()
-    }
+/// A node with these cards, a leader that may be deposed, and its successor.
+pub(crate) async fn contested(cards: &[u64]) -> (Following, Replica, Replica) {
+    let cluster = Following::prepare(&[node("n1", cards)]).await;
+    let leader = Replica::deposable(&cluster, "a").await;
+    let successor = Replica::start(&cluster, "b", TIMING);
+    (cluster, leader, successor)
 }
 
 pub(crate) fn lease_api(cluster: &Following) -> Api<Lease> {
@@ -305,24 +310,20 @@ pub(crate) async fn holder(cluster: &Following) -> Option<String> {
 
 /// Writes the lease as a leader leaves it after a clean shutdown.
 pub(crate) async fn give_back(cluster: &Following) {
-    hold(
-        cluster,
-        json!({"leaseDurationSeconds": 1, "leaseTransitions": 1}),
-    )
-    .await;
+    let given_back = json!({"leaseDurationSeconds": 1, "leaseTransitions": 1});
+    hold(cluster, given_back).await;
 }
 
 /// Writes the lease as another replica would, creating it if need be.
 pub(crate) async fn hold(cluster: &Following, spec: Value) {
-    let (api, params) = (lease_api(cluster), PostParams::default());
+    let api = lease_api(cluster);
     let mut lease = json!({"metadata": {"name": LEASE}, "spec": spec});
-    let known = api.get_opt(LEASE).await.unwrap();
-    let Some(known) = known else {
-        let lease = serde_json::from_value(lease).unwrap();
-        api.create(&params, &lease).await.unwrap();
+    let Some(known) = api.get_opt(LEASE).await.unwrap() else {
+        api.add(lease).await;
         return;
     };
     lease["metadata"]["resourceVersion"] = json!(known.metadata.resource_version);
     let lease = serde_json::from_value(lease).unwrap();
-    api.replace(LEASE, &params, &lease).await.unwrap();
+    let replaced = api.replace(LEASE, &PostParams::default(), &lease).await;
+    replaced.unwrap();
 }

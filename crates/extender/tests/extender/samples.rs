@@ -1,7 +1,7 @@
 //! Bodies that a real kube-scheduler sent, with their original resource (not ours) and with ours instead.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -21,19 +21,19 @@ const BIND: &str = include_str!("../samples/cache/003-bind.json");
 /// Every body of every capture, as (name, text).
 fn all() -> Vec<(String, String)> {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples");
-    let captures = fs::read_dir(samples)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    captures
-        .flat_map(|capture| fs::read_dir(capture).unwrap())
-        .map(|entry| entry.unwrap().path())
-        .map(|path| {
-            (
-                path.display().to_string(),
-                fs::read_to_string(&path).unwrap(),
-            )
-        })
-        .collect()
+    let within = |folder: PathBuf| {
+        fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+    };
+    let paths = within(samples).flat_map(within);
+    let named = paths.map(|path| {
+        (
+            path.display().to_string(),
+            fs::read_to_string(path).unwrap(),
+        )
+    });
+    named.collect()
 }
 
 /// The answer as Kubernetes' own type would take it.
@@ -46,18 +46,13 @@ async fn every_captured_body_gets_an_answer_that_kubernetes_can_decode() {
     let extender = extender(&[node("fake-1", &[16]), node("fake-2", &[24])], &[]);
     let mut checked = 0;
     // Preempt is left out: to answer for pods of ours it needs an API server.
-    for (name, body) in all()
-        .into_iter()
-        .filter(|(name, _)| !name.ends_with("-preempt.json"))
-    {
-        for body in [
-            body.clone(),
-            body.replace("example.com/gpu-mem", "aliyun.com/gpu-mem"),
-        ] {
-            let verb = ["filter", "prioritize", "bind"]
-                .into_iter()
-                .find(|verb| name.contains(verb));
-            let verb = verb.unwrap();
+    let mut bodies = all();
+    bodies.retain(|(name, _)| !name.ends_with("-preempt.json"));
+    for (name, body) in bodies {
+        let ours = body.replace("example.com/gpu-mem", "aliyun.com/gpu-mem");
+        let mut verbs = ["filter", "prioritize", "bind"].into_iter();
+        let verb = verbs.find(|verb| name.contains(verb)).unwrap();
+        for body in [body, ours] {
             let (status, answer) = post(&extender, verb, body).await;
             let decoded = match verb {
                 "filter" => decodes::<ExtenderFilterResult>(&answer),
@@ -75,10 +70,8 @@ async fn every_captured_body_gets_an_answer_that_kubernetes_can_decode() {
 #[tokio::test]
 async fn victims_for_a_pod_that_asks_for_nothing_of_ours_stay_as_the_scheduler_chose_them() {
     let extender = extender(&[node("fake-1", &[16]), node("fake-2", &[24])], &[]);
-    let bodies = all()
-        .into_iter()
-        .filter(|(name, _)| name.ends_with("-preempt.json"));
-    let bodies: Vec<(String, String)> = bodies.collect();
+    let mut bodies = all();
+    bodies.retain(|(name, _)| name.ends_with("-preempt.json"));
     assert_eq!(bodies.len(), 2, "a capture is missing");
     for (name, body) in bodies {
         let sent = as_sent(&body);

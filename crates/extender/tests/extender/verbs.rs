@@ -6,14 +6,11 @@ use gpushare_extender::Extender;
 use gpushare_extender::config::{Config, Offer};
 use serde_json::{Value, json};
 
+use crate::asked::Asked;
 use crate::cluster::{
     call, config, extender, extender_with, get, no_api_server, node, pod, pod_of_gib, running,
 };
-use crate::kubernetes::{ExtenderFilterResult, HostPriorityList};
-
-async fn filter(extender: &Extender, pod: &Value, nodes: &[&str]) -> ExtenderFilterResult {
-    call(extender, "filter", &json!({"Pod": pod, "NodeNames": nodes})).await
-}
+use crate::kubernetes::HostPriorityList;
 
 #[tokio::test]
 async fn a_node_counts_by_its_best_card_and_not_by_its_sum() {
@@ -23,7 +20,9 @@ async fn a_node_counts_by_its_best_card_and_not_by_its_sum() {
         running(pod_of_gib("c", 8), "whole", "GPU-whole-0"),
     ];
     let extender = extender(&[node("split", &[8, 8]), node("whole", &[8, 8])], &pods);
-    let result = filter(&extender, &pod_of_gib("new", 8), &["split", "whole"]).await;
+    let result = extender
+        .filter(&pod_of_gib("new", 8), &["split", "whole"])
+        .await;
     let refused = result.refused();
     assert_eq!(result.node_names.unwrap(), ["whole"]);
     assert_eq!(
@@ -38,13 +37,11 @@ async fn unknown_nodes_and_nodes_without_cards_say_so() {
     let broken = json!({"metadata": {"name": "broken", "annotations": {"gpushare.io/cards": "{"}}});
     let extender = extender(&[bare, broken], &[]);
     let names = ["bare", "broken", "unknown"];
-    let result = filter(&extender, &pod_of_gib("new", 1), &names).await;
+    let result = extender.filter(&pod_of_gib("new", 1), &names).await;
     assert_eq!(result.node_names.as_deref(), Some(&[][..]));
     for (name, reason) in result.refused() {
-        assert!(
-            reason.contains("no gpu cards published"),
-            "{name}: {reason}"
-        );
+        let expected = "no gpu cards published";
+        assert!(reason.contains(expected), "{name}: {reason}");
     }
 }
 
@@ -64,15 +61,13 @@ async fn an_invalid_request_is_explained_on_every_node() {
         ),
         (json!({"gpushare.io/gpu-mem": "1024"}), "is missing"),
     ] {
-        let result = filter(&extender, &pod("bad", &limits), &["n1", "n2"]).await;
+        let result = extender.filter(&pod("bad", &limits), &["n1", "n2"]).await;
         let refused = result.refused();
         assert_eq!(result.node_names.as_deref(), Some(&[][..]), "{limits}");
         assert_eq!(refused["n1"], refused["n2"]);
         let reason = &refused["n1"];
-        assert!(
-            reason.starts_with("gpushare: container \"main\""),
-            "{reason}"
-        );
+        let container = "gpushare: container \"main\"";
+        assert!(reason.starts_with(container), "{reason}");
         assert!(reason.contains(expected), "{limits}: {reason}");
     }
 }
@@ -81,7 +76,7 @@ async fn an_invalid_request_is_explained_on_every_node() {
 async fn a_pod_that_is_bound_already_is_an_error_to_be_retried() {
     let bound = running(pod_of_gib("a", 4), "n1", "GPU-n1-0");
     let extender = extender(&[node("n1", &[8])], &[bound]);
-    let result = filter(&extender, &pod_of_gib("a", 4), &["n1"]).await;
+    let result = extender.filter(&pod_of_gib("a", 4), &["n1"]).await;
     assert_eq!(result.error, "gpushare: the pod is bound to n1 already");
     assert!(result.refused().is_empty());
 }
@@ -89,7 +84,7 @@ async fn a_pod_that_is_bound_already_is_an_error_to_be_retried() {
 #[tokio::test]
 async fn before_the_lists_nothing_is_guessed() {
     let extender = Extender::new(config(), no_api_server(), Tasks::new());
-    let result = filter(&extender, &pod_of_gib("a", 4), &["n1"]).await;
+    let result = extender.filter(&pod_of_gib("a", 4), &["n1"]).await;
     assert_eq!(result.error, "gpushare: nodes are not listed yet");
     let (status, body) = get(&extender, "/readyz").await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
@@ -104,20 +99,16 @@ async fn at_shutdown_the_process_is_not_ready_but_healthy() {
     let extender = Extender::new(config(), no_api_server(), tasks.clone());
     extender.load(&[], &[]);
     tasks.shutdown().cancel();
-    assert_eq!(
-        get(&extender, "/readyz").await.0,
-        StatusCode::SERVICE_UNAVAILABLE
-    );
+    let (ready, _) = get(&extender, "/readyz").await;
+    assert_eq!(ready, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(get(&extender, "/healthz").await.0, StatusCode::OK);
 }
 
 async fn scores(extender: &Extender, pod: &Value, nodes: &[String]) -> Vec<(String, i64)> {
     let body = json!({"Pod": pod, "NodeNames": nodes});
     let scores: HostPriorityList = call(extender, "prioritize", &body).await;
-    scores
-        .into_iter()
-        .map(|one| (one.host, one.score))
-        .collect()
+    let scores = scores.into_iter().map(|one| (one.host, one.score));
+    scores.collect()
 }
 
 #[tokio::test]
@@ -133,10 +124,7 @@ async fn the_best_node_wins_alone_in_whatever_order_the_question_comes() {
     let mut backward = scores(&extender, &new, &names).await;
     forward.sort();
     backward.sort();
-    assert_eq!(
-        forward, backward,
-        "the order of the question does not matter"
-    );
+    assert_eq!(forward, backward, "in another order");
     let best: Vec<_> = forward.iter().filter(|(_, score)| *score > 0).collect();
     assert_eq!(best, [&("n07".to_owned(), 10)]);
 }
@@ -164,10 +152,10 @@ async fn filter_offers_the_best_node_alone_so_that_nothing_overrules_it() {
     let tight = running(pod_of_gib("a", 10), "n3", "GPU-n3-0");
     let extender = extender_with(best_only(), &nodes, &[tight]);
     let names = ["n0", "n1", "n2", "n3", "n4", "unknown"];
-    let result = filter(&extender, &pod_of_gib("new", 4), &names).await;
+    let result = extender.filter(&pod_of_gib("new", 4), &names).await;
     assert!(result.refused().is_empty());
     assert_eq!(result.node_names.unwrap(), ["n3"]);
-    let result = filter(&extender, &pod_of_gib("large", 20), &names).await;
+    let result = extender.filter(&pod_of_gib("large", 20), &names).await;
     assert_eq!(result.refused().len(), names.len(), "every node says why");
 }
 
@@ -178,10 +166,10 @@ async fn a_pod_may_ask_for_another_policy_than_the_clusters() {
     let extender = extender_with(best_only(), &nodes, &[tight]);
     let mut spread = pod_of_gib("new", 4);
     spread["metadata"]["annotations"] = json!({"gpushare.io/policy": "spread"});
-    let result = filter(&extender, &spread, &["n1", "n0"]).await;
+    let result = extender.filter(&spread, &["n1", "n0"]).await;
     assert_eq!(result.node_names.unwrap(), ["n0"]);
     spread["metadata"]["annotations"] = json!({"gpushare.io/policy": "best-fit"});
-    let result = filter(&extender, &spread, &["n1", "n0"]).await;
+    let result = extender.filter(&spread, &["n1", "n0"]).await;
     assert_eq!(result.node_names.unwrap(), ["n1"]);
 }
 
@@ -194,10 +182,10 @@ async fn selectors_by_model_and_card_keep_a_pod_where_it_wants_to_be() {
         pod
     };
     let here = chosen("gpushare.io/card-ids", "GPU-n2-0");
-    let result = filter(&extender, &here, &["n1", "n2"]).await;
+    let result = extender.filter(&here, &["n1", "n2"]).await;
     assert_eq!(result.node_names.unwrap(), ["n2"]);
     let nowhere = chosen("gpushare.io/card-models", "A100");
-    let refused = filter(&extender, &nowhere, &["n1"]).await.refused();
+    let refused = extender.filter(&nowhere, &["n1"]).await.refused();
     let reason = "gpushare: the pod's selectors exclude the cards that have room";
     assert_eq!(refused["n1"], reason);
 }
@@ -237,7 +225,7 @@ async fn inspect_shows_nodes_cards_and_pods_as_the_predecessor_did() {
 async fn metrics_count_requests_refusals_and_bookings() {
     let bound = running(pod_of_gib("a", 4), "n1", "GPU-n1-0");
     let extender = extender(&[node("n1", &[8])], &[bound]);
-    filter(&extender, &pod_of_gib("big", 9), &["n1"]).await;
+    extender.filter(&pod_of_gib("big", 9), &["n1"]).await;
     let (_, metrics) = get(&extender, "/metrics").await;
     for line in [
         "gpushare_extender_requests_total{verb=\"filter\",code=\"200\"} 1",

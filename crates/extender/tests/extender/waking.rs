@@ -3,15 +3,12 @@
 use gpushare_apiserver::{Answer, On, Times, Verb};
 use gpushare_core::names;
 use gpushare_testkit::cluster::Objects;
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::Api;
-use kube::api::ListParams;
-use serde_json::json;
+use k8s_openapi::api::core::v1::Pod;
 
 use crate::api::{Following, until};
-use crate::cluster::{call, get, node};
-use crate::kubernetes::ExtenderFilterResult;
-use crate::replicas::{Replica, TIMING};
+use crate::asked::Asked;
+use crate::cluster::node;
+use crate::replicas::{Replica, TIMING, contested};
 
 fn pod_patches() -> On {
     On::any().verb(Verb::Patch).resource("pods")
@@ -25,8 +22,8 @@ fn is_woken(pod: &Pod) -> bool {
 impl Following {
     /// The names of the pods that were woken, in order.
     async fn woken(&self) -> Vec<String> {
-        let pods = self.pods().list(&ListParams::default()).await.unwrap();
-        let woken = pods.items.into_iter().filter(is_woken);
+        let pods = self.list_pods().await;
+        let woken = pods.into_iter().filter(is_woken);
         woken.filter_map(|pod| pod.metadata.name).collect()
     }
 
@@ -41,114 +38,91 @@ impl Following {
         self.server.requests().count(Verb::Patch, "pods")
     }
 
-    /// The value of a metric; 0 if it is missing.
-    async fn metric(&self, name: &str) -> u64 {
-        let (_, metrics) = get(&self.extender, "/metrics").await;
-        let line = metrics.lines().find_map(|line| line.strip_prefix(name));
-        line.map_or(0, |value| value.trim().parse().unwrap())
-    }
-
-    /// Creates a pod that is refused everywhere.
-    async fn waiting(&self, name: &str, gib: u64, nodes: &[&str]) -> Pod {
+    /// Creates a pod that n1 refuses.
+    async fn waiting(&self, name: &str, gib: u64) {
         let pod = self.create(name, gib).await;
-        self.refuse(&pod, nodes).await;
-        pod
+        self.refuses(&pod, &["n1"]).await;
     }
 
-    async fn refuse(&self, pod: &Pod, nodes: &[&str]) {
-        let result = self.filter(pod, nodes).await;
-        assert_eq!(result.refused().len(), nodes.len());
+    /// The node publishes these cards instead of those that it had.
+    async fn publish(&self, name: &str, cards: &[u64]) {
+        let mut grown = node(name, cards);
+        let published = grown["metadata"]["annotations"].take();
+        self.nodes().annotate(name, published).await;
     }
+}
 
-    async fn bound(&self, name: &str, gib: u64, node: &str) {
-        let pod = self.create(name, gib).await;
-        assert_eq!(self.bind(&pod, node).await, "");
-    }
+/// A node with one card, which a pod fills.
+async fn full(gib: u64) -> Following {
+    let cluster = Following::start(&[node("n1", &[gib])]).await;
+    cluster.bound("holder", gib, "n1").await;
+    cluster
 }
 
 #[tokio::test]
 async fn one_slot_wakes_one_of_many_and_the_next_slot_the_next() {
-    let cluster = Following::start(&[node("n1", &[8])]).await;
-    cluster.bound("holder", 8, "n1").await;
+    let cluster = full(8).await;
     for number in 0..30 {
-        cluster
-            .waiting(&format!("waits-{number:02}"), 8, &["n1"])
-            .await;
+        cluster.waiting(&format!("waits-{number:02}"), 8).await;
     }
-    until("all are known to wait", async || {
-        cluster.metric("gpushare_extender_waiting_pods").await == 30
-    })
-    .await;
+    cluster.until_metric("waiting_pods", 30).await;
     assert_eq!(cluster.patches(), 0);
 
     let mut holder = "holder".to_owned();
     for round in 1..=3 {
         cluster.delete(&holder).await;
         let other = |name: &String| *name != holder;
-        until("another one is woken", async || {
-            cluster.woken().await.iter().any(other)
+        let next = until("another one is woken", async || {
+            cluster.woken().await.into_iter().find(other)
         })
         .await;
-        let woken = cluster.woken().await;
-        let next = woken.into_iter().find(other).unwrap();
         let pod = cluster.read(&next).await;
         assert!(cluster.filter(&pod, &["n1"]).await.refused().is_empty());
         assert_eq!(cluster.bind(&pod, "n1").await, "");
-        cluster.until_bookings(&[("confirmed", 1)]).await;
+        cluster.until_confirmed(1).await;
         assert_eq!(cluster.patches(), round, "one slot, one patch");
         holder = next;
     }
-    let woken = "gpushare_extender_wakes_total{outcome=\"woken\"}";
-    assert_eq!(cluster.metric(woken).await, 3);
-    assert_eq!(cluster.metric("gpushare_extender_waiting_pods").await, 27);
+    let woken = cluster.metric("wakes_total{outcome=\"woken\"}").await;
+    assert_eq!(woken, Some(3));
+    assert_eq!(cluster.metric("waiting_pods").await, Some(27));
 }
 
 #[tokio::test]
 async fn a_pod_that_ends_a_card_that_grows_and_a_node_that_appears_wake_pods() {
-    let cluster = Following::start(&[node("n1", &[4])]).await;
-    cluster.bound("holder", 4, "n1").await;
-    cluster.waiting("a", 3, &["n1"]).await;
-    cluster.waiting("b", 6, &["n1"]).await;
-    cluster.waiting("c", 16, &["n1"]).await;
+    let cluster = full(4).await;
+    for (name, gib) in [("a", 3), ("b", 6), ("c", 16)] {
+        cluster.waiting(name, gib).await;
+    }
 
     cluster.set_phase("holder", "Succeeded").await;
     cluster.until_woken(&["a"]).await;
 
-    let nodes: Api<Node> = Api::all(cluster.client.clone());
-    let grown = node("n1", &[4, 8]);
-    let published = grown["metadata"]["annotations"].clone();
-    nodes.annotate("n1", published).await;
+    cluster.publish("n1", &[4, 8]).await;
     cluster.until_woken(&["a", "b"]).await;
 
-    nodes.add(node("n2", &[16])).await;
+    cluster.nodes().add(node("n2", &[16])).await;
     cluster.until_woken(&["a", "b", "c"]).await;
     assert_eq!(cluster.patches(), 3);
 }
 
 #[tokio::test]
 async fn the_highest_priority_comes_first_and_then_the_oldest() {
-    let cluster = Following::start(&[node("n1", &[8])]).await;
-    cluster.bound("holder", 8, "n1").await;
+    let cluster = full(8).await;
     let mut urgent = cluster.create("urgent", 8).await;
     urgent.spec.as_mut().unwrap().priority = Some(7);
-    let plain = cluster.create("a-plain-one", 8).await;
-    cluster.refuse(&plain, &["n1"]).await;
-    cluster.refuse(&urgent, &["n1"]).await;
-    until("both are known to wait", async || {
-        cluster.metric("gpushare_extender_waiting_pods").await == 2
-    })
-    .await;
+    cluster.waiting("a-plain-one", 8).await;
+    cluster.refuses(&urgent, &["n1"]).await;
+    cluster.until_metric("waiting_pods", 2).await;
     cluster.delete("holder").await;
     cluster.until_woken(&["urgent"]).await;
 }
 
 #[tokio::test]
 async fn a_wake_that_fails_is_repeated() {
-    let cluster = Following::start(&[node("n1", &[8])]).await;
-    cluster.bound("holder", 8, "n1").await;
-    cluster.waiting("waits", 8, &["n1"]).await;
+    let cluster = full(8).await;
+    cluster.waiting("waits", 8).await;
     let fault = cluster
-        .server
         .faults()
         .answer(pod_patches(), Times::Next(2), Answer::Unavailable);
     cluster.delete("holder").await;
@@ -163,12 +137,12 @@ async fn after_a_start_pending_pods_are_woken_if_they_fit() {
     cluster.create("fits", 6).await;
     cluster.create("fits-not-beside", 6).await;
     cluster.create("too-large", 16).await;
-    cluster.follow().await;
-    until("somebody is woken", async || {
-        !cluster.woken().await.is_empty()
+    let cluster = cluster.following().await;
+    let woken = until("somebody is woken", async || {
+        let woken = cluster.woken().await;
+        (!woken.is_empty()).then_some(woken)
     })
     .await;
-    let woken = cluster.woken().await;
     assert!(
         woken == ["fits"] || woken == ["fits-not-beside"],
         "{woken:?}"
@@ -181,71 +155,45 @@ async fn after_a_start_pending_pods_are_woken_if_they_fit() {
 /// The patch names the pod's uid, so another pod of the same name is left alone.
 #[tokio::test]
 async fn a_pod_that_has_taken_the_name_of_another_is_not_touched() {
-    let cluster = Following::start(&[node("n1", &[8])]).await;
-    cluster.bound("holder", 8, "n1").await;
-    cluster.waiting("waits", 8, &["n1"]).await;
-    until("it is known to wait", async || {
-        cluster.metric("gpushare_extender_waiting_pods").await == 1
-    })
-    .await;
-    let on_its_way = cluster.server.faults().hold_before(pod_patches());
+    let cluster = full(8).await;
+    cluster.waiting("waits", 8).await;
+    cluster.until_metric("waiting_pods", 1).await;
+    let on_its_way = cluster.faults().hold_before(pod_patches());
     cluster.delete("holder").await;
     on_its_way.reached(1).await;
     cluster.delete("waits").await;
     cluster.create("waits", 4).await;
     on_its_way.release();
-    let gone = "gpushare_extender_wakes_total{outcome=\"gone\"}";
-    until("the wake has come too late", async || {
-        cluster.metric(gone).await == 1
-    })
-    .await;
+    let too_late = "wakes_total{outcome=\"gone\"}";
+    cluster.until_metric(too_late, 1).await;
     assert!(!is_woken(&cluster.read("waits").await));
 }
 
 impl Replica {
     /// Creates pods, each of which fills a card, and asks about them while there is no room.
-    async fn keep_waiting(&self, cluster: &Following, names: &[String], node: &str) {
+    async fn keep_waiting(&self, cluster: &Following, names: &[String]) {
         for name in names {
             let pod = cluster.create(name, 8).await;
-            let body = json!({"Pod": pod, "NodeNames": [node]});
-            let result: ExtenderFilterResult = call(&self.extender, "filter", &body).await;
-            assert_eq!(result.refused().len(), 1);
+            self.refuses(&pod, &["n1"]).await;
         }
         let all = u64::try_from(names.len()).unwrap();
-        until("all are known to wait", async || {
-            self.metric("waiting_pods").await == all
-        })
-        .await;
-    }
-
-    async fn bookings(&self) -> usize {
-        let (_, metrics) = get(&self.extender, "/metrics").await;
-        let states = metrics
-            .lines()
-            .filter(|line| line.starts_with("gpushare_extender_bookings{"));
-        let counts = states.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok());
-        counts.sum()
+        self.until_metric("waiting_pods", all).await;
     }
 }
 
 #[tokio::test]
 async fn only_the_leader_wakes_pods() {
-    let cluster = Following::prepare(&[node("n1", &[8])]).await;
-    let first = Replica::deposable(&cluster, "a").await;
-    let second = Replica::start(&cluster, "b", TIMING);
+    let (cluster, first, second) = contested(&[8]).await;
     let holder = cluster.create("holder", 8).await;
     assert_eq!(first.bind(&holder, "n1").await, "");
     let waits = ["waits".to_owned()];
-    first.keep_waiting(&cluster, &waits, "n1").await;
+    first.keep_waiting(&cluster, &waits).await;
 
     // The first still sees room appear, but no longer leads.
     first.line.cut_leases();
     first.until_not_ready().await;
     cluster.delete("holder").await;
-    until("the first knows of the room", async || {
-        first.bookings().await == 0
-    })
-    .await;
+    first.until_bookings(&[]).await;
     // The other can lead only long after the first would have acted.
     second.until_ready().await;
     cluster.until_woken(&["waits"]).await;
@@ -261,13 +209,10 @@ async fn a_leader_deposed_while_it_wakes_pods_leaves_the_rest_to_the_next() {
     let cluster = Following::prepare(&[node("n1", &[4])]).await;
     let first = Replica::deposable(&cluster, "a").await;
     let names: Vec<String> = (0..cards.len()).map(|n| format!("waits-{n:02}")).collect();
-    first.keep_waiting(&cluster, &names, "n1").await;
+    first.keep_waiting(&cluster, &names).await;
 
-    let gate = cluster.server.faults().hold_before(pod_patches());
-    let nodes: Api<Node> = Api::all(cluster.client.clone());
-    let grown = node("n1", &cards);
-    let published = grown["metadata"]["annotations"].clone();
-    nodes.annotate("n1", published).await;
+    let gate = cluster.faults().hold_before(pod_patches());
+    cluster.publish("n1", &cards).await;
     gate.reached(AT_ONCE).await;
     first.line.cut_leases();
     first.until_not_ready().await;

@@ -7,11 +7,10 @@ use gpushare_apiserver::{On, Times, Verb};
 use gpushare_core::names;
 use gpushare_kube::PodRef;
 use gpushare_kube::bind::Bind;
-use k8s_openapi::api::core::v1::Node;
-use kube::Api;
-use kube::api::DeleteParams;
+use gpushare_testkit::cluster::Objects;
 
 use crate::api::{Following, fences, pod_watches, until};
+use crate::asked::Asked;
 use crate::cluster::{node, pod_of_gib, running};
 
 #[tokio::test]
@@ -19,19 +18,18 @@ async fn what_happened_while_a_watch_was_broken_is_caught_up() {
     for expired in [false, true] {
         let cluster = Following::start(&[node("n1", &[16])]).await;
         for name in ["ends", "deleted", "stays"] {
-            let pod = cluster.create(name, 4).await;
-            assert_eq!(cluster.bind(&pod, "n1").await, "");
+            cluster.bound(name, 4, "n1").await;
         }
-        cluster.until_bookings(&[("confirmed", 3)]).await;
+        cluster.until_confirmed(3).await;
         let hidden = cluster.hide_pods().await;
         cluster.set_phase("ends", "Failed").await;
         cluster.delete("deleted").await;
         if expired {
-            cluster.server.faults().expire_history();
+            cluster.faults().expire_history();
         }
         assert_eq!(cluster.bookings().await["confirmed"], 3, "not known yet");
         hidden.release();
-        cluster.until_bookings(&[("confirmed", 1)]).await;
+        cluster.until_confirmed(1).await;
     }
 }
 
@@ -39,28 +37,22 @@ async fn what_happened_while_a_watch_was_broken_is_caught_up() {
 async fn a_node_that_is_deleted_takes_no_more_pods() {
     let cluster = Following::start(&[node("n1", &[8])]).await;
     let pod = cluster.create("p", 4).await;
-    let nodes: Api<Node> = Api::all(cluster.client.clone());
-    nodes.delete("n1", &DeleteParams::default()).await.unwrap();
+    cluster.nodes().delete_now("n1").await;
     until("the node is refused", async || {
-        cluster
-            .filter(&pod, &["n1"])
-            .await
-            .refused()
-            .contains_key("n1")
+        let result = cluster.filter(&pod, &["n1"]).await;
+        result.refused().contains_key("n1")
     })
     .await;
-    assert_eq!(
-        cluster.bind(&pod, "n1").await,
-        "gpushare: node n1 does not exist"
-    );
+    let error = cluster.bind(&pod, "n1").await;
+    assert_eq!(error, "gpushare: node n1 does not exist");
 }
 
 #[tokio::test]
 async fn readiness_waits_for_lists_that_fail_at_first() {
     let cluster = Following::prepare(&[node("n1", &[8])]).await;
     let lists = On::any().verb(Verb::List).resource("pods");
-    let fault = cluster.server.faults().cut_before(lists, Times::Next(2));
-    cluster.follow().await;
+    let fault = cluster.faults().cut_before(lists, Times::Next(2));
+    let _cluster = cluster.following().await;
     assert_eq!(fault.hits(), 2);
 }
 
@@ -68,11 +60,10 @@ async fn readiness_waits_for_lists_that_fail_at_first() {
 #[tokio::test]
 async fn a_bind_of_a_killed_predecessor_that_came_before_the_fence_is_booked() {
     let cluster = Following::prepare(&[node("n1", &[8])]).await;
-    let theirs = cluster.create("theirs", 8).await;
-    let ours = cluster.create("ours", 8).await;
-    let blind = cluster.server.faults().hold_before(pod_watches());
-    let fenced = cluster.server.faults().hold_before(fences());
-    cluster.follow().await;
+    let [theirs, ours] = cluster.create_both(["theirs", "ours"], 8).await;
+    let blind = cluster.faults().hold_before(pod_watches());
+    let fenced = cluster.faults().hold_before(fences());
+    let cluster = cluster.following().await;
     fenced.reached(1).await;
 
     let metadata = &theirs.metadata;
@@ -97,11 +88,13 @@ async fn a_bind_of_a_killed_predecessor_that_came_before_the_fence_is_booked() {
     assert_eq!(late.send(&cluster.client).await, Ok(()));
     fenced.release();
 
-    let error = cluster.bind(&ours, "n1").await;
-    assert!(
-        error.contains("no card has 8192 MiB of memory free, the most is 0"),
-        "{error}"
-    );
+    cluster
+        .bind_fails(
+            &ours,
+            "n1",
+            "no card has 8192 MiB of memory free, the most is 0",
+        )
+        .await;
     assert_eq!(cluster.sent_binds(), 1, "theirs only");
     blind.release();
 }

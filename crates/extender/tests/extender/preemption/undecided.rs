@@ -1,14 +1,15 @@
 //! Pods for which it takes too long to find the victims.
 
 use axum::http::StatusCode;
+use gpushare_testkit::assert_contains;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::verb::question;
 use crate::api::{Following, until};
-use crate::cluster::{get, node, post};
+use crate::asked::Asked;
+use crate::cluster::{node, post};
 
-const PREEMPTIONS: &str = "gpushare_extender_preemptions_total";
 const UNEQUAL: [u64; 8] = [16, 15, 14, 13, 12, 11, 10, 10];
 
 /// Three nodes on which only trying every order shows that nine cards are needed, and one node with nine cards. Each
@@ -20,7 +21,7 @@ async fn cluster() -> Following {
     for (low, node) in [("in-a", "a"), ("in-b", "b"), ("in-c", "c"), ("in-d", "d")] {
         cluster.runs(low, 10, "low", node).await;
     }
-    cluster.until_booked(4).await;
+    cluster.until_confirmed(4).await;
     cluster
 }
 
@@ -38,12 +39,8 @@ impl Following {
     }
 
     async fn looks(&self, outcome: &str) -> bool {
-        let (_, metrics) = get(&self.extender, "/metrics").await;
-        let line = format!("{PREEMPTIONS}{{outcome=\"{outcome}\"}} ");
-        let mut counts = metrics
-            .lines()
-            .filter_map(|known| known.strip_prefix(&line));
-        counts.any(|count| count != "0")
+        let name = format!("preemptions_total{{outcome=\"{outcome}\"}}");
+        self.metric(&name).await.is_some_and(|count| count > 0)
     }
 }
 
@@ -51,7 +48,7 @@ impl Following {
 async fn nodes_that_take_too_long_do_not_hide_one_where_somebody_can_go() {
     let cluster = cluster().await;
     let hard = cluster.create_hard().await;
-    cluster.is_refused(&hard, &["a", "b", "c", "d"]).await;
+    cluster.refuses(&hard, &["a", "b", "c", "d"]).await;
     assert_eq!(cluster.victim_of("hard").await, "in-d");
 }
 
@@ -59,13 +56,13 @@ async fn nodes_that_take_too_long_do_not_hide_one_where_somebody_can_go() {
 async fn where_the_steps_did_not_suffice_nobody_is_not_the_answer() {
     let cluster = cluster().await;
     let hard = cluster.create_hard().await;
-    cluster.is_refused(&hard, &["a", "b", "c"]).await;
+    cluster.refuses(&hard, &["a", "b", "c"]).await;
     until("victims were looked for", async || {
         cluster.looks("failed").await || cluster.looks("no_victims").await
     })
     .await;
     assert!(!cluster.looks("no_victims").await, "it is not known");
-    assert_eq!(cluster.claims().await, 0);
+    assert_eq!(cluster.metric("claims").await, Some(0));
 }
 
 #[tokio::test]
@@ -79,10 +76,7 @@ async fn the_verb_finds_a_node_behind_those_that_take_too_long_and_says_when_it_
     let (status, said) = post(&cluster.extender, "preempt", body).await;
     let said = String::from_utf8_lossy(&said);
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{said}");
-    assert!(
-        said.contains("steps it was not found out who would have to go"),
-        "{said}"
-    );
+    assert_contains(&said, "steps it was not found out who would have to go");
     let result = cluster.preempt(&hard, &offers).await;
     assert_eq!(result.nodes(), ["d"]);
 }

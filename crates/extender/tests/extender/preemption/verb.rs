@@ -1,11 +1,13 @@
 //! The preempt verb, asked as kube-scheduler asks it.
 
 use gpushare_apiserver::{On, Times, Verb};
-use gpushare_core::names;
+use gpushare_testkit::assert_contains;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
+use super::watched::full;
 use crate::api::Following;
+use crate::asked::Asked;
 use crate::cluster::{call, node, post};
 use crate::kubernetes::ExtenderPreemptionResult;
 
@@ -20,6 +22,12 @@ impl Following {
         nodes: &[(&str, &[&Pod])],
     ) -> ExtenderPreemptionResult {
         call(&self.extender, "preempt", &question(pod, nodes)).await
+    }
+
+    /// The answer names no node, so that nobody is evicted.
+    pub(super) async fn preempts_nobody(&self, pod: &Pod, nodes: &[(&str, &[&Pod])]) {
+        let result = self.preempt(pod, nodes).await;
+        assert!(result.nodes().is_empty(), "{result:?}");
     }
 }
 
@@ -37,10 +45,8 @@ pub(super) fn question(pod: &Pod, nodes: &[(&str, &[&Pod])]) -> Value {
 }
 
 fn uids(pods: &[&Pod]) -> Vec<String> {
-    let mut uids: Vec<String> = pods
-        .iter()
-        .filter_map(|pod| pod.metadata.uid.clone())
-        .collect();
+    let uids = pods.iter().filter_map(|pod| pod.metadata.uid.clone());
+    let mut uids: Vec<String> = uids.collect();
     uids.sort();
     uids
 }
@@ -52,20 +58,17 @@ async fn victims_spread_over_cards_are_exchanged_for_those_of_one_card() {
     let b = cluster.runs("b", 4, "low", "n1").await;
     let c = cluster.runs("c", 4, "low", "n1").await;
     cluster.runs("d", 4, "middle", "n1").await;
-    cluster.until_booked(4).await;
+    cluster.until_confirmed(4).await;
     let high = cluster.create_of("high", 8, "high").await;
     // One pod of each card, which frees eight GiB in total, but no whole card.
     let result = cluster.preempt(&high, &[("n1", &[&b, &c])]).await;
     assert_eq!(result.victims("n1"), uids(&[&a, &b]));
 
     // The room is claimed from now on.
-    assert_eq!(cluster.claims().await, 1);
+    assert_eq!(cluster.metric("claims").await, Some(1));
     let again = cluster.preempt(&high, &[("n1", &[&b, &c])]).await;
-    assert_eq!(
-        again.victims("n1"),
-        uids(&[&a, &b, &c]),
-        "the same node, and what it still needs"
-    );
+    // The same node, and what it still needs.
+    assert_eq!(again.victims("n1"), uids(&[&a, &b, &c]));
     cluster.until_claimed("high").await;
     assert_eq!(cluster.evicted(), 0, "the scheduler evicts");
     for gone in ["a", "b"] {
@@ -83,7 +86,7 @@ async fn nodes_where_cards_cannot_be_freed_are_dropped_and_of_the_others_the_bes
     let t = cluster.runs("t", 4, "low", "two").await;
     let u = cluster.runs("u", 4, "low", "two").await;
     let o = cluster.runs("o", 8, "low", "one").await;
-    cluster.until_booked(4).await;
+    cluster.until_confirmed(4).await;
     let high = cluster.create_of("high", 8, "high").await;
     let offers: [(&str, &[&Pod]); 3] = [("small", &[&s]), ("two", &[&t, &u]), ("one", &[&o])];
     let result = cluster.preempt(&high, &offers).await;
@@ -96,11 +99,10 @@ async fn nobody_of_equal_or_higher_priority_is_ever_named() {
     let cluster = Following::with_priorities(&[node("n1", &[8])]).await;
     let equal = cluster.runs("equal", 4, "middle", "n1").await;
     cluster.runs("low", 4, "low", "n1").await;
-    cluster.until_booked(2).await;
+    cluster.until_confirmed(2).await;
     let middle = cluster.create_of("middle", 8, "middle").await;
-    let result = cluster.preempt(&middle, &[("n1", &[&equal])]).await;
-    assert!(result.nodes().is_empty(), "{result:?}");
-    assert_eq!(cluster.claims().await, 0);
+    cluster.preempts_nobody(&middle, &[("n1", &[&equal])]).await;
+    assert_eq!(cluster.metric("claims").await, Some(0));
 }
 
 #[tokio::test]
@@ -108,12 +110,11 @@ async fn who_is_protected_by_a_budget_is_not_named() {
     let cluster = Following::with_priorities(&[node("n1", &[8]), node("n2", &[8])]).await;
     let a = cluster.runs("a", 8, "low", "n1").await;
     let b = cluster.runs("b", 8, "middle", "n2").await;
-    cluster.until_booked(2).await;
+    cluster.until_confirmed(2).await;
     cluster.allow("a", 0).await;
     let high = cluster.create_of("high", 8, "high").await;
-    let result = cluster
-        .preempt(&high, &[("n1", &[&a]), ("n2", &[&b])])
-        .await;
+    let offers: [(&str, &[&Pod]); 2] = [("n1", &[&a]), ("n2", &[&b])];
+    let result = cluster.preempt(&high, &offers).await;
     assert_eq!(result.nodes(), ["n2"]);
 }
 
@@ -123,21 +124,17 @@ async fn while_room_is_claimed_on_one_node_nothing_is_evicted_on_another() {
     cluster.runs("a", 5, "low", "n1").await;
     cluster.runs("b", 5, "low", "n1").await;
     let c = cluster.runs("c", 8, "low", "n2").await;
-    cluster.until_booked(3).await;
-    let high = cluster.create_of("high", 6, "high").await;
-    cluster.is_refused(&high, &["n1"]).await;
+    cluster.until_confirmed(3).await;
+    let high = cluster.refused("high", 6, "high").await;
     let victim = cluster.victim_of("high").await;
-    let result = cluster.preempt(&high, &[("n2", &[&c])]).await;
-    assert!(result.nodes().is_empty(), "{result:?}");
+    cluster.preempts_nobody(&high, &[("n2", &[&c])]).await;
     cluster.until_ending(&victim).await;
     assert!(!cluster.is_ending("c").await);
 }
 
 #[tokio::test]
 async fn pods_without_cards_stay_named_because_they_go_for_something_else() {
-    let cluster = Following::with_priorities(&[node("n1", &[8])]).await;
-    let a = cluster.runs("a", 8, "low", "n1").await;
-    cluster.until_booked(1).await;
+    let (cluster, a) = full("a", "low").await;
     let high = cluster.create_of("high", 8, "high").await;
     let mut other = a.clone();
     other.metadata.uid = Some("no-card".to_owned());
@@ -147,9 +144,7 @@ async fn pods_without_cards_stay_named_because_they_go_for_something_else() {
 
 #[tokio::test]
 async fn whole_pods_are_understood_too_and_bad_bodies_refused() {
-    let cluster = Following::with_priorities(&[node("n1", &[8])]).await;
-    let a = cluster.runs("a", 8, "low", "n1").await;
-    cluster.until_booked(1).await;
+    let (cluster, a) = full("a", "low").await;
     let high = cluster.create_of("high", 8, "high").await;
     let victims = json!({"n1": {"Pods": [a], "NumPDBViolations": 0}});
     let body = json!({"Pod": high, "NodeNameToVictims": victims, "NodeNameToMetaVictims": null});
@@ -192,28 +187,25 @@ async fn what_a_real_scheduler_asks_is_answered_with_the_cheapest_node() {
         let cluster = Following::with_priorities(&nodes).await;
         let a = cluster.runs("low-a", 8, "middle", "fake-1").await;
         let b = cluster.runs("low-b", 8, "low", "fake-2").await;
-        cluster.until_booked(2).await;
+        cluster.until_confirmed(2).await;
         let high = cluster.create_of("high", 8, "high").await;
         let body = captured(body, &high, [&a, &b]);
         let result: ExtenderPreemptionResult = call(&cluster.extender, "preempt", &body).await;
         assert_eq!(result.nodes(), ["fake-2"]);
         assert_eq!(result.victims("fake-2"), uids(&[&b]));
         // The answer was not given before the claim was recorded on the pod.
-        let claim = cluster.annotation("high", names::PREEMPTION).await;
-        assert!(claim.is_some_and(|claim| claim.contains("\"evictor\":\"scheduler\"")));
+        let claim = cluster.claim("high").await;
+        assert_contains(&claim.unwrap(), "\"evictor\":\"scheduler\"");
     }
 }
 
 #[tokio::test]
 async fn nobody_is_named_unless_the_claim_could_be_written() {
-    let cluster = Following::with_priorities(&[node("n1", &[8])]).await;
-    let a = cluster.runs("a", 8, "low", "n1").await;
-    cluster.until_booked(1).await;
+    let (cluster, a) = full("a", "low").await;
     let high = cluster.create_of("high", 8, "high").await;
     let marks = On::any().verb(Verb::Patch).resource("pods/status");
-    let refused = cluster.server.faults().cut_before(marks, Times::Next(1));
-    let victims = json!({"n1": {"Pods": [{"UID": a.metadata.uid}], "NumPDBViolations": 0}});
-    let body = json!({"Pod": high, "NodeNameToMetaVictims": victims}).to_string();
+    let refused = cluster.faults().cut_before(marks, Times::Next(1));
+    let body = question(&high, &[("n1", &[&a])]).to_string();
     let (status, _) = post(&cluster.extender, "preempt", body).await;
     assert_eq!((status.as_u16(), refused.hits()), (503, 1));
     // Once the claim is written, the scheduler may go on.
