@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use gpushare_browser::axe;
+use gpushare_browser::Look;
 use gpushare_daemon::tls::{Tls, TlsFiles};
 use gpushare_dashboard::access::Access;
 use serde_json::json;
@@ -15,8 +15,7 @@ use crate::{DARK, LIGHT, Window, pictures};
 
 /// A dashboard that the token `viewer` may view.
 async fn guarded(tls: Option<Tls>) -> (Cluster, SocketAddr) {
-    let cluster = Cluster::start().await;
-    cluster.add_node("gpu-a", &[A100]).await;
+    let cluster = Cluster::with_node("gpu-a", &[A100]).await;
     let access = Access::tokens(reviews(Arc::new(AtomicUsize::new(0))));
     let address = cluster.dashboard_over(tls, access);
     (cluster, address)
@@ -37,126 +36,87 @@ fn certificate() -> Tls {
     Tls::load(files).unwrap()
 }
 
-fn open(address: SocketAddr, scheme: &str, place: &str) -> Window {
-    let window = Window::open(address, LIGHT);
+/// Opens a place without a session, which leads to the login page.
+fn open(address: SocketAddr, scheme: &str, place: &str, look: Look) -> Window {
+    let window = Window::open(address, look);
     let trust = json!({"ignore": true});
-    window
+    let trusted = window
         .page
-        .call("Security.setIgnoreCertificateErrors", &trust)
-        .unwrap();
-    window
-        .page
-        .go(&format!("{scheme}://{address}/{place}"))
-        .unwrap();
-    window.page.wait_for_text("Paste a token").unwrap();
+        .call("Security.setIgnoreCertificateErrors", &trust);
+    trusted.unwrap();
+    let url = format!("{scheme}://{address}/{place}");
+    window.page.go(&url).unwrap();
+    window.shows("Paste a token");
     window
 }
 
 /// Types a token into the login page and presses Enter.
 fn enter(window: &Window, token: &str) {
-    window
-        .page
-        .wait("document.activeElement.id === 'token'")
-        .unwrap();
-    window.page.type_text(token).unwrap();
-    window.page.press("Enter").unwrap();
+    window.until_focus_is_on("token");
+    window.types(token);
+    window.press("Enter");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_viewer_logs_in_stays_and_logs_out_with_the_keyboard_alone() {
     let (_cluster, address) = guarded(Some(certificate())).await;
-    let window = open(address, "https", "#/nodes/gpu-a");
-    let page = &window.page;
+    let window = open(address, "https", "#/nodes/gpu-a", LIGHT);
     enter(&window, "forged");
-    page.wait_for_text("does not know this token").unwrap();
-    page.wait("document.getElementById('token').getAttribute('aria-invalid') === 'true'")
-        .unwrap();
+    window.shows("does not know this token");
+    window.until("document.getElementById('token').getAttribute('aria-invalid') === 'true'");
     // The page has selected the rejected token, so that typing the next one replaces it.
     enter(&window, "stranger");
-    page.wait_for_text("stranger does not have the verb \"get\" on dashboards.gpushare.io")
-        .unwrap();
-    page.wait_for_text("gpushare-dashboard-viewer").unwrap();
+    window.shows("stranger does not have the verb \"get\" on dashboards.gpushare.io");
+    window.shows("gpushare-dashboard-viewer");
     enter(&window, "viewer");
     // The browser is now at the view that was requested before the login.
-    page.wait("document.querySelector('h1')?.textContent === 'gpu-a'")
-        .unwrap();
-    page.wait("document.getElementById('live').textContent === 'Live'")
-        .unwrap();
-    assert_eq!(page.eval("document.cookie").unwrap(), json!(""));
-    assert_eq!(page.eval("location.hash").unwrap(), json!("#/nodes/gpu-a"));
-    page.call("Page.reload", &json!({})).unwrap();
-    page.wait("document.querySelector('h1')?.textContent === 'gpu-a'")
-        .unwrap();
-    let on_button = "document.activeElement.id === 'logout'";
-    page.wait("!document.getElementById('logout').hidden")
-        .unwrap();
-    for _ in 0..12 {
-        page.press("Tab").unwrap();
-        if page.eval(on_button).unwrap() == json!(true) {
-            break;
-        }
-    }
-    page.wait(on_button).unwrap();
-    page.press("Enter").unwrap();
-    page.wait_for_text("Paste a token").unwrap();
-    page.go(&format!("https://{address}/")).unwrap();
-    page.wait("location.pathname === '/login'").unwrap();
-    let broken: Vec<String> = window
-        .page
-        .complaints()
-        .into_iter()
-        .filter(|text| text.contains("Content Security Policy") || text.contains("exception"))
-        .collect();
-    assert_eq!(broken, Vec::<String>::new());
+    window.shows_the_view_of("gpu-a");
+    window.until_live();
+    assert_eq!(window.eval("document.cookie"), "");
+    assert_eq!(window.eval("location.hash"), "#/nodes/gpu-a");
+    window.page.call("Page.reload", &json!({})).unwrap();
+    window.shows_the_view_of("gpu-a");
+    window.until("!document.getElementById('logout').hidden");
+    window.tab_until("document.activeElement.id === 'logout'", 12);
+    window.press("Enter");
+    window.shows("Paste a token");
+    window.page.go(&format!("https://{address}/")).unwrap();
+    window.until("location.pathname === '/login'");
+    let mut broken = window.page.complaints();
+    broken.retain(|text| text.contains("Content Security Policy") || text.contains("exception"));
+    assert_eq!(broken, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_works_on_loopback_without_tls_and_a_link_from_elsewhere_finds_it() {
     let (_cluster, address) = guarded(None).await;
-    let window = open(address, "http", "");
-    let page = &window.page;
+    let window = open(address, "http", "", LIGHT);
     enter(&window, "viewer");
-    page.wait_for_text("Packing over time").unwrap();
+    window.shows("Packing over time");
     // A page of another site: requests from there carry no session cookie.
-    page.requests();
-    page.go("data:text/html,<title>elsewhere</title>").unwrap();
-    page.wait("document.title === 'elsewhere'").unwrap();
+    window.page.requests();
+    let elsewhere = "data:text/html,<title>elsewhere</title>";
+    window.page.go(elsewhere).unwrap();
+    window.until("document.title === 'elsewhere'");
     let url = json!(format!("http://{address}/#/nodes"));
-    page.eval(&format!(
+    window.eval(&format!(
         "(() => {{ const link = document.createElement('a'); link.href = {url}; document.body.append(link); link.click(); }})()"
-    ))
-    .unwrap();
-    page.wait_for_text("1 node").unwrap();
-    let asked = page.requests();
+    ));
+    window.shows("1 node");
+    let asked = window.page.requests();
     assert!(asked.iter().any(|url| url.contains("/login")), "{asked:?}");
-    assert_eq!(page.eval("location.hash").unwrap(), json!("#/nodes"));
+    assert_eq!(window.eval("location.hash"), "#/nodes");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_login_page_passes_the_accessibility_check_also_with_a_problem_on_it() {
-    let script = axe::script().unwrap();
     let (_cluster, address) = guarded(None).await;
     for look in [LIGHT, DARK] {
-        let window = Window::open(address, look);
-        window.page.go(&format!("http://{address}/")).unwrap();
-        window.page.wait_for_text("Paste a token").unwrap();
-        let check = |when: &str| {
-            let findings = axe::findings(&window.page, &script).unwrap();
-            assert_eq!(
-                findings,
-                Vec::<String>::new(),
-                "{when}, dark: {}",
-                look.dark
-            );
-        };
-        check("empty");
+        let window = open(address, "http", "", look);
+        window.is_accessible("empty");
         enter(&window, "forged");
-        window
-            .page
-            .wait_for_text("does not know this token")
-            .unwrap();
-        check("refused");
-        let scheme = if look.dark { "dark" } else { "light" };
-        pictures::keep(&window, &format!("login-{scheme}"));
+        window.shows("does not know this token");
+        window.is_accessible("refused");
+        pictures::keep(&window, &format!("login-{}", window.scheme));
     }
 }

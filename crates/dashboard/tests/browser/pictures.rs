@@ -47,11 +47,14 @@ fn every_view(address: SocketAddr, look: Look, size: &str, directory: &Path) {
     window.go("#/", "Packing over time");
     let points =
         "(document.querySelector('.curve')?.getAttribute('points') ?? '').split(' ').length > 5";
-    window.page.wait(points).unwrap();
-    let scheme = if look.dark { "dark" } else { "light" };
+    window.until(points);
     for (name, place, text) in VIEWS {
         window.go(place, text);
-        take(&window, directory, &format!("{name}{size}-{scheme}"));
+        take(
+            &window,
+            directory,
+            &format!("{name}{size}-{}", window.scheme),
+        );
     }
 }
 

@@ -7,6 +7,8 @@ use std::process::Command;
 use gpushare_browser::npm;
 
 const TYPESCRIPT: &str = "5.9.3";
+const STRICT: &str = "--noEmit --checkJs --strict --noUncheckedIndexedAccess --target es2022 \
+    --module es2022 --moduleResolution bundler --lib es2023,dom,dom.iterable";
 
 #[test]
 fn the_scripts_agree_with_the_types_in_their_comments() {
@@ -21,21 +23,7 @@ fn the_scripts_agree_with_the_types_in_their_comments() {
     let compiler = npm::package("typescript", TYPESCRIPT).unwrap();
     let checked = Command::new("node")
         .arg(compiler.join("lib/tsc.js"))
-        .args([
-            "--noEmit",
-            "--checkJs",
-            "--strict",
-            "--noUncheckedIndexedAccess",
-        ])
-        .args([
-            "--target",
-            "es2022",
-            "--module",
-            "es2022",
-            "--moduleResolution",
-            "bundler",
-        ])
-        .args(["--lib", "es2023,dom,dom.iterable"])
+        .args(STRICT.split(' '))
         .args(&scripts)
         .output()
         .unwrap();

@@ -41,6 +41,12 @@ impl Cluster {
         }
     }
 
+    pub(crate) async fn with_node(name: &str, cards: &[(&str, u64)]) -> Self {
+        let cluster = Self::start().await;
+        cluster.add_node(name, cards).await;
+        cluster
+    }
+
     /// A dashboard of this cluster that everyone on this machine may view.
     pub(crate) fn dashboard(&self) -> SocketAddr {
         self.dashboard_for(Access::Open)
@@ -109,6 +115,11 @@ impl Cluster {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let annotations = json!({names::ALLOCATION: record.encode()});
         api.annotate(name, annotations).await;
+    }
+
+    /// The running pod default/train: 20 GiB of memory and 30 % of the compute of this card.
+    pub(crate) async fn place_train(&self, on: (&str, u32)) {
+        self.place("default", "train", on, (20_480, 30)).await;
     }
 
     async fn create(&self, pod: &Value) -> PodUid {

@@ -1,6 +1,6 @@
 //! What every viewer gets: the page, its files, and the data that the page reads.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cluster::{A100, Cluster, T4};
 use crate::http::{Stream, ask, snapshot_with, when_ready};
@@ -9,16 +9,11 @@ use crate::http::{Stream, ask, snapshot_with, when_ready};
 async fn every_answer_forbids_foreign_and_inline_code() {
     let cluster = Cluster::start().await;
     let dashboard = cluster.dashboard();
-    for request in [
-        "GET /",
-        "GET /assets/main.js",
-        "GET /api/snapshot",
-        "GET /x",
-    ] {
-        let answer = ask(dashboard, request, &[]).await;
+    for path in ["/", "/assets/main.js", "/api/snapshot", "/x"] {
+        let answer = ask(dashboard, &format!("GET {path}"), &[]).await;
         let policy = answer.header("content-security-policy").unwrap();
-        assert!(policy.contains("default-src 'none'"), "{request}: {policy}");
-        assert!(!policy.contains("unsafe"), "{request}: {policy}");
+        assert!(policy.contains("default-src 'none'"), "{path}: {policy}");
+        assert!(!policy.contains("unsafe"), "{path}: {policy}");
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
     }
 }
@@ -31,11 +26,8 @@ async fn the_page_names_only_files_that_are_served_and_has_nothing_inline() {
     assert_eq!(page.status, 200);
     let page = page.text();
     assert!(!page.contains("style=") && !page.contains("<style"));
-    let scripts = page.matches("<script").count();
-    assert_eq!(
-        scripts,
-        page.matches("<script type=\"module\" src=").count()
-    );
+    let count = |text: &str| page.matches(text).count();
+    assert_eq!(count("<script"), count("<script type=\"module\" src="));
     let named = |text: &str, before: &str| -> Vec<String> {
         let rest = text.split(before).skip(1);
         rest.map(|rest| rest.split('"').next().unwrap().to_owned())
@@ -59,12 +51,8 @@ async fn a_file_that_the_browser_has_is_not_sent_again() {
     let dashboard = cluster.dashboard();
     let first = ask(dashboard, "GET /assets/style.css", &[]).await;
     let version = first.header("etag").unwrap();
-    let again = ask(
-        dashboard,
-        "GET /assets/style.css",
-        &[("If-None-Match", version)],
-    )
-    .await;
+    let known = [("If-None-Match", version)];
+    let again = ask(dashboard, "GET /assets/style.css", &known).await;
     assert_eq!((again.status, &*again.body), (304, &b""[..]));
 }
 
@@ -117,14 +105,10 @@ async fn nothing_can_be_changed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_shows_its_cards_and_the_pods_on_them() {
-    let cluster = Cluster::start().await;
-    cluster.add_node("gpu-a", &[A100, T4]).await;
-    cluster
-        .place("default", "train", ("gpu-a", 0), (20_480, 30))
-        .await;
-    cluster
-        .place("default", "serve", ("gpu-a", 0), (10_240, 20))
-        .await;
+    let cluster = Cluster::with_node("gpu-a", &[A100, T4]).await;
+    let card = ("gpu-a", 0);
+    cluster.place_train(card).await;
+    cluster.place("default", "serve", card, (10_240, 20)).await;
     let dashboard = cluster.dashboard();
     let snapshot = snapshot_with(dashboard, |snapshot| snapshot["overview"]["pods"] == 2).await;
     let row = &snapshot["nodes"][0];
@@ -134,20 +118,15 @@ async fn a_node_shows_its_cards_and_the_pods_on_them() {
     let node = when_ready(dashboard, "/api/nodes/gpu-a").await.json();
     let card = &node["devices"][0];
     assert_eq!(card["used"], json!({"memory": 30_720, "core": 50}));
-    let names: Vec<&str> = card["pods"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|pod| pod["name"].as_str().unwrap())
-        .collect();
+    let pods = card["pods"].as_array().unwrap();
+    let names: Vec<&Value> = pods.iter().map(|pod| &pod["name"]).collect();
     assert_eq!(names, ["serve", "train"]);
     assert_eq!(when_ready(dashboard, "/api/nodes/none").await.status, 404);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_waits_shows_the_reason_what_would_help_and_what_the_scheduler_said() {
-    let cluster = Cluster::start().await;
-    cluster.add_node("gpu-a", &[T4]).await;
+    let cluster = Cluster::with_node("gpu-a", &[T4]).await;
     let uid = cluster.add_pod("default", "large", (40_000, 10)).await;
     let said = "0/1 nodes are available: <b>none</b>";
     cluster.say("default", "large", &uid, said).await;
@@ -155,37 +134,29 @@ async fn a_pod_that_waits_shows_the_reason_what_would_help_and_what_the_schedule
     let snapshot = snapshot_with(dashboard, |snapshot| snapshot["overview"]["pending"] == 1).await;
     let row = &snapshot["pending"][0];
     assert_eq!(row["state"], "waiting");
-    assert_eq!(
-        row["asks"],
-        "1 card with 40000 MiB of memory and 10 % of core"
-    );
+    let asks = "1 card with 40000 MiB of memory and 10 % of core";
+    assert_eq!(row["asks"], asks);
     assert!(row["reason"].as_str().unwrap().contains("1 node"), "{row}");
     assert!(!row["help"].as_array().unwrap().is_empty(), "{row}");
-    let pod = when_ready(dashboard, "/api/pods/default/large")
-        .await
-        .json();
+    let pod = when_ready(dashboard, "/api/pods/default/large").await;
+    let pod = pod.json();
     assert_eq!(pod["pod"]["report"]["groups"][0]["kind"], "too-small");
     assert_eq!(pod["events"][0]["message"], said);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_are_found_by_parts_of_their_names() {
-    let cluster = Cluster::start().await;
-    cluster.add_node("gpu-a", &[A100]).await;
+    let cluster = Cluster::with_node("gpu-a", &[A100]).await;
     for team in ["vision", "language"] {
         cluster.add_namespace(team, &json!({})).await;
     }
-    cluster
-        .place("vision", "train-1", ("gpu-a", 0), (1024, 1))
-        .await;
+    let card = ("gpu-a", 0);
+    cluster.place("vision", "train-1", card, (1024, 1)).await;
     cluster.add_pod("vision", "train-2", (1024, 1)).await;
     cluster.add_pod("language", "serve-1", (1024, 1)).await;
     let dashboard = cluster.dashboard();
     snapshot_with(dashboard, |snapshot| {
-        (
-            &snapshot["overview"]["pods"],
-            &snapshot["overview"]["pending"],
-        ) == (&json!(1), &json!(2))
+        snapshot["overview"]["pods"] == 1 && snapshot["overview"]["pending"] == 2
     })
     .await;
     let one = json!({"namespace": "vision", "name": "train-1", "node": "gpu-a"});
@@ -206,18 +177,14 @@ async fn pods_are_found_by_parts_of_their_names() {
 #[tokio::test(flavor = "multi_thread")]
 async fn budgets_show_who_pays_and_what_is_left() {
     let cluster = Cluster::start().await;
-    cluster
-        .add_namespace("vision", &json!({"gpushare.io/team": "vision"}))
-        .await;
+    let team = json!({"gpushare.io/team": "vision"});
+    cluster.add_namespace("vision", &team).await;
     let spec = json!({"amount": "100h", "namespaces": {"team": "vision"}});
     let status = json!({"usedSeconds": 90_000, "heldSeconds": 0, "remainingSeconds": 270_000, "exhausted": false});
     cluster.add_budget("vision", &spec, &status).await;
     let dashboard = cluster.dashboard();
-    let snapshot = snapshot_with(dashboard, |snapshot| {
-        !snapshot["budgets"][0]["status"].is_null()
-    })
-    .await;
-    let row = &snapshot["budgets"][0];
+    let counted = |snapshot: &Value| snapshot["budgets"][0]["status"].is_object();
+    let row = &snapshot_with(dashboard, counted).await["budgets"][0];
     assert_eq!(row["namespaces"], json!(["vision"]));
     assert_eq!(row["status"]["remainingSeconds"], 270_000);
     assert_eq!(row["points"][0][1], 270_000);
