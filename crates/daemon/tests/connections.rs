@@ -59,11 +59,14 @@ fn router() -> Router {
 }
 
 impl Server {
-    fn start(limits: Limits) -> Self {
-        Self::of(router(), limits)
+    fn start(limit: impl FnOnce(&mut Limits)) -> Self {
+        Self::of(router(), limit)
     }
 
-    fn of(router: Router, limits: Limits) -> Self {
+    /// A server that is patient, except for the limits that `limit` sets.
+    fn of(router: Router, limit: impl FnOnce(&mut Limits)) -> Self {
+        let mut limits = patient();
+        limit(&mut limits);
         let listener = serve::listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let address = listener.local_addr().unwrap();
         let mut catalogue = Catalogue::new("test");
@@ -120,6 +123,18 @@ impl Server {
         );
     }
 
+    async fn counts_cut(&self, reason: &str, number: u64) {
+        let name = "test_connections_cut_total";
+        let line = format!("{name}{{reason=\"{reason}\"}} {number}");
+        self.counts(&line).await;
+    }
+
+    async fn counts_refused(&self, reason: &str) {
+        let name = "test_connections_refused_total";
+        self.counts(&format!("{name}{{reason=\"{reason}\"}} 1"))
+            .await;
+    }
+
     async fn stop(self) {
         self.tasks.shutdown().cancel();
         self.tasks.finished(serve::DRAIN).await.unwrap();
@@ -129,6 +144,13 @@ impl Server {
 async fn within_patience<T>(waited_for: impl Future<Output = T>) -> T {
     let waited = tokio::time::timeout(PATIENCE, waited_for).await;
     waited.expect("this must happen, and did not")
+}
+
+/// The server answers each of these clients.
+async fn all_ask(open: &mut [Client]) {
+    for client in open {
+        client.asks().await.unwrap();
+    }
 }
 
 struct Client(TcpStream);
@@ -170,10 +192,7 @@ impl Client {
 
 #[tokio::test]
 async fn connections_whose_headers_do_not_come_are_closed() {
-    let server = Server::start(Limits {
-        head: SOON,
-        ..patient()
-    });
+    let server = Server::start(|limits| limits.head = SOON);
     for begun in [
         &b""[..],
         b"G",
@@ -184,18 +203,13 @@ async fn connections_whose_headers_do_not_come_are_closed() {
     ] {
         server.connect().await.says(begun).await.is_closed().await;
     }
-    server
-        .counts(r#"test_connections_cut_total{reason="head"} 6"#)
-        .await;
+    server.counts_cut("head", 6).await;
     server.stop().await;
 }
 
 #[tokio::test]
 async fn the_headers_of_a_later_request_have_a_deadline_too() {
-    let server = Server::start(Limits {
-        head: SOON,
-        ..patient()
-    });
+    let server = Server::start(|limits| limits.head = SOON);
     let mut client = server.connect().await;
     client.asks().await.unwrap();
     client.says(b"GET / HTTP/1.1\r\nhost").await;
@@ -205,10 +219,7 @@ async fn the_headers_of_a_later_request_have_a_deadline_too() {
 
 #[tokio::test]
 async fn bodies_that_do_not_end_are_given_up_also_when_they_trickle() {
-    let server = Server::start(Limits {
-        body: SOON,
-        ..patient()
-    });
+    let server = Server::start(|limits| limits.body = SOON);
     let begun = b"POST /echo HTTP/1.1\r\nhost: test\r\ncontent-length: 1000000\r\n\r\nsome";
     server.connect().await.says(begun).await.is_closed().await;
 
@@ -226,36 +237,23 @@ async fn bodies_that_do_not_end_are_given_up_also_when_they_trickle() {
     let mut said = Vec::new();
     let _end = within_patience(read.read_to_end(&mut said)).await;
     within_patience(trickle).await.unwrap();
-    server
-        .counts(r#"test_connections_cut_total{reason="body"} 2"#)
-        .await;
+    server.counts_cut("body", 2).await;
     server.stop().await;
 }
 
 #[tokio::test]
 async fn past_the_bound_connections_are_refused_and_the_open_ones_are_served() {
-    let server = Server::start(Limits {
-        connections: 3,
-        ..patient()
-    });
-    let mut open = [
-        server.connect().await,
-        server.connect().await,
-        server.connect().await,
-    ];
-    for client in &mut open {
-        client.asks().await.unwrap();
+    let server = Server::start(|limits| limits.connections = 3);
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        open.push(server.connect().await);
     }
+    all_ask(&mut open).await;
     let mut refused = server.connect().await;
     assert_eq!(refused.is_closed().await, "");
-    for client in &mut open {
-        client.asks().await.unwrap();
-    }
-    server
-        .counts(r#"test_connections_refused_total{reason="all"} 1"#)
-        .await;
-    let [first, ..] = open;
-    drop(first);
+    all_ask(&mut open).await;
+    server.counts_refused("all").await;
+    open.truncate(2);
     server.served_at_last().await;
     server.stop().await;
 }
@@ -263,10 +261,9 @@ async fn past_the_bound_connections_are_refused_and_the_open_ones_are_served() {
 /// Like pods that hold as many connections as they can, and a kubelet that probes.
 #[tokio::test]
 async fn clients_with_many_connections_do_not_keep_out_one_with_few() {
-    let server = Server::start(Limits {
-        connections: 4,
-        per_client: 2,
-        ..patient()
+    let server = Server::start(|limits| {
+        limits.connections = 4;
+        limits.per_client = 2;
     });
     let mut open = Vec::new();
     for last in [2, 2, 3, 3] {
@@ -276,14 +273,10 @@ async fn clients_with_many_connections_do_not_keep_out_one_with_few() {
     }
     let mut few = server.connect_from(4).await;
     few.asks().await.unwrap();
-    server
-        .counts(r#"test_connections_cut_total{reason="displaced"} 1"#)
-        .await;
+    server.counts_cut("displaced", 1).await;
     server.counts("test_connections 4").await;
     open.remove(2).is_closed().await;
-    for client in &mut open {
-        client.asks().await.unwrap();
-    }
+    all_ask(&mut open).await;
     few.asks().await.unwrap();
     server.stop().await;
 }
@@ -299,11 +292,8 @@ async fn a_request_under_way_is_answered_before_its_connection_makes_place() {
             "hello from the test"
         }
     };
-    let limits = Limits {
-        connections: 2,
-        ..patient()
-    };
-    let server = Server::of(router().route("/slow", get(slow)), limits);
+    let router = router().route("/slow", get(slow));
+    let server = Server::of(router, |limits| limits.connections = 2);
     let mut many = [server.connect_from(2).await, server.connect_from(2).await];
     let [first, _second] = &mut many;
     first
@@ -320,29 +310,19 @@ async fn a_request_under_way_is_answered_before_its_connection_makes_place() {
 
 #[tokio::test]
 async fn one_client_cannot_take_the_places_of_others() {
-    let server = Server::start(Limits {
-        per_client: 2,
-        ..patient()
-    });
+    let server = Server::start(|limits| limits.per_client = 2);
     let mut open = [server.connect_from(2).await, server.connect_from(2).await];
-    for client in &mut open {
-        client.asks().await.unwrap();
-    }
+    all_ask(&mut open).await;
     assert_eq!(server.connect_from(2).await.is_closed().await, "");
     server.connect_from(3).await.asks().await.unwrap();
-    server
-        .counts(r#"test_connections_refused_total{reason="client"} 1"#)
-        .await;
+    server.counts_refused("client").await;
     server.stop().await;
 }
 
 /// Like kube-scheduler's kept connections: the deadline for headers passes many times between requests.
 #[tokio::test]
 async fn a_kept_connection_outlives_the_deadline_for_headers_and_not_the_one_for_idling() {
-    let server = Server::start(Limits {
-        head: SOON,
-        ..patient()
-    });
+    let server = Server::start(|limits| limits.head = SOON);
     let mut kept = server.connect().await;
     kept.asks().await.unwrap();
     for _ in 0..3 {
@@ -351,10 +331,7 @@ async fn a_kept_connection_outlives_the_deadline_for_headers_and_not_the_one_for
     kept.asks().await.unwrap();
     server.stop().await;
 
-    let server = Server::start(Limits {
-        idle: SOON,
-        ..patient()
-    });
+    let server = Server::start(|limits| limits.idle = SOON);
     let mut kept = server.connect().await;
     kept.asks().await.unwrap();
     kept.is_closed().await;
@@ -376,16 +353,12 @@ async fn an_answer_that_goes_on_is_not_cut() {
         };
         let events = Arc::new(events);
         let router = Router::new().route("/", get(move || events()));
-        let server = Server::of(
-            router,
-            Limits {
-                head: SOON,
-                idle: SOON,
-                body: SOON,
-                stall: SOON,
-                ..patient()
-            },
-        );
+        let server = Server::of(router, |limits| {
+            limits.head = SOON;
+            limits.idle = SOON;
+            limits.body = SOON;
+            limits.stall = SOON;
+        });
         let mut viewer = server.connect().await;
         viewer.says(&request).await;
         for news in ["first", "second", "third"] {
@@ -401,16 +374,11 @@ async fn an_answer_that_goes_on_is_not_cut() {
 
 #[tokio::test]
 async fn a_client_that_does_not_take_its_answer_is_cut() {
-    let server = Server::start(Limits {
-        stall: SOON,
-        ..patient()
-    });
+    let server = Server::start(|limits| limits.stall = SOON);
     let mut deaf = server.connect().await;
     deaf.says(b"GET /flood HTTP/1.1\r\nhost: test\r\n\r\n")
         .await;
-    server
-        .counts(r#"test_connections_cut_total{reason="write"} 1"#)
-        .await;
+    server.counts_cut("write", 1).await;
     server.counts("test_connections 0").await;
     server.stop().await;
 }
@@ -419,17 +387,13 @@ async fn a_client_that_does_not_take_its_answer_is_cut() {
 /// sees them.
 #[tokio::test]
 async fn a_client_of_http2_that_does_not_take_its_answer_is_cut() {
-    let server = Server::start(Limits {
-        stall: SOON,
-        ..patient()
-    });
+    let server = Server::start(|limits| limits.stall = SOON);
     for (cut, taken) in [(1, 0), (2, 1)] {
         let mut deaf = server.connect().await;
         deaf.says(&opening(&[0, INITIAL_WINDOW_SIZE, 0, 0, 0, taken]))
             .await;
         deaf.says(&get_on(1)).await;
-        let line = format!(r#"test_connections_cut_total{{reason="write"}} {cut}"#);
-        server.counts(&line).await;
+        server.counts_cut("write", cut).await;
         server.counts("test_connections 0").await;
     }
     server.stop().await;
@@ -437,7 +401,7 @@ async fn a_client_of_http2_that_does_not_take_its_answer_is_cut() {
 
 #[tokio::test]
 async fn headers_past_the_bound_are_refused_before_they_end() {
-    let server = Server::start(patient());
+    let server = Server::start(|_| ());
     let mut head = b"GET / HTTP/1.1\r\nhost: test\r\nlong: ".to_vec();
     head.resize(15 * 1024, b'x');
     let mut client = server.connect().await;
@@ -486,17 +450,12 @@ fn get_on(stream: u8) -> Vec<u8> {
 
 #[tokio::test]
 async fn a_slow_stream_is_given_up_while_others_on_its_connection_are_served() {
-    let server = Server::start(Limits {
-        body: SOON,
-        ..patient()
-    });
+    let server = Server::start(|limits| limits.body = SOON);
     let mut client = server.connect().await;
     client.says(&opening(&[])).await;
     let unfinished = frame(HEADERS, END_HEADERS, 1, &request(0x83, "/echo"));
     client.says(&unfinished).await;
-    server
-        .counts(r#"test_connections_cut_total{reason="body"} 1"#)
-        .await;
+    server.counts_cut("body", 1).await;
     client.says(&get_on(3)).await;
     client.hears(b"hello from the test").await.unwrap();
     client.says(&frame(PING, 0, 0, b"still on")).await;
@@ -508,10 +467,7 @@ async fn a_slow_stream_is_given_up_while_others_on_its_connection_are_served() {
 /// Go clients send pings on idle connections: these must not count as unfinished headers.
 #[tokio::test]
 async fn pings_on_an_idle_connection_do_not_end_it() {
-    let server = Server::start(Limits {
-        head: SOON,
-        ..patient()
-    });
+    let server = Server::start(|limits| limits.head = SOON);
     let mut client = server.connect().await;
     client.says(&opening(&[])).await;
     for stream in [1, 3] {

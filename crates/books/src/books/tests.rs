@@ -98,6 +98,21 @@ pub(crate) fn reserve_on(
     reserved.map_err(|why| why.to_string())
 }
 
+/// A bound pod that the watch shows running; returns its record.
+fn runs(books: &mut Books, uid: &str, gib: u64) -> String {
+    let record = reserve(books, uid, gib).unwrap().record;
+    books.apply_pod(running(uid, gib, &record));
+    record
+}
+
+/// A bind of the pod `u1` to the only card, without an answer, and its record.
+fn in_doubt() -> (Books, PodUid, String) {
+    let (mut books, uid) = (books(&[(CARD, 8)]), "u1".into());
+    let record = reserve(&mut books, "u1", 8).unwrap().record;
+    books.unknown(&uid);
+    (books, uid, record)
+}
+
 pub(crate) fn named(uid: &str) -> PodRef {
     PodRef {
         uid: uid.into(),
@@ -119,6 +134,18 @@ impl Books {
         self.conclude(pod, &Outcome::Unknown(String::new()))
     }
 
+    /// A read of the pod that is answered before anything else happens.
+    fn read_now(&mut self, pod: &PodUid, shown: Option<PodFacts>) {
+        let read = self.begin_read(pod);
+        self.finish_read(pod, read, shown);
+    }
+
+    /// As [`Self::read_now`], with a write that makes earlier binds void.
+    fn fence_now(&mut self, pod: &PodUid, shown: Option<PodFacts>) {
+        let fence = self.begin_read(pod);
+        self.finish_fence(pod, fence, shown);
+    }
+
     pub(super) fn forget_booking(&mut self, pod: &PodUid) {
         self.attempts.forget(&mut self.nodes, pod);
     }
@@ -131,11 +158,8 @@ impl Books {
         ask: &PodAsk,
         placement: Placement,
     ) {
-        match self
-            .ledger()
-            .claimed(pod.as_str())
-            .map(|claim| claim.node.clone())
-        {
+        let claimed = self.ledger().claimed(pod.as_str());
+        match claimed.map(|claim| claim.node.clone()) {
             Some(node) => self.nodes.unclaim(pod, &node),
             None => self.nodes.claim(pod, node, ask, placement),
         }

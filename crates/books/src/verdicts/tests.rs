@@ -62,11 +62,7 @@ fn both(books: &Books, gib: u64, names: &[&str]) -> [Vec<Option<String>>; 2] {
 #[test]
 fn what_is_kept_is_what_the_ledger_says_whatever_happens_in_between() {
     let mut draw = Draw(1);
-    let mut books = Books::new(
-        gpushare_core::gpu::classes(),
-        Policy::default(),
-        Bells::default(),
-    );
+    let mut books = unlisted();
     for round in 0..3_000 {
         for _ in 0..draw.below(4) {
             something_happens(&mut books, &mut draw);
@@ -82,34 +78,22 @@ fn what_is_kept_is_what_the_ledger_says_whatever_happens_in_between() {
 
 #[test]
 fn a_node_that_did_not_change_is_not_judged_again() {
-    let mut books = Books::new(
-        gpushare_core::gpu::classes(),
-        Policy::default(),
-        Bells::default(),
-    );
-    books.replace_nodes(NODES.map(|name| node(name, CARDS[0])).into());
-    books.replace_pods(Vec::new(), &[]);
+    let mut books = listed();
     let ask = pending("asking", 9).ask.unwrap().unwrap();
-    let judged = |books: &Books| {
-        let judged = std::cell::RefCell::new(Vec::new());
-        books.verdicts(&ask, NODES.into_iter(), |name| {
-            judged.borrow_mut().push(name.to_owned());
-            None
-        });
-        judged.into_inner()
-    };
+    let judged = |books: &Books| judged(books, &ask, |_| None);
     assert_eq!(judged(&books), NODES);
     reserve_on(&mut books, "u1", 1, "n3").unwrap();
     assert_eq!(judged(&books), ["n3"]);
     assert!(judged(&books).is_empty());
 }
 
+fn unlisted() -> Books {
+    let classes = gpushare_core::gpu::classes();
+    Books::new(classes, Policy::default(), Bells::default())
+}
+
 fn listed() -> Books {
-    let mut books = Books::new(
-        gpushare_core::gpu::classes(),
-        Policy::default(),
-        Bells::default(),
-    );
+    let mut books = unlisted();
     books.replace_nodes(NODES.map(|name| node(name, CARDS[0])).into());
     books.replace_pods(Vec::new(), &[]);
     books
@@ -143,10 +127,8 @@ fn however_many_complex_requests_come_ordinary_ones_are_remembered() {
         assert!(judged(&books, &complex(number), |_| None).is_empty());
     }
     assert!(judged(&books, &ordinary, |_| None).is_empty());
-    assert_eq!(
-        books.kept_verdicts().0.lock().kept_complex.len(),
-        KEPT_COMPLEX
-    );
+    let kept = books.kept_verdicts().0.lock().kept_complex.len();
+    assert_eq!(kept, KEPT_COMPLEX);
 }
 
 #[test]

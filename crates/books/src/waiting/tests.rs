@@ -36,6 +36,12 @@ fn full() -> Books {
     books
 }
 
+/// The pod that holds the card ends; these pods are woken for the room.
+fn freed(books: &mut Books, now: Instant) -> Vec<String> {
+    books.end_pod(&"holder".into());
+    woken(books, now, MANY)
+}
+
 #[test]
 fn nobody_is_woken_before_room_appears() {
     let (mut books, now) = (full(), Instant::now());
@@ -54,27 +60,19 @@ fn freed_room_wakes_as_many_as_it_holds_best_first() {
         ("urgent", 4, 5, 99),
         ("small", 1, 0, 40),
     ] {
-        refuse(
-            &mut books,
-            urgent(uid, gib, priority, created),
-            &[NODE],
-            now,
-        );
+        let facts = urgent(uid, gib, priority, created);
+        refuse(&mut books, facts, &[NODE], now);
     }
-    books.end_pod(&"holder".into());
-    assert_eq!(woken(&mut books, now, MANY), ["urgent", "old"]);
-    assert!(
-        woken(&mut books, now, MANY).is_empty(),
-        "what remains is spoken for"
-    );
+    assert_eq!(freed(&mut books, now), ["urgent", "old"]);
+    let more = woken(&mut books, now, MANY);
+    assert!(more.is_empty(), "what remains is spoken for");
 }
 
 #[test]
 fn a_refusal_that_is_noted_late_does_not_miss_the_room() {
     let (mut books, now) = (full(), Instant::now());
     let moment = books.moment();
-    books.end_pod(&"holder".into());
-    assert!(woken(&mut books, now, MANY).is_empty());
+    assert!(freed(&mut books, now).is_empty());
     let refused = RefusedPod::new(pending("p", 4), [NODE].into_iter(), moment).unwrap();
     let candidates = books.numbered(&refused);
     books.refused(refused, candidates, now);
@@ -86,8 +84,7 @@ fn room_on_a_node_that_the_scheduler_ruled_out_wakes_nobody_unless_its_cards_cha
     let (mut books, now) = (full(), Instant::now());
     books.apply_node(node("other", &[("GPU-b", 2)]));
     refuse(&mut books, pending("p", 4), &["other"], now);
-    books.end_pod(&"holder".into());
-    assert!(woken(&mut books, now, MANY).is_empty());
+    assert!(freed(&mut books, now).is_empty());
     books.apply_node(node(NODE, &[("GPU-a", 8)]));
     assert!(woken(&mut books, now, MANY).is_empty(), "nothing new");
     books.apply_node(node(NODE, &[("GPU-a", 16)]));
@@ -126,16 +123,13 @@ fn who_is_woken_and_refused_again_makes_way_and_pauses_longer_each_time() {
     let (mut books, mut now) = (full(), Instant::now());
     refuse(&mut books, urgent("p", 8, 1, 0), &[NODE], now);
     refuse(&mut books, urgent("q", 8, 0, 0), &[NODE], now);
-    books.end_pod(&"holder".into());
-    assert_eq!(woken(&mut books, now, MANY), ["p"]);
+    assert_eq!(freed(&mut books, now), ["p"]);
     // It is refused once more, for whatever reason: the other pod may have the room.
     refuse(&mut books, urgent("p", 8, 1, 0), &[NODE], now);
     assert_eq!(woken(&mut books, now, MANY), ["q"]);
     books.stop_waiting(&"q".into());
-    assert!(
-        woken(&mut books, now + PROSPECT_LASTS, MANY).is_empty(),
-        "nothing new"
-    );
+    let later = woken(&mut books, now + PROSPECT_LASTS, MANY);
+    assert!(later.is_empty(), "nothing new");
     for pause in [1, 2, 4, 8] {
         // Room comes and goes, and comes again.
         reserve(&mut books, "passer-by", 8).unwrap();
@@ -157,8 +151,7 @@ fn a_prospect_that_is_not_used_ends_and_the_room_goes_to_the_next() {
     let (mut books, now) = (full(), Instant::now());
     refuse(&mut books, urgent("p", 8, 1, 0), &[NODE], now);
     refuse(&mut books, urgent("q", 8, 0, 0), &[NODE], now);
-    books.end_pod(&"holder".into());
-    assert_eq!(woken(&mut books, now, MANY), ["p"]);
+    assert_eq!(freed(&mut books, now), ["p"]);
     let later = now + PROSPECT_LASTS;
     assert_eq!(books.outlook(now).plan(MANY).next, Some(later));
     // The pod that was woken in vain has had its chance.
@@ -170,8 +163,7 @@ fn a_prospect_that_is_not_used_ends_and_the_room_goes_to_the_next() {
 fn a_wake_that_did_not_reach_its_pod_is_repeated_after_a_pause() {
     let (mut books, now) = (full(), Instant::now());
     refuse(&mut books, pending("p", 8), &[NODE], now);
-    books.end_pod(&"holder".into());
-    assert_eq!(woken(&mut books, now, MANY), ["p"]);
+    assert_eq!(freed(&mut books, now), ["p"]);
     books.wake_failed(&"p".into());
     assert!(woken(&mut books, now, MANY).is_empty());
     assert_eq!(woken(&mut books, now + FIRST_PAUSE, MANY), ["p"]);
@@ -182,8 +174,7 @@ fn a_pod_that_is_booked_elsewhere_leaves_its_prospect_to_others() {
     let (mut books, now) = (full(), Instant::now());
     refuse(&mut books, urgent("p", 8, 1, 0), &[NODE], now);
     refuse(&mut books, urgent("q", 8, 0, 0), &[NODE], now);
-    books.end_pod(&"holder".into());
-    assert_eq!(woken(&mut books, now, MANY), ["p"]);
+    assert_eq!(freed(&mut books, now), ["p"]);
     books.apply_node(node("other", &[("GPU-b", 8)]));
     reserve_on(&mut books, "p", 8, "other").unwrap();
     assert_eq!(books.waiting().count(), 1);
@@ -269,12 +260,8 @@ fn the_last_are_forgotten_when_too_many_wait() {
     let (mut books, now) = (full(), Instant::now());
     for number in 0..=MOST_WAITING {
         let created = i64::try_from(number).unwrap();
-        refuse(
-            &mut books,
-            urgent(&format!("u-{number}"), 1, 0, created),
-            &[NODE],
-            now,
-        );
+        let facts = urgent(&format!("u-{number}"), 1, 0, created);
+        refuse(&mut books, facts, &[NODE], now);
     }
     assert_eq!(books.waiting().count(), MOST_WAITING);
     books.end_pod(&"holder".into());
@@ -379,8 +366,7 @@ fn an_ordinary_pod_is_woken_before_a_worse_one_that_was_passed_over() {
         refuse(&mut books, hard(&format!("hard-{number}")), &[NODE], now);
     }
     refuse(&mut books, several("modest", 2, 8, 0), &[NODE], now);
-    books.end_pod(&"holder".into());
-    assert!(woken(&mut books, now, MANY).is_empty());
+    assert!(freed(&mut books, now).is_empty());
     let moment = books.moment();
     let ordinary = RefusedPod::new(urgent("ordinary", 4, 1, 0), [NODE].into_iter(), moment - 1);
     let ordinary = ordinary.unwrap();

@@ -44,6 +44,11 @@ fn ask(stream: &mut (impl Read + Write)) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
+async fn stop(tasks: Tasks) {
+    tasks.shutdown().cancel();
+    tasks.finished(DRAIN).await.unwrap();
+}
+
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.unwrap()
 }
@@ -136,8 +141,7 @@ async fn a_client_that_keeps_its_connection_is_made_to_connect_anew() {
         let left = blocking(move || connection.read(&mut [0]).unwrap()).await;
         assert_eq!(left, 0);
     }
-    tasks.shutdown().cancel();
-    tasks.finished(DRAIN).await.unwrap();
+    stop(tasks).await;
 }
 
 #[tokio::test]
@@ -167,8 +171,7 @@ async fn a_request_under_way_is_answered_before_its_connection_ends() {
     let (answer, rest) = asking.await.unwrap();
     assert!(answer.unwrap().starts_with("HTTP/1.1 200"));
     assert_eq!(rest.unwrap(), 0);
-    tasks.shutdown().cancel();
-    tasks.finished(DRAIN).await.unwrap();
+    stop(tasks).await;
 }
 
 #[tokio::test]
@@ -245,6 +248,14 @@ impl Authority {
     }
 }
 
+fn over_tls(files: TlsFiles, connections: Connections) -> (Tasks, SocketAddr) {
+    let (listener, address) = on_loopback();
+    let tasks = Tasks::new();
+    let tls = Some(Tls::load(files).unwrap());
+    spawn(&tasks, "server", listener, tls, router(), connections);
+    (tasks, address)
+}
+
 /// One request over TLS: the answer, and the certificate that the server presented.
 fn ask_tls(address: SocketAddr, client: Arc<ClientConfig>) -> io::Result<(String, Vec<u8>)> {
     let mut socket = TcpStream::connect(address)?;
@@ -258,29 +269,19 @@ fn ask_tls(address: SocketAddr, client: Arc<ClientConfig>) -> io::Result<(String
 
 #[tokio::test]
 async fn with_a_client_ca_only_clients_it_signed_are_served() {
-    let (listener, address) = on_loopback();
     let authority = Authority::new();
-    let tasks = Tasks::new();
-    let tls = Tls::load(authority.files(true)).unwrap();
-    let connections = Connections::default();
-    spawn(&tasks, "server", listener, Some(tls), router(), connections);
-
+    let (tasks, address) = over_tls(authority.files(true), Connections::default());
     let known = authority.client(Some(authority.signed()));
     let unknown = authority.client(None);
     let foreign = authority.client(Some(Authority::new().signed()));
     blocking(move || {
-        assert!(
-            ask_tls(address, known)
-                .unwrap()
-                .0
-                .starts_with("HTTP/1.1 200")
-        );
+        let (answer, _) = ask_tls(address, known).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"));
         assert!(ask_tls(address, unknown).is_err());
         assert!(ask_tls(address, foreign).is_err());
     })
     .await;
-    tasks.shutdown().cancel();
-    tasks.finished(DRAIN).await.unwrap();
+    stop(tasks).await;
 }
 
 #[tokio::test]
@@ -313,24 +314,20 @@ async fn a_renewed_certificate_is_served_and_a_broken_one_is_not() {
         }
     };
     tokio::time::timeout(PATIENCE, until_renewed).await.unwrap();
-    tasks.shutdown().cancel();
-    tasks.finished(DRAIN).await.unwrap();
+    stop(tasks).await;
 }
 
 /// Clients that take all places and never finish their handshakes must not keep others out for long.
 #[tokio::test]
 async fn handshakes_that_do_not_end_are_closed_and_their_places_are_free_again() {
-    let (listener, address) = on_loopback();
     let authority = Authority::new();
-    let tasks = Tasks::new();
-    let tls = Tls::load(authority.files(false)).unwrap();
     let limits = Limits {
         connections: 4,
         handshake: Duration::from_millis(100),
         ..Limits::default()
     };
     let connections = Connections::default().within(limits);
-    spawn(&tasks, "server", listener, Some(tls), router(), connections);
+    let (tasks, address) = over_tls(authority.files(false), connections);
     let client = authority.client(None);
     blocking(move || {
         // The first bytes of a ClientHello, and none at all.
@@ -358,8 +355,7 @@ async fn handshakes_that_do_not_end_are_closed_and_their_places_are_free_again()
         }
     })
     .await;
-    tasks.shutdown().cancel();
-    tasks.finished(DRAIN).await.unwrap();
+    stop(tasks).await;
 }
 
 #[test]
@@ -372,8 +368,6 @@ fn a_file_that_is_missing_or_not_pem_is_named() {
 
     std::fs::write(authority.path("cert.pem"), "").unwrap();
     let error = Tls::load(authority.files(false)).unwrap_err().to_string();
-    assert!(
-        error.contains("cert.pem holds no usable PEM certificate"),
-        "{error}"
-    );
+    let expected = "cert.pem holds no usable PEM certificate";
+    assert!(error.contains(expected), "{error}");
 }

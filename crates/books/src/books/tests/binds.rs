@@ -54,15 +54,13 @@ fn a_doubtful_bind_keeps_its_room_until_a_fence_shows_the_pod_without_a_node() {
     reserve(&mut books, "u1", 8).unwrap();
     assert_eq!(books.unknown(&uid), Followup::Fence);
 
-    let read = books.begin_read(&uid);
-    books.finish_read(&uid, read, Some(pending("u1", 8)));
+    books.read_now(&uid, Some(pending("u1", 8)));
     books.apply_pod(pending("u1", 8));
     assert_eq!(used(&books, CARD), 8, "the request may still take effect");
     let again = reserve(&mut books, "u1", 8).unwrap_err();
     assert_eq!(again, "an earlier bind to n1 is not settled yet");
 
-    let fence = books.begin_read(&uid);
-    books.finish_fence(&uid, fence, Some(pending("u1", 8)));
+    books.fence_now(&uid, Some(pending("u1", 8)));
     assert_eq!(used(&books, CARD), 0);
     assert!(
         books.pods().get("u1").is_some(),
@@ -73,12 +71,8 @@ fn a_doubtful_bind_keeps_its_room_until_a_fence_shows_the_pod_without_a_node() {
 
 #[test]
 fn a_doubtful_bind_that_took_effect_is_settled_by_a_fence() {
-    let mut books = books(&[(CARD, 8)]);
-    let uid = "u1".into();
-    let record = reserve(&mut books, "u1", 8).unwrap().record;
-    books.unknown(&uid);
-    let fence = books.begin_read(&uid);
-    books.finish_fence(&uid, fence, Some(running("u1", 8, &record)));
+    let (mut books, uid, record) = in_doubt();
+    books.fence_now(&uid, Some(running("u1", 8, &record)));
     assert_eq!(books.nodes.booking_state(&uid), Some(BookingState::Settled));
     assert_eq!(used(&books, CARD), 8);
 }
@@ -120,16 +114,14 @@ fn a_fence_does_not_end_a_bind_that_is_under_way() {
     let mut books = books(&[(CARD, 8)]);
     let uid = "u1".into();
     reserve(&mut books, "u1", 8).unwrap();
-    let fence = books.begin_read(&uid);
-    books.finish_fence(&uid, fence, Some(pending("u1", 8)));
+    books.fence_now(&uid, Some(pending("u1", 8)));
     assert_eq!(used(&books, CARD), 8, "its answer comes first");
 }
 
 #[test]
 fn pods_that_the_scheduler_looks_for_a_node_for_are_those_to_be_fenced() {
     let mut books = books(&[(CARD, 8)]);
-    let record = reserve(&mut books, "bound", 3).unwrap().record;
-    books.apply_pod(running("bound", 3, &record));
+    runs(&mut books, "bound", 3);
     books.apply_pod(pending("waits", 3));
     let mut gated = pending("gated", 3);
     gated.gated = true;

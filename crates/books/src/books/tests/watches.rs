@@ -10,8 +10,7 @@ use crate::PodEvent;
 fn what_the_watch_shows_first_outlives_the_answer_to_the_bind() {
     let mut books = books(&[(CARD, 8)]);
     let uid = "u1".into();
-    let record = reserve(&mut books, "u1", 3).unwrap().record;
-    books.apply_pod(running("u1", 3, &record));
+    runs(&mut books, "u1", 3);
     assert_eq!(books.not_bound(&uid), Followup::Nothing);
     assert_eq!(books.unknown(&uid), Followup::Nothing);
     let overtaken = Outcome::Overtaken(String::new());
@@ -58,18 +57,15 @@ fn an_answer_older_than_the_pods_end_does_not_book_it_again() {
 fn a_pod_recreated_under_its_name_is_another_pod() {
     let mut books = books(&[(CARD, 8)]);
     reserve(&mut books, "u1", 3).unwrap();
-    let read = books.begin_read(&"u1".into());
-    books.finish_read(&"u1".into(), read, Some(pending("u2", 3)));
+    books.read_now(&"u1".into(), Some(pending("u2", 3)));
     assert_eq!(used(&books, CARD), 0);
 }
 
 #[test]
 fn a_list_ends_what_is_gone_and_asks_about_what_it_cannot_know() {
     let mut books = books(&[(CARD, 16)]);
-    let gone = reserve(&mut books, "gone", 1).unwrap().record;
-    books.apply_pod(running("gone", 1, &gone));
-    let stays = reserve(&mut books, "stays", 2).unwrap().record;
-    books.apply_pod(running("stays", 2, &stays));
+    runs(&mut books, "gone", 1);
+    let stays = runs(&mut books, "stays", 2);
     reserve(&mut books, "settled", 3).unwrap();
     books.bound(&"settled".into());
     reserve(&mut books, "under-way", 4).unwrap();
@@ -81,8 +77,7 @@ fn a_list_ends_what_is_gone_and_asks_about_what_it_cannot_know() {
     assert_eq!(books.bound(&"under-way".into()), Followup::Read);
     for uid in ["settled", "under-way"] {
         let uid = uid.into();
-        let read = books.begin_read(&uid);
-        books.finish_read(&uid, read, None);
+        books.read_now(&uid, None);
     }
     assert_eq!(used(&books, CARD), 2);
     assert!(books.attempts.is_empty());
@@ -90,13 +85,9 @@ fn a_list_ends_what_is_gone_and_asks_about_what_it_cannot_know() {
 
 #[test]
 fn a_list_older_than_a_read_does_not_end_what_the_read_showed() {
-    let mut books = books(&[(CARD, 8)]);
-    let uid = "u1".into();
-    let record = reserve(&mut books, "u1", 8).unwrap().record;
-    books.unknown(&uid);
+    let (mut books, uid, record) = in_doubt();
     let older = vec![pending("u1", 8)];
-    let read = books.begin_read(&uid);
-    books.finish_read(&uid, read, Some(running("u1", 8, &record)));
+    books.read_now(&uid, Some(running("u1", 8, &record)));
 
     let to_read = books.replace_pods(older, &[]);
     assert_eq!(used(&books, CARD), 8, "it runs");
@@ -121,32 +112,32 @@ fn a_pod_missing_from_a_list_is_read_after_its_bind_whatever_came_of_that() {
         books.replace_pods(Vec::new(), &[]);
         let followup = books.conclude(&uid, &outcome);
         assert_eq!(followup, Followup::Read, "{outcome:?}");
-        let read = books.begin_read(&uid);
-        books.finish_read(&uid, read, None);
+        books.read_now(&uid, None);
         assert!(books.ledger().is_empty() && books.pods.count() == 0);
     }
 }
 
-#[test]
-fn a_doubt_is_cleared_also_if_the_pod_was_gone_when_its_bind_began() {
+/// Books in which a bind of the pod `u1` has begun, although the watch does not show the pod any more.
+fn gone_at_bind() -> Books {
     let mut books = books(&[(CARD, 8)]);
-    let uid = "u1".into();
     let ask = pending("u1", 8).ask.unwrap().unwrap();
     let reserved = books.reserve(&named("u1"), &ask, &NODE.into(), AliyunUnit::GiB, 1);
     assert!(reserved.is_ok());
+    books
+}
+
+#[test]
+fn a_doubt_is_cleared_also_if_the_pod_was_gone_when_its_bind_began() {
+    let (mut books, uid) = (gone_at_bind(), "u1".into());
     books.unknown(&uid);
     assert_eq!(books.replace_pods(Vec::new(), &[]), [], "its fence follows");
-    let fence = books.begin_read(&uid);
-    books.finish_fence(&uid, fence, None);
+    books.fence_now(&uid, None);
     assert!(books.ledger().is_empty() && books.pods.count() == 0);
 }
 
 #[test]
 fn a_pod_that_was_gone_when_its_bind_began_is_read_after_it_and_after_a_list() {
-    let mut books = books(&[(CARD, 8)]);
-    let ask = pending("u1", 8).ask.unwrap().unwrap();
-    let reserved = books.reserve(&named("u1"), &ask, &NODE.into(), AliyunUnit::GiB, 1);
-    assert!(reserved.is_ok());
+    let mut books = gone_at_bind();
     assert_eq!(books.bound(&"u1".into()), Followup::Read);
     let to_read = books.replace_pods(Vec::new(), &[]);
     assert_eq!(to_read, [named("u1")]);
@@ -243,8 +234,7 @@ fn a_bound_pod_without_a_believable_record_is_not_booked() {
 #[test]
 fn a_node_that_goes_and_returns_keeps_the_bookings_of_its_pods() {
     let mut books = books(&[(CARD, 8)]);
-    let record = reserve(&mut books, "u1", 3).unwrap().record;
-    books.apply_pod(running("u1", 3, &record));
+    runs(&mut books, "u1", 3);
     books.replace_nodes(vec![node("n2", &[("GPU-z", 8)])]);
     assert!(books.nodes().get(NODE).is_none());
     assert!(reserve(&mut books, "u2", 1).is_err());
@@ -333,8 +323,7 @@ fn node_holding(pods: &[(&str, u64)]) -> NodeFacts {
 #[test]
 fn containers_that_outlive_their_pod_keep_their_room_until_the_agent_takes_it_back() {
     let mut books = books(&[(CARD, 8)]);
-    let record = reserve(&mut books, "u1", 6).unwrap().record;
-    books.apply_pod(running("u1", 6, &record));
+    runs(&mut books, "u1", 6);
     // The agent may learn before the extender that the pod's object is gone.
     books.apply_node(node_holding(&[("u1", 6)]));
     assert_eq!(used(&books, CARD), 6, "counted once");
