@@ -1,7 +1,12 @@
 //! The two gRPC APIs of the kubelet that gpushare speaks: device plugin and pod resources.
 //!
-//! Only generated types, and the constants of the contract that protobuf cannot express. Both sides
-//! are generated: the agent is a server to the kubelet and a client of it, and tests play the kubelet.
+//! Generated types of both sides, the constants of the contract that protobuf cannot express, and the way to a socket.
+//! The agent is a server to the kubelet and a client of it; the sandbox and tests play the kubelet ([`stand_in`], behind
+//! the feature of that name).
+
+pub mod socket;
+#[cfg(feature = "stand-in")]
+pub mod stand_in;
 
 #[expect(clippy::pedantic, reason = "generated code")]
 pub mod deviceplugin {

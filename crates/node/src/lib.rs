@@ -32,7 +32,6 @@ pub mod nvml;
 pub mod offer;
 pub mod plugin;
 pub mod publish;
-mod socket;
 pub mod start;
 pub mod state;
 pub mod sweep;

@@ -10,13 +10,12 @@ use std::time::Duration;
 
 use gpushare_kubelet_api::podresources::pod_resources_lister_client::PodResourcesListerClient;
 use gpushare_kubelet_api::podresources::{ListPodResourcesRequest, ListPodResourcesResponse};
+use gpushare_kubelet_api::socket;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
-
-use crate::socket;
 
 /// The kubelet may send more than gRPC's default: every device id of the node is in the answer.
 const LARGEST_ANSWER: usize = 64 * 1024 * 1024;

@@ -14,6 +14,7 @@ use gpushare_kubelet_api::deviceplugin::device_plugin_client::DevicePluginClient
 use gpushare_kubelet_api::deviceplugin::device_plugin_server::DevicePluginServer;
 use gpushare_kubelet_api::deviceplugin::registration_client::RegistrationClient;
 use gpushare_kubelet_api::deviceplugin::{Empty, KUBELET_SOCKET, RegisterRequest, VERSION};
+use gpushare_kubelet_api::socket::{self, ConnectError};
 use thiserror::Error;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
@@ -25,7 +26,6 @@ use uuid::Uuid;
 
 use super::Plugin;
 use super::service::{Listening, Service, options};
-use crate::socket::{self, ConnectError};
 
 const LOOK: Duration = Duration::from_secs(1);
 const CALL_DEADLINE: Duration = Duration::from_secs(10);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpushare_apiserver::{Answer, On, Server, Times, Verb};
+use gpushare_apiserver::{Answer, Gate, On, Server, Times, Verb};
 use gpushare_core::gpu::{self, AliyunUnit};
 use gpushare_core::placement::{Hold, Placement};
 use gpushare_core::record::Record;
@@ -10,14 +10,14 @@ use gpushare_core::{Amounts, held, inventory, names};
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
 use gpushare_testkit::cluster::Objects;
-use gpushare_testkit::until;
+use gpushare_testkit::{assert_contains, until};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 
-use crate::support::{ALIYUN, NODE, World};
+use crate::support::{NODE, World};
 
 fn nodes(server: &Server) -> Api<Node> {
     Api::all(server.client())
@@ -135,15 +135,20 @@ async fn an_agent_is_ready_again_when_its_cards_stand_on_the_node_that_replaced_
     end(server, world).await;
 }
 
+/// Breaks all watches, and holds the next one of these objects back.
+async fn hold_watch(server: &Server, resource: &str) -> Gate {
+    let watch = On::any().verb(Verb::Watch).resource(resource);
+    let gate = server.faults().hold_before(watch);
+    server.faults().cut_watches();
+    gate.reached(1).await;
+    gate
+}
+
 #[tokio::test]
 async fn a_node_that_went_while_the_watch_was_broken_is_missed_too() {
     let (server, world) = connected(&[16]).await;
     until_ready(&world).await;
-    let gate = server
-        .faults()
-        .hold_before(On::any().verb(Verb::Watch).resource("nodes"));
-    server.faults().cut_watches();
-    gate.reached(1).await;
+    let gate = hold_watch(&server, "nodes").await;
     nodes(&server).delete_now(NODE).await;
     // The watch cannot resume where it was: it begins with a list, in which the Node is missing.
     server.faults().expire_history();
@@ -273,11 +278,8 @@ async fn bind(server: &Server, name: &str, gib: u64, card: &str) -> String {
 
 async fn admit(world: &World, server: &Server, name: &str, gib: u64) {
     let uid = bind(server, name, gib, &world.card(0)).await;
-    let known = (name.to_owned(), uid);
-    world
-        .kubelet
-        .with_memory(|memory| memory.uids.extend([known]));
-    world.kubelet.admit(name, "main", ALIYUN, gib).await;
+    world.kubelet.learn_uid(name, uid);
+    world.admit(name, gib).await;
 }
 
 async fn delete_by_force(server: &Server, name: &str) {
@@ -305,8 +307,7 @@ async fn until_held(server: &Server, something: bool) -> Option<String> {
 async fn a_bound_pod_starts_and_its_file_goes_when_its_containers_have_ended() {
     let (server, world) = connected(&[16]).await;
     admit(&world, &server, "a", 3).await;
-    world.kubelet.start_container("a", "main").await.unwrap();
-    let env = world.environment("a", "main").unwrap();
+    let env = world.started("a", "main").await;
     assert_eq!(env["NVIDIA_VISIBLE_DEVICES"], world.card(0));
 
     server.faults().cut_watches();
@@ -330,23 +331,13 @@ async fn a_bound_pod_starts_and_its_file_goes_when_its_containers_have_ended() {
 async fn a_pod_that_the_watch_does_not_show_is_looked_up_by_name_and_uid_and_holds_its_card() {
     let (server, world) = connected(&[16]).await;
     until_ready(&world).await;
-    let gate = server
-        .faults()
-        .hold_before(On::any().verb(Verb::Watch).resource("pods"));
-    server.faults().cut_watches();
-    gate.reached(1).await;
+    let gate = hold_watch(&server, "pods").await;
     admit(&world, &server, "a", 3).await;
     // The same name with another uid is another pod.
     let other = bind(&server, "b", 3, &world.card(0)).await;
-    world.kubelet.admit("b", "main", ALIYUN, 3).await;
-    let (known, stranger) = tokio::join!(
-        world.kubelet.start_container("a", "main"),
-        world.kubelet.start_container("b", "main")
-    );
-    known.unwrap();
-    assert!(world.environment("a", "main").is_ok());
-    let status = stranger.unwrap_err();
-    assert!(status.message().contains("uid-b"), "{status}");
+    world.admit("b", 3).await;
+    let (_, refusal) = tokio::join!(world.started("a", "main"), world.refusal("b"));
+    assert_contains(&refusal, "uid-b");
     assert_eq!(world.cdi_files().len(), 1);
 
     // The watch begins with a list, so it never shows the pod, although its container runs.

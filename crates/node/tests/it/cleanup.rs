@@ -2,22 +2,27 @@
 
 use gpushare_testkit::until;
 
-use crate::support::pods::{pod, simple};
-use crate::support::{ALIYUN, World};
+use crate::support::World;
+use crate::support::pods::pod;
 
-async fn start(world: &World, name: &str, gib: u64) {
-    world.show(simple(name, gib, &world.card(0)));
-    world.kubelet.admit(name, "main", ALIYUN, gib).await;
-    world.kubelet.start_container(name, "main").await.unwrap();
+/// A node on which pods `a` and `b` run.
+async fn with_two_pods() -> World {
+    let world = World::with_running(2).await;
+    world.run("b", 2, 0).await;
+    world
+}
+
+/// Waits until the file of one pod is gone and that of `b` is left.
+async fn until_only_b_is_left(world: &World) {
+    until("the file of a to go", async || world.cdi_files().len() == 1).await;
+    assert!(world.environment("b", "main").is_ok());
 }
 
 #[tokio::test]
 async fn the_file_of_a_deleted_pod_is_removed_and_no_other() {
-    let world = World::with_cards(&[8]).await;
+    let world = with_two_pods().await;
     let foreign = world.cdi_dir().join("vendor.json");
     std::fs::write(&foreign, "{}").unwrap();
-    start(&world, "a", 2).await;
-    start(&world, "b", 2).await;
     world.delete("a");
     until("the file of a to go", async || {
         world.environment("a", "main").is_err()
@@ -30,44 +35,31 @@ async fn the_file_of_a_deleted_pod_is_removed_and_no_other() {
 
 #[tokio::test]
 async fn a_pod_missing_from_a_new_list_is_gone_too() {
-    let world = World::with_cards(&[8]).await;
-    start(&world, "a", 2).await;
-    start(&world, "b", 2).await;
+    let world = with_two_pods().await;
     world.kubelet.end_processes("a");
-    world
-        .agent()
-        .state
-        .reset(vec![simple("b", 2, &world.card(0))]);
-    until("the file of a to go", async || world.cdi_files().len() == 1).await;
-    assert!(world.environment("b", "main").is_ok());
+    world.list(vec![world.simple("b", 2, 0)]);
+    until_only_b_is_left(&world).await;
     world.end().await;
 }
 
 #[tokio::test]
 async fn an_ended_pod_keeps_its_file_and_frees_its_card() {
     let world = World::with_cards(&[4]).await;
-    start(&world, "a", 4).await;
+    world.run("a", 4, 0).await;
     world.kubelet.free_pod("a");
-    world.show(simple("b", 4, &world.card(0)));
-    world.kubelet.admit("b", "main", ALIYUN, 4).await;
-    world
-        .kubelet
-        .start_container("b", "main")
-        .await
-        .unwrap_err();
+    world.place("b", 4, 0).await;
+    world.refusal("b").await;
     world.kubelet.end_processes("a");
     let ended = pod("a").app("main", 4).phase("Succeeded");
     world.show(ended.on(&world.card(0)));
-    world.kubelet.start_container("b", "main").await.unwrap();
+    world.start("b").await;
     assert_eq!(world.cdi_files().len(), 2);
     world.end().await;
 }
 
 #[tokio::test]
 async fn files_of_pods_that_left_while_the_agent_was_away_go_after_the_first_list() {
-    let mut world = World::with_cards(&[8]).await;
-    start(&world, "a", 2).await;
-    start(&world, "b", 2).await;
+    let mut world = with_two_pods().await;
     world.stop_agent().await;
     world.kubelet.end_processes("a");
     world.start_agent_unlisted();
@@ -77,11 +69,7 @@ async fn files_of_pods_that_left_while_the_agent_was_away_go_after_the_first_lis
         2,
         "nothing is known of the pods yet"
     );
-    world
-        .agent()
-        .state
-        .reset(vec![simple("b", 2, &world.card(0))]);
-    until("the file of a to go", async || world.cdi_files().len() == 1).await;
-    assert!(world.environment("b", "main").is_ok());
+    world.list(vec![world.simple("b", 2, 0)]);
+    until_only_b_is_left(&world).await;
     world.end().await;
 }

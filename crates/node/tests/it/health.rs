@@ -1,9 +1,8 @@
 //! Cards that become sick, fall off the bus, are added or removed.
 
 use gpushare_fake_nvml::hardware::Card;
-use gpushare_testkit::until;
+use gpushare_testkit::{assert_contains, until};
 
-use crate::support::pods::simple;
 use crate::support::{ALIYUN, SLOTS, World};
 
 const FALLEN_OFF_THE_BUS: u64 = 79;
@@ -32,36 +31,24 @@ async fn xid(world: &World, card: usize, number: u64, unhealthy: usize) {
     .await;
 }
 
+/// Which cards the agent takes for healthy.
+fn healthy(world: &World) -> Vec<bool> {
+    let cards = world.agent().cards.borrow().known().cloned().unwrap();
+    cards.iter().map(|card| card.healthy).collect()
+}
+
 #[tokio::test]
 async fn a_sick_card_takes_no_new_pods_and_those_on_it_may_start_again() {
     let world = World::with_cards(&[8, 8]).await;
-    world.show(simple("old", 2, &world.card(0)));
-    world.kubelet.admit("old", "main", ALIYUN, 2).await;
-    world.kubelet.start_container("old", "main").await.unwrap();
+    world.run("old", 2, 0).await;
 
     xid(&world, 0, FALLEN_OFF_THE_BUS, 10).await;
-    let sick: Vec<bool> = {
-        let cards = world.agent().cards.borrow().known().cloned().unwrap();
-        cards.iter().map(|card| card.healthy).collect()
-    };
-    assert_eq!(sick, [false, true]);
+    assert_eq!(healthy(&world), [false, true]);
 
-    world.kubelet.start_container("old", "main").await.unwrap();
-    world.show(simple("new", 2, &world.card(0)));
-    world.kubelet.admit("new", "main", ALIYUN, 2).await;
-    let status = world
-        .kubelet
-        .start_container("new", "main")
-        .await
-        .unwrap_err();
-    assert!(status.message().contains("unhealthy"), "{status}");
-    world.show(simple("other", 2, &world.card(1)));
-    world.kubelet.admit("other", "main", ALIYUN, 2).await;
-    world
-        .kubelet
-        .start_container("other", "main")
-        .await
-        .unwrap();
+    world.start("old").await;
+    world.place("new", 2, 0).await;
+    assert_contains(&world.refusal("new").await, "unhealthy");
+    world.run("other", 2, 1).await;
     world.end().await;
 }
 
@@ -74,8 +61,7 @@ async fn an_error_of_an_application_leaves_the_card_healthy() {
     });
     // Once the error of the other card is seen, that of the first one was seen before it.
     xid(&world, 1, FALLEN_OFF_THE_BUS, 10).await;
-    let cards = world.agent().cards.borrow().known().cloned().unwrap();
-    assert!(cards[0].healthy && !cards[1].healthy);
+    assert_eq!(healthy(&world), [true, false]);
     world.end().await;
 }
 
@@ -122,7 +108,7 @@ async fn a_missing_driver_is_said_and_tried_again() {
     .await;
     let (status, body) = world.page("/readyz").await;
     assert_eq!(status, 503);
-    assert!(body.contains("cards have not been read"), "{body}");
+    assert_contains(&body, "cards have not been read");
     let (from, to) = library.unwrap();
     std::fs::copy(from, to).unwrap();
     world.registered().await;

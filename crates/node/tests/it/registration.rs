@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use gpushare_core::gpu::AliyunUnit;
-use gpushare_testkit::until;
+use gpushare_testkit::{assert_contains, until};
 
-use crate::support::pods::simple;
 use crate::support::{ALIYUN, HAMI, SLOTS, TENCENT, World};
 
 #[tokio::test]
@@ -15,9 +14,7 @@ async fn all_resources_are_registered_and_want_to_be_asked_before_each_start() {
     assert_eq!(world.kubelet.healthy(ALIYUN), 24);
     assert_eq!(world.kubelet.healthy(TENCENT), 200);
     assert_eq!(world.kubelet.healthy(HAMI), 8);
-    let registrations = world
-        .kubelet
-        .with_memory(|memory| memory.registrations.clone());
+    let registrations = world.kubelet.registrations();
     assert_eq!(registrations.len(), world.resources().len());
     for registration in registrations {
         assert_eq!(registration.version, "v1beta1");
@@ -29,32 +26,15 @@ async fn all_resources_are_registered_and_want_to_be_asked_before_each_start() {
 #[tokio::test]
 async fn a_restarted_kubelet_gets_the_resources_again_and_pods_go_on() {
     let mut world = World::with_cards(&[8]).await;
-    world.show(simple("before", 2, &world.card(0)));
-    world.kubelet.admit("before", "main", ALIYUN, 2).await;
-    world
-        .kubelet
-        .start_container("before", "main")
-        .await
-        .unwrap();
+    world.run("before", 2, 0).await;
     let name = world.kubelet.cdi_name("before", "main");
 
     world.kubelet.restart();
     world.registered().await;
 
-    world
-        .kubelet
-        .start_container("before", "main")
-        .await
-        .unwrap();
+    world.started("before", "main").await;
     assert_eq!(world.kubelet.cdi_name("before", "main"), name);
-    assert!(world.environment("before", "main").is_ok());
-    world.show(simple("after", 2, &world.card(0)));
-    world.kubelet.admit("after", "main", ALIYUN, 2).await;
-    world
-        .kubelet
-        .start_container("after", "main")
-        .await
-        .unwrap();
+    world.run("after", 2, 0).await;
     world.end().await;
 }
 
@@ -64,9 +44,7 @@ async fn a_plugin_socket_that_somebody_deletes_is_made_again() {
     world.kubelet.delete_plugin_sockets();
     let twice = 2 * world.resources().len();
     until("all resources to be registered again", async || {
-        world
-            .kubelet
-            .with_memory(|memory| memory.registrations.len() >= twice)
+        world.kubelet.registrations().len() >= twice
     })
     .await;
     world.registered().await;
@@ -74,12 +52,8 @@ async fn a_plugin_socket_that_somebody_deletes_is_made_again() {
 }
 
 fn registered(world: &World) -> BTreeSet<String> {
-    world.kubelet.with_memory(|memory| {
-        let requests = memory.registrations.iter();
-        requests
-            .map(|request| request.resource_name.clone())
-            .collect()
-    })
+    let requests = world.kubelet.registrations().into_iter();
+    requests.map(|request| request.resource_name).collect()
 }
 
 #[tokio::test]
@@ -108,10 +82,7 @@ async fn without_consent_nvidias_resource_is_left_to_others() {
 
 #[tokio::test]
 async fn the_agent_is_ready_when_it_is_registered_and_counts_what_it_does() {
-    let world = World::with_cards(&[8]).await;
-    world.show(simple("a", 2, &world.card(0)));
-    world.kubelet.admit("a", "main", ALIYUN, 2).await;
-    world.kubelet.start_container("a", "main").await.unwrap();
+    let world = World::with_running(2).await;
     let (status, _) = world.page("/readyz").await;
     assert_eq!(status, 200);
     let (_, metrics) = world.page("/metrics").await;
@@ -121,7 +92,7 @@ async fn the_agent_is_ready_when_it_is_registered_and_counts_what_it_does() {
         r#"gpushare_node_cards{health="healthy"} 1"#,
         "gpushare_node_container_start_seconds_count 1",
     ] {
-        assert!(metrics.contains(line), "{line} is not in\n{metrics}");
+        assert_contains(&metrics, line);
     }
     world.end().await;
 }

@@ -1,20 +1,17 @@
 //! A restarted agent knows only what is stored on the node.
 
-use crate::support::pods::simple;
-use crate::support::{ALIYUN, World};
+use gpushare_testkit::assert_contains;
+
+use crate::support::World;
 
 #[tokio::test]
 async fn a_container_allocated_by_an_earlier_agent_starts_with_the_next() {
     let mut world = World::with_cards(&[8, 8]).await;
-    world.kubelet.admit("a", "main", ALIYUN, 3).await;
+    world.admit("a", 3).await;
     let name = world.kubelet.cdi_name("a", "main");
-    world.stop_agent().await;
-    world
-        .start_agent(vec![simple("a", 3, &world.card(1))])
-        .await;
-    world.kubelet.start_container("a", "main").await.unwrap();
+    world.restart_agent(vec![world.simple("a", 3, 1)]).await;
+    let env = world.started("a", "main").await;
     assert_eq!(world.kubelet.cdi_name("a", "main"), name);
-    let env = world.environment("a", "main").unwrap();
     assert_eq!(env["NVIDIA_VISIBLE_DEVICES"], world.card(1));
     world.end().await;
 }
@@ -22,58 +19,35 @@ async fn a_container_allocated_by_an_earlier_agent_starts_with_the_next() {
 #[tokio::test]
 async fn what_runs_stays_counted_over_a_restart_of_the_agent() {
     let mut world = World::with_cards(&[4, 8]).await;
-    let (a, b) = (
-        simple("a", 3, &world.card(0)),
-        simple("b", 3, &world.card(0)),
-    );
-    world.show(a.clone());
-    world.kubelet.admit("a", "main", ALIYUN, 3).await;
-    world.kubelet.start_container("a", "main").await.unwrap();
+    let both = ["a", "b"].map(|name| world.simple(name, 3, 0));
+    world.run("a", 3, 0).await;
     world.stop_agent().await;
     assert!(
         world.environment("a", "main").is_ok(),
         "a running pod keeps its file"
     );
-    world.start_agent(vec![a, b]).await;
-    world.kubelet.admit("b", "main", ALIYUN, 3).await;
-    let status = world
-        .kubelet
-        .start_container("b", "main")
-        .await
-        .unwrap_err();
-    assert!(status.message().contains("1024 MiB"), "{status}");
-    world.kubelet.start_container("a", "main").await.unwrap();
+    world.start_agent(both.into()).await;
+    world.admit("b", 3).await;
+    assert_contains(&world.refusal("b").await, "1024 MiB");
+    world.start("a").await;
     world.end().await;
 }
 
 #[tokio::test]
 async fn a_record_changed_while_the_agent_was_away_is_refused() {
     let mut world = World::with_cards(&[8, 8]).await;
-    world.show(simple("a", 3, &world.card(0)));
-    world.kubelet.admit("a", "main", ALIYUN, 3).await;
-    world.kubelet.start_container("a", "main").await.unwrap();
-    world.stop_agent().await;
-    world
-        .start_agent(vec![simple("a", 3, &world.card(1))])
-        .await;
-    let status = world
-        .kubelet
-        .start_container("a", "main")
-        .await
-        .unwrap_err();
-    assert!(status.message().contains("was changed"), "{status}");
+    world.run("a", 3, 0).await;
+    world.restart_agent(vec![world.simple("a", 3, 1)]).await;
+    assert_contains(&world.refusal("a").await, "was changed");
     world.end().await;
 }
 
 #[tokio::test]
 async fn a_container_that_starts_again_finds_the_same_file() {
-    let world = World::with_cards(&[8]).await;
-    world.show(simple("a", 3, &world.card(0)));
-    world.kubelet.admit("a", "main", ALIYUN, 3).await;
-    world.kubelet.start_container("a", "main").await.unwrap();
+    let world = World::with_running(3).await;
     let content = || std::fs::read(&world.cdi_files()[0]).unwrap();
     let before = content();
-    world.kubelet.start_container("a", "main").await.unwrap();
+    world.start("a").await;
     assert_eq!(world.cdi_files().len(), 1);
     assert_eq!(content(), before);
     world.end().await;
@@ -81,19 +55,14 @@ async fn a_container_that_starts_again_finds_the_same_file() {
 
 #[tokio::test]
 async fn after_a_reboot_has_emptied_the_directory_the_file_is_written_again() {
-    let mut world = World::with_cards(&[8]).await;
-    let a = simple("a", 3, &world.card(0));
-    world.show(a.clone());
-    world.kubelet.admit("a", "main", ALIYUN, 3).await;
-    world.kubelet.start_container("a", "main").await.unwrap();
+    let mut world = World::with_running(3).await;
     world.stop_agent().await;
     for file in world.cdi_files() {
         std::fs::remove_file(file).unwrap();
     }
     world.kubelet.restart();
-    world.start_agent(vec![a]).await;
+    world.start_agent(vec![world.simple("a", 3, 0)]).await;
     assert!(world.environment("a", "main").is_err());
-    world.kubelet.start_container("a", "main").await.unwrap();
-    assert!(world.environment("a", "main").is_ok());
+    world.started("a", "main").await;
     world.end().await;
 }

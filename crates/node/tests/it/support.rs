@@ -29,6 +29,9 @@ pub(crate) const SLOTS: &str = "gpushare.io/gpu";
 pub(crate) const TENCENT: &str = "tencent.com/vcuda-core";
 pub(crate) const HAMI: &str = "nvidia.com/gpu";
 pub(crate) const NODE: &str = "node-1";
+/// Variables of a container.
+pub(crate) type Environment = BTreeMap<String, String>;
+
 const GRACE: Duration = Duration::from_secs(30);
 
 pub(crate) struct World {
@@ -50,6 +53,20 @@ impl World {
     pub(crate) async fn with_cards(gib: &[u64]) -> Self {
         let world = Self::with(gib, |_| {});
         world.registered().await;
+        world
+    }
+
+    /// A node with one card of 8 GiB, on which the kubelet has admitted pod `a` with so much of it.
+    pub(crate) async fn with_placed(gib: u64) -> Self {
+        let world = Self::with_cards(&[8]).await;
+        world.place("a", gib, 0).await;
+        world
+    }
+
+    /// As [`Self::with_placed`], and the pod runs.
+    pub(crate) async fn with_running(gib: u64) -> Self {
+        let world = Self::with_placed(gib).await;
+        world.start("a").await;
         world
     }
 
@@ -110,13 +127,8 @@ impl World {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         };
         change(&mut config);
-        let kubelet = Kubelet::start(
-            &config.device_plugin_dir,
-            &config.pod_resources_socket,
-            &config.cgroup_root,
-        );
         Self {
-            kubelet,
+            kubelet: Kubelet::start(&config),
             agent: None,
             config,
             client: None,
@@ -169,6 +181,52 @@ impl World {
         self.agent().state.apply(pod);
     }
 
+    /// As the watch does when it begins: it sees these pods, and no others.
+    pub(crate) fn list(&self, pods: Vec<PodFacts>) {
+        self.agent().state.reset(pods);
+    }
+
+    /// A pod with so much memory of a card, as [`pods::simple`].
+    pub(crate) fn simple(&self, pod: &str, gib: u64, card: usize) -> PodFacts {
+        pods::simple(pod, gib, &self.card(card))
+    }
+
+    /// The kubelet admits the pod, which asks for so much in Aliyun's dialect.
+    pub(crate) async fn admit(&self, pod: &str, gib: u64) {
+        self.kubelet.admit(pod, "main", ALIYUN, gib).await;
+    }
+
+    /// The watch shows a pod with so much memory of a card, and the kubelet admits it.
+    pub(crate) async fn place(&self, pod: &str, gib: u64, card: usize) {
+        self.show(self.simple(pod, gib, card));
+        self.admit(pod, gib).await;
+    }
+
+    /// As [`Self::place`], and the pod starts.
+    pub(crate) async fn run(&self, pod: &str, gib: u64, card: usize) {
+        self.place(pod, gib, card).await;
+        self.start(pod).await;
+    }
+
+    /// Starts the container `main` of a pod.
+    pub(crate) async fn start(&self, pod: &str) {
+        self.kubelet.start_container(pod, "main").await.unwrap();
+    }
+
+    /// Starts a container and returns its environment.
+    pub(crate) async fn started(&self, pod: &str, container: &str) -> Environment {
+        self.kubelet.start_container(pod, container).await.unwrap();
+        self.environment(pod, container).unwrap()
+    }
+
+    /// Why the container `main` of a pod does not start, as the user reads it in the container's state.
+    pub(crate) async fn refusal(&self, pod: &str) -> String {
+        let started = self.kubelet.start_container(pod, "main").await;
+        let status = started.unwrap_err();
+        assert_eq!(status.code(), tonic::Code::FailedPrecondition, "{status}");
+        status.message().to_owned()
+    }
+
     /// The pod's containers have ended, and the watch shows that it is deleted.
     pub(crate) fn delete(&self, pod: &str) {
         self.kubelet.end_processes(pod);
@@ -205,9 +263,15 @@ impl World {
         self.registered().await;
     }
 
+    /// The agent is replaced by a new one, as [`Self::start_agent`] starts it.
+    pub(crate) async fn restart_agent(&mut self, listed: Vec<PodFacts>) {
+        self.stop_agent().await;
+        self.start_agent(listed).await;
+    }
+
     fn start_agent_now(&mut self, listed: Vec<PodFacts>) {
         self.start_agent_unlisted();
-        self.agent().state.reset(listed);
+        self.list(listed);
     }
 
     /// A new agent that the watch has told nothing yet.
@@ -218,11 +282,7 @@ impl World {
     }
 
     /// What a container gets: the environment of the CDI device that the kubelet has for it.
-    pub(crate) fn environment(
-        &self,
-        pod: &str,
-        container: &str,
-    ) -> Result<BTreeMap<String, String>, String> {
+    pub(crate) fn environment(&self, pod: &str, container: &str) -> Result<Environment, String> {
         let edits = self.edits(pod, container)?;
         let env = edits["env"].as_array().unwrap().iter();
         let pairs = env.filter_map(|entry| entry.as_str()?.split_once('='));
@@ -274,6 +334,15 @@ impl World {
     pub(crate) async fn end(mut self) {
         self.stop_agent().await;
         drop(self.directory);
+    }
+}
+
+/// Asserts that variables, written as `NAME=value` with spaces between them, are among those of a container.
+pub(crate) fn expect(environment: &Environment, variables: &str) {
+    for variable in variables.split_whitespace() {
+        let (name, value) = variable.split_once('=').unwrap();
+        let found = environment.get(name).map(String::as_str);
+        assert_eq!(found, Some(value), "{name} in {environment:?}");
     }
 }
 

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gpushare_core::Quantity;
+use gpushare_kubelet_api::stand_in::Asking;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::ResourceExt;
-
-use super::devices::Asking;
 
 /// How long a container of a pod that ends runs by default, and an init container at most.
 const USUAL: Duration = Duration::from_secs(30);

@@ -13,6 +13,8 @@ use gpushare_core::{Card, NodeName, gpu};
 use gpushare_daemon::Tasks;
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
+use gpushare_kubelet_api::deviceplugin::KUBELET_SOCKET;
+use gpushare_kubelet_api::stand_in::Kubelet;
 use gpushare_node::cards::Cards;
 use gpushare_node::config::Config;
 use gpushare_node::nvml::Driver;
@@ -22,9 +24,9 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Map, Value, json};
+use tokio::net::UnixListener;
 use tokio::sync::watch;
 
-use super::devices::Devices;
 use crate::error::SandboxError;
 use crate::fleet::{Machine, READING, SLOTS};
 
@@ -39,7 +41,7 @@ pub(crate) struct Place {
     pub(super) address: String,
     cards: Arc<[Card]>,
     /// Nothing where no agent runs.
-    pub(super) devices: Option<Arc<Devices>>,
+    pub(super) kubelet: Option<Arc<Kubelet>>,
     cdi_dir: PathBuf,
     /// How the addresses of its pods begin.
     pods: String,
@@ -62,13 +64,13 @@ impl Place {
             name: machine.name.clone(),
             address: machine.address(),
             cards: Arc::clone(&machine.cards),
-            devices: None,
+            kubelet: None,
             cdi_dir: home.join("cdi"),
             pods: format!("10.{}.{}", 128 + machine.number / 256, machine.number % 256),
             addresses: AtomicU32::new(0),
         };
         if machine.has_agent() {
-            place.devices = Some(place.start_agent(client, cards, &home, tasks)?);
+            place.kubelet = Some(place.start_agent(client, cards, &home, tasks)?);
         } else {
             let nodes = Api::all(client.clone());
             publish::publish_once(&nodes, &node, &cards, offer)
@@ -87,7 +89,7 @@ impl Place {
         cards: Cards,
         home: &Path,
         tasks: &Tasks,
-    ) -> Result<Arc<Devices>, SandboxError> {
+    ) -> Result<Arc<Kubelet>, SandboxError> {
         let make = |name: &str| {
             let path = home.join(name);
             let made = std::fs::create_dir_all(&path);
@@ -111,13 +113,8 @@ impl Place {
             slots: SLOTS,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         };
-        let devices = Devices::serve(
-            &config.device_plugin_dir,
-            &config.pod_resources_socket,
-            &config.cgroup_root,
-            tasks,
-        )?;
-        let reporting = report(client.clone(), self.name.clone(), Arc::clone(&devices));
+        let kubelet = start_kubelet(&config, tasks)?;
+        let reporting = report(client.clone(), self.name.clone(), Arc::clone(&kubelet));
         let stop = tasks.shutdown().clone();
         tasks.service("a kubelet's report of devices", async move {
             stop.run_until_cancelled(reporting).await;
@@ -137,7 +134,7 @@ impl Place {
                 source,
             }
         })?;
-        Ok(devices)
+        Ok(kubelet)
     }
 
     /// An address for a pod; a node has 250 of them, as many as it takes pods.
@@ -149,10 +146,10 @@ impl Place {
     /// What the runtime would set in a container: read from the CDI specs that its devices name, where an agent wrote
     /// them.
     pub(super) fn environment(&self, pod: &Pod, uid: &str, container: &str) -> Vec<String> {
-        let Some(devices) = &self.devices else {
+        let Some(kubelet) = &self.kubelet else {
             return self.recorded_environment(pod, container);
         };
-        let names = devices.cdi_names(uid, container);
+        let names = kubelet.cdi_names(uid, container);
         names
             .iter()
             .filter_map(|name| cdi_environment(&self.cdi_dir, name))
@@ -180,6 +177,25 @@ impl Place {
             .map(|(key, value)| format!("{key}={value}"))
             .collect()
     }
+}
+
+/// Opens the sockets of the kubelet to which the agent talks.
+fn start_kubelet(config: &Config, tasks: &Tasks) -> Result<Arc<Kubelet>, SandboxError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        |source| SandboxError::File { path, source }
+    };
+    let listen = |socket: &Path| UnixListener::bind(socket).map_err(failed(socket));
+    let kubelet = Kubelet::new(&config.device_plugin_dir, &config.cgroup_root)
+        .map_err(failed(&config.cgroup_root))?;
+    let stop = tasks.shutdown();
+    let listener = listen(&config.device_plugin_dir.join(KUBELET_SOCKET))?;
+    let registration = Arc::clone(&kubelet).serve_registration(listener, stop.clone());
+    tasks.service("a kubelet's registration", registration);
+    let listener = listen(&config.pod_resources_socket)?;
+    let pod_resources = Arc::clone(&kubelet).serve_pod_resources(listener, stop.clone());
+    tasks.service("a kubelet's PodResources", pod_resources);
+    Ok(kubelet)
 }
 
 fn cdi_environment(directory: &Path, name: &str) -> Option<Vec<String>> {
@@ -214,13 +230,13 @@ async fn register(machine: &Machine, client: &Client, offer: &Offer) -> Result<N
 }
 
 /// Keeps the Node's status in step with what the plugins offer.
-async fn report(client: Client, node: String, devices: Arc<Devices>) {
+async fn report(client: Client, node: String, kubelet: Arc<Kubelet>) {
     let nodes: Api<Node> = Api::all(client);
-    let mut changed = devices.subscribe();
+    let mut changed = kubelet.subscribe();
     let mut told = BTreeMap::new();
     loop {
         changed.borrow_and_update();
-        let offered = devices.offered();
+        let offered = kubelet.offered();
         if offered != told {
             let list = |pick: fn(&(usize, usize)) -> usize| -> Map<String, Value> {
                 let amounts = offered.iter();

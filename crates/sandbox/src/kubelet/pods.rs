@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gpushare_kubelet_api::stand_in::Owner;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
@@ -15,7 +16,6 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::containers::{self, Role, Stage, Tracked};
-use super::devices::Owner;
 use super::machine::Place;
 use super::{Shared, status};
 
@@ -66,8 +66,11 @@ impl Worker {
             Some(None) => self.outlive().await,
             None => {}
         }
-        if let Some(devices) = &self.place.devices {
-            devices.free(&self.uid);
+        if let Some(kubelet) = &self.place.kubelet {
+            kubelet.end_processes(&self.uid);
+            if let Err(error) = kubelet.free(&self.uid) {
+                tracing::warn!(error, "a kubelet cannot write its checkpoint");
+            }
         }
     }
 
@@ -107,7 +110,7 @@ impl Worker {
     }
 
     async fn admit(&mut self, pod: &Pod) -> Result<(), String> {
-        let Some(devices) = &self.place.devices else {
+        let Some(kubelet) = &self.place.kubelet else {
             return Ok(());
         };
         let owner = Owner {
@@ -115,7 +118,7 @@ impl Worker {
             namespace: pod.namespace().unwrap_or_default(),
             name: pod.name_any(),
         };
-        devices.admit(&owner, &containers::asking(pod)).await?;
+        kubelet.admit(&owner, &containers::asking(pod)).await?;
         self.write_status().await;
         Ok(())
     }
@@ -135,9 +138,9 @@ impl Worker {
         let Some(name) = self.containers.get(place).map(|c| c.name.clone()) else {
             return;
         };
-        if let Some(devices) = self.place.devices.clone() {
-            while let Err(why) = devices.pre_start(&self.uid, &name).await {
-                let pod = self.pod();
+        if let Some(kubelet) = self.place.kubelet.clone() {
+            while let Err(why) = kubelet.pre_start(&self.uid, &name).await {
+                let (pod, why) = (self.pod(), why.to_string());
                 self.shared.recorder.warn(&pod, "Failed", &why).await;
                 self.set(
                     place,
@@ -157,7 +160,7 @@ impl Worker {
         for variable in self.place.environment(&pod, &self.uid, &name) {
             self.shared.logs.write(&pod, &name, &variable);
         }
-        if self.place.devices.is_some() {
+        if self.place.kubelet.is_some() {
             let message = format!("Started container {name}");
             self.shared.recorder.tell(&pod, "Started", &message).await;
         }
@@ -217,8 +220,8 @@ impl Worker {
             };
             container.stage = Stage::Ended { since, until, code };
         }
-        if let Some(devices) = &self.place.devices {
-            devices.end_processes(&self.uid);
+        if let Some(kubelet) = &self.place.kubelet {
+            kubelet.end_processes(&self.uid);
         }
     }
 

@@ -1,77 +1,37 @@
-//! A simulated kubelet, as far as device plugins notice: registration, device list, Allocate and PreStart
-//! calls, the checkpoint, and the PodResources service.
+//! The kubelet of the node. A test says which container it admits and starts.
 
-mod services;
-
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use gpushare_kubelet_api::deviceplugin::device_plugin_client::DevicePluginClient;
-use gpushare_kubelet_api::deviceplugin::{
-    AllocateRequest, CHECKPOINT, ContainerAllocateRequest, ContainerAllocateResponse, HEALTHY,
-    KUBELET_SOCKET, PreStartContainerRequest, RegisterRequest,
-};
+use gpushare_kubelet_api::deviceplugin::{CHECKPOINT, KUBELET_SOCKET, RegisterRequest};
+use gpushare_kubelet_api::stand_in::{self, Allocation, Asking, Owner, StartError};
+use gpushare_node::config::Config;
 use parking_lot::Mutex;
-use prost::Message;
-use serde_json::json;
+use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
-use tonic::transport::Channel;
 
-use super::pods::uid;
+use super::pods;
 
 pub(crate) struct Kubelet {
+    devices: Arc<stand_in::Kubelet>,
     directory: PathBuf,
     resources_socket: PathBuf,
-    /// The control group of all pods.
-    kubepods: PathBuf,
-    memory: Arc<Mutex<Memory>>,
+    /// The uids of pods whose uid is not derived from their name.
+    uids: Mutex<BTreeMap<String, String>>,
     running: CancellationToken,
 }
 
-/// What a kubelet knows.
-#[derive(Default)]
-pub(crate) struct Memory {
-    plugins: BTreeMap<String, RegisteredPlugin>,
-    allocations: Vec<Allocation>,
-    /// PodResources refuses this many calls before it answers.
-    pub(crate) refuse_lists: usize,
-    pub(crate) lists: usize,
-    pub(crate) registrations: Vec<RegisterRequest>,
-    /// The uids of pods whose uid is not derived from their name.
-    pub(crate) uids: BTreeMap<String, String>,
-}
-
-struct RegisteredPlugin {
-    client: DevicePluginClient<Channel>,
-    /// Id to health.
-    devices: BTreeMap<String, String>,
-}
-
-#[derive(Clone)]
-pub(crate) struct Allocation {
-    pub(crate) pod: String,
-    pub(crate) container: String,
-    pub(crate) resource: String,
-    pub(crate) ids: Vec<String>,
-    pub(crate) answer: ContainerAllocateResponse,
-    /// Regular init containers are in the checkpoint but not in PodResources.
-    pub(crate) listed: bool,
-}
-
 impl Kubelet {
-    pub(crate) fn start(directory: &Path, resources_socket: &Path, cgroup_root: &Path) -> Self {
-        let kubepods = cgroup_root.join("kubepods");
-        std::fs::create_dir_all(&kubepods).unwrap();
-        std::fs::write(cgroup_root.join("cgroup.controllers"), "").unwrap();
+    /// The kubelet of the agent with this configuration.
+    pub(crate) fn start(config: &Config) -> Self {
+        let directory = &config.device_plugin_dir;
         let kubelet = Self {
-            directory: directory.to_owned(),
-            resources_socket: resources_socket.to_owned(),
-            kubepods,
-            memory: Arc::default(),
+            devices: stand_in::Kubelet::new(directory, &config.cgroup_root).unwrap(),
+            directory: directory.clone(),
+            resources_socket: config.pod_resources_socket.clone(),
+            uids: Mutex::default(),
             running: CancellationToken::new(),
         };
         kubelet.serve();
@@ -79,14 +39,12 @@ impl Kubelet {
     }
 
     fn serve(&self) {
-        let (memory, stop) = (&self.memory, &self.running);
-        services::registration(
-            &self.directory.join(KUBELET_SOCKET),
-            &self.directory,
-            memory,
-            stop,
-        );
-        services::pod_resources(&self.resources_socket, memory, stop);
+        let devices = || Arc::clone(&self.devices);
+        let listen = |socket: &Path| UnixListener::bind(socket).unwrap();
+        let plugins = listen(&self.directory.join(KUBELET_SOCKET));
+        tokio::spawn(devices().serve_registration(plugins, self.running.clone()));
+        let agents = listen(&self.resources_socket);
+        tokio::spawn(devices().serve_pod_resources(agents, self.running.clone()));
     }
 
     /// Forgets all plugins, deletes all sockets and restarts, as a kubelet does.
@@ -105,69 +63,41 @@ impl Kubelet {
     }
 
     pub(crate) fn forget_registrations(&self) {
-        let mut memory = self.memory.lock();
-        memory.plugins.clear();
-        memory.registrations.clear();
+        self.devices.forget_plugins();
     }
 
-    pub(crate) fn with_memory<T>(&self, look: impl FnOnce(&mut Memory) -> T) -> T {
-        look(&mut self.memory.lock())
-    }
-
-    fn count(&self, resource: &str, healthy: bool) -> usize {
-        let memory = self.memory.lock();
-        let devices = memory.plugins.get(resource).map(|plugin| &plugin.devices);
-        devices.map_or(0, |devices| {
-            let health = devices.values().map(|health| health == HEALTHY);
-            health.filter(|is| *is == healthy).count()
-        })
+    pub(crate) fn registrations(&self) -> Vec<RegisterRequest> {
+        self.devices.registrations()
     }
 
     pub(crate) fn healthy(&self, resource: &str) -> usize {
-        self.count(resource, true)
+        let offered = self.devices.offered();
+        offered.get(resource).map_or(0, |(_, healthy)| *healthy)
     }
 
     pub(crate) fn unhealthy(&self, resource: &str) -> usize {
-        self.count(resource, false)
+        let offered = self.devices.offered();
+        offered
+            .get(resource)
+            .map_or(0, |(all, healthy)| all - healthy)
     }
 
     /// Admits one container: takes free devices, asks the plugin, writes the checkpoint.
     pub(crate) async fn admit(&self, pod: &str, container: &str, resource: &str, count: u64) {
-        let ids = self.free(resource, count);
-        self.allocate(pod, container, resource, ids, true).await;
+        self.allocate(pod, container, resource, count, false).await;
     }
 
-    /// Admits an init container; its devices may be reused for later containers of the pod.
+    /// Admits an init container; its devices are reused for later containers of the pod.
     pub(crate) async fn admit_init(&self, pod: &str, container: &str, resource: &str, count: u64) {
-        let ids = self.free(resource, count);
-        self.allocate(pod, container, resource, ids, false).await;
+        self.allocate(pod, container, resource, count, true).await;
     }
 
     /// Admits a container with the same devices as an init container of its pod.
     pub(crate) async fn admit_reusing(&self, pod: &str, container: &str, from: &str) {
         let init = self.allocation(pod, from);
-        self.allocate(pod, container, &init.resource, init.ids, true)
+        self.admit(pod, container, &init.resource, init.ids.len() as u64)
             .await;
-    }
-
-    fn free(&self, resource: &str, count: u64) -> Vec<String> {
-        let memory = self.memory.lock();
-        let taken: BTreeSet<&String> = memory
-            .allocations
-            .iter()
-            .filter(|allocation| allocation.resource == resource)
-            .flat_map(|allocation| &allocation.ids)
-            .collect();
-        let free = memory.plugins[resource]
-            .devices
-            .iter()
-            .filter(|(id, health)| *health == HEALTHY && !taken.contains(id));
-        let ids: Vec<String> = free
-            .map(|(id, _)| id.clone())
-            .take(usize::try_from(count).unwrap())
-            .collect();
-        assert_eq!(ids.len() as u64, count, "not enough free devices");
-        ids
+        assert_eq!(self.allocation(pod, container).ids, init.ids);
     }
 
     async fn allocate(
@@ -175,77 +105,55 @@ impl Kubelet {
         pod: &str,
         container: &str,
         resource: &str,
-        ids: Vec<String>,
-        listed: bool,
+        count: u64,
+        passing: bool,
     ) {
-        let request = AllocateRequest {
-            container_requests: vec![ContainerAllocateRequest {
-                devices_ids: ids.clone(),
-            }],
-        };
-        let mut client = self.client(resource).unwrap();
-        let answer = client.allocate(request).await.unwrap().into_inner();
-        self.remember(Allocation {
-            pod: pod.to_owned(),
+        let count = usize::try_from(count).unwrap();
+        let asking = Asking {
             container: container.to_owned(),
-            resource: resource.to_owned(),
-            ids,
-            answer: answer.container_responses[0].clone(),
-            listed,
-        });
+            limits: BTreeMap::from([(resource.to_owned(), count)]),
+            passing,
+        };
+        let admitted = self.devices.admit(&self.owner(pod), &[asking]).await;
+        admitted.unwrap();
+        assert_eq!(self.allocation(pod, container).ids.len(), count);
     }
 
-    pub(crate) fn remember(&self, allocation: Allocation) {
-        let group = self.group(&allocation.pod);
-        std::fs::create_dir_all(&group).unwrap();
-        std::fs::write(group.join("cgroup.events"), "populated 1\nfrozen 0\n").unwrap();
-        self.memory.lock().allocations.push(allocation);
-        self.write_checkpoint();
+    /// Allocates the devices of pod `from` to pod `to` as well, which no kubelet should do.
+    pub(crate) fn give_again(&self, from: &str, to: &str) {
+        let twice = Allocation {
+            owner: self.owner(to),
+            ..self.allocation(from, "main")
+        };
+        self.devices.remember(twice).unwrap();
     }
 
-    /// The pod's control group. It has a process as soon as the pod's sandbox runs, so before the first container.
-    fn group(&self, pod: &str) -> PathBuf {
-        let memory = self.memory.lock();
-        let uid = memory.uids.get(pod).cloned().unwrap_or_else(|| uid(pod));
-        self.kubepods.join(format!("pod{uid}"))
+    /// The pod has this uid instead of the one that follows from its name.
+    pub(crate) fn learn_uid(&self, pod: &str, uid: String) {
+        self.uids.lock().insert(pod.to_owned(), uid);
+    }
+
+    fn owner(&self, pod: &str) -> Owner {
+        Owner {
+            uid: self.uid(pod),
+            namespace: "default".to_owned(),
+            name: pod.to_owned(),
+        }
+    }
+
+    fn uid(&self, pod: &str) -> String {
+        let known = self.uids.lock().get(pod).cloned();
+        known.unwrap_or_else(|| pods::uid(pod))
     }
 
     /// The last process of the pod ends.
     pub(crate) fn end_processes(&self, pod: &str) {
-        // A pod that never had a container has no group.
-        let _ = std::fs::remove_dir_all(self.group(pod));
+        self.devices.end_processes(&self.uid(pod));
     }
 
     /// Frees the devices of a pod, as a kubelet does when its object is gone.
     pub(crate) fn free_pod(&self, pod: &str) {
-        let mut memory = self.memory.lock();
-        memory
-            .allocations
-            .retain(|allocation| allocation.pod != pod);
-        drop(memory);
-        self.write_checkpoint();
-    }
-
-    fn write_checkpoint(&self) {
-        let memory = self.memory.lock();
-        let entries: Vec<_> = memory
-            .allocations
-            .iter()
-            .map(|allocation| {
-                json!({
-                    "PodUID": memory.uids.get(&allocation.pod).cloned().unwrap_or_else(|| uid(&allocation.pod)),
-                    "ContainerName": allocation.container,
-                    "ResourceName": allocation.resource,
-                    "DeviceIDs": {"-1": allocation.ids},
-                    "AllocResp": STANDARD.encode(allocation.answer.encode_to_vec()),
-                })
-            })
-            .collect();
-        let text =
-            json!({"Data": {"PodDeviceEntries": entries, "RegisteredDevices": {}}, "Checksum": 1});
-        let unfinished = self.directory.join(".checkpoint");
-        std::fs::write(&unfinished, text.to_string()).unwrap();
-        std::fs::rename(&unfinished, self.directory.join(CHECKPOINT)).unwrap();
+        self.devices.free(&self.uid(pod)).unwrap();
     }
 
     pub(crate) fn break_checkpoint(&self, text: &str) {
@@ -253,24 +161,31 @@ impl Kubelet {
     }
 
     pub(crate) fn delete_plugin_sockets(&self) {
-        for registration in self.with_memory(|memory| memory.registrations.clone()) {
+        for registration in self.registrations() {
             std::fs::remove_file(self.directory.join(registration.endpoint)).unwrap();
         }
     }
 
+    /// PodResources refuses the next calls.
+    pub(crate) fn refuse_lists(&self, calls: usize) {
+        self.devices.refuse_lists(calls);
+    }
+
+    /// How often PodResources was asked.
+    pub(crate) fn lists(&self) -> usize {
+        self.devices.lists()
+    }
+
     pub(crate) fn allocation(&self, pod: &str, container: &str) -> Allocation {
-        let memory = self.memory.lock();
-        let mut found = memory
-            .allocations
-            .iter()
-            .filter(|allocation| allocation.pod == pod && allocation.container == container);
-        found.next().unwrap().clone()
+        let mut held = self.devices.held(&self.uid(pod), container);
+        assert_eq!(held.len(), 1, "{pod}/{container}: {held:?}");
+        held.remove(0)
     }
 
     pub(crate) fn cdi_name(&self, pod: &str, container: &str) -> String {
-        let answer = self.allocation(pod, container).answer;
-        assert_eq!(answer.cdi_devices.len(), 1);
-        answer.cdi_devices[0].name.clone()
+        let mut names = self.devices.cdi_names(&self.uid(pod), container);
+        assert_eq!(names.len(), 1);
+        names.remove(0)
     }
 
     /// Starts a container: the call that comes before each start.
@@ -280,18 +195,11 @@ impl Kubelet {
     }
 
     pub(crate) async fn pre_start(&self, resource: &str, ids: Vec<String>) -> Result<(), Status> {
-        let mut client = self.client(resource)?;
-        let request = PreStartContainerRequest { devices_ids: ids };
-        client.pre_start_container(request).await.map(|_| ())
-    }
-
-    fn client(&self, resource: &str) -> Result<DevicePluginClient<Channel>, Status> {
-        let memory = self.memory.lock();
-        let plugin = memory.plugins.get(resource);
-        let stopped = || Status::unavailable("endpoint has been stopped");
-        plugin
-            .map(|plugin| plugin.client.clone())
-            .ok_or_else(stopped)
+        let started = self.devices.pre_start_with(resource, ids).await;
+        started.map_err(|error| match error {
+            StartError::Refused(status) => status,
+            StartError::Stopped(_) => Status::unavailable(error.to_string()),
+        })
     }
 }
 

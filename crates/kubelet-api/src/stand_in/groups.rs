@@ -1,24 +1,19 @@
 //! Control groups as a kernel shows them: one for each pod, populated while the pod has processes.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use crate::error::SandboxError;
-
+#[derive(Debug)]
 pub(super) struct Groups {
     /// The group of all pods.
     pods: PathBuf,
 }
 
 impl Groups {
-    pub(super) fn make(root: &Path) -> Result<Self, SandboxError> {
+    pub(super) fn make(root: &Path) -> io::Result<Self> {
         let pods = root.join("kubepods");
-        let made = fs::create_dir_all(&pods)
-            .and_then(|()| fs::write(root.join("cgroup.controllers"), "pids\n"));
-        made.map_err(|source| SandboxError::File {
-            path: root.to_owned(),
-            source,
-        })?;
+        fs::create_dir_all(&pods)?;
+        fs::write(root.join("cgroup.controllers"), "pids\n")?;
         Ok(Self { pods })
     }
 

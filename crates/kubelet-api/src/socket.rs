@@ -10,13 +10,13 @@ use tower::service_fn;
 
 #[derive(Debug, Error)]
 #[error("cannot connect to {socket}: {reason}")]
-pub(crate) struct ConnectError {
+pub struct ConnectError {
     socket: PathBuf,
     reason: String,
 }
 
 /// Connects now, so that an absent or dead socket is an error here and not at the first call.
-pub(crate) async fn connect(socket: &Path) -> Result<Channel, ConnectError> {
+pub async fn connect(socket: &Path) -> Result<Channel, ConnectError> {
     let failed = |reason: String| ConnectError {
         socket: socket.to_owned(),
         reason,
