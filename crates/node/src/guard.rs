@@ -6,6 +6,8 @@
 //! server shows. It is pure; [`crate::state`] keeps it in sync with the pods of the node.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 
 use gpushare_core::ledger::Bound;
 use gpushare_core::placement::{Charges, Hold};
@@ -73,31 +75,40 @@ pub enum GuardRefusal {
         container: Box<str>,
     },
     #[error(
-        "card {index} ({card}) has {free} {unit} of {dimension} free and the allocation record takes {needed}; \
+        "{short} and the allocation record takes {}; \
          the record was not made by the gpushare scheduler, or something else uses the card: delete the pod \
-         so that it is placed again"
+         so that it is placed again",
+        .short.needed
     )]
-    Full {
-        index: u32,
-        card: CardId,
-        dimension: String,
-        unit: String,
-        needed: u64,
-        free: u64,
-    },
+    Full { short: Shortage },
     #[error(
-        "card {index} ({card}) has {free} {unit} of {dimension} free and the pod takes {needed}: containers of {pods} \
-         still run although their pods are over, and hold the rest; this pod starts by itself when they have ended"
+        "{short} and the pod takes {}: containers of {pods} \
+         still run although their pods are over, and hold the rest; this pod starts by itself when they have ended",
+        .short.needed
     )]
-    StillHeld {
-        index: u32,
-        card: CardId,
-        dimension: String,
-        unit: String,
-        needed: u64,
-        free: u64,
-        pods: String,
-    },
+    StillHeld { short: Shortage, pods: String },
+}
+
+/// What a card has too little of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    index: u32,
+    card: CardId,
+    dimension: Arc<str>,
+    unit: Arc<str>,
+    needed: u64,
+    free: u64,
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { index, card, .. } = self;
+        let (free, unit, dimension) = (self.free, &self.unit, &self.dimension);
+        write!(
+            text,
+            "card {index} ({card}) has {free} {unit} of {dimension} free"
+        )
+    }
 }
 
 impl Tally {
@@ -157,30 +168,21 @@ impl Tally {
             Some((dimension, missing)) => {
                 let named = class.map(|class| class.named(needed)).unwrap_or_default();
                 let amount = named.get(&*dimension.name).copied().unwrap_or(0);
-                let (index, card_id) = (card.index, card.id.clone());
-                let (dimension, unit) = (dimension.name.to_string(), dimension.unit.to_string());
-                let free = amount.saturating_sub(*missing);
+                let short = Shortage {
+                    index: card.index,
+                    card: card.id.clone(),
+                    dimension: dimension.name.clone(),
+                    unit: dimension.unit.clone(),
+                    needed: amount,
+                    free: amount.saturating_sub(*missing),
+                };
                 let pods = self.leaving_from(card);
                 // Without the pods that are leaving there would be room.
                 if !pods.is_empty() && needed.fits_in(&self.room(card, false).free()) {
-                    return Err(GuardRefusal::StillHeld {
-                        index,
-                        card: card_id,
-                        dimension,
-                        unit,
-                        needed: amount,
-                        free,
-                        pods: pods.join(" and "),
-                    });
+                    let pods = pods.join(" and ");
+                    return Err(GuardRefusal::StillHeld { short, pods });
                 }
-                Err(GuardRefusal::Full {
-                    index,
-                    card: card_id,
-                    dimension,
-                    unit,
-                    needed: amount,
-                    free,
-                })
+                Err(GuardRefusal::Full { short })
             }
         }
     }

@@ -13,11 +13,16 @@ fn admit(tally: &mut Tally, bound: &Bound, cards: &[Card]) -> Result<(), GuardRe
     tally.admit(bound, &gpu::classes(), cards)
 }
 
+/// Two cards of 8 GiB, and a tally that has admitted pod `a` to the first one with so much of it.
+fn with_a(gib: u64) -> (Tally, [Card; 2]) {
+    let (mut tally, cards) = (Tally::default(), [card(0, 8 * GIB), card(1, 8 * GIB)]);
+    admit(&mut tally, &pod("a", gib), &cards).unwrap();
+    (tally, cards)
+}
+
 #[test]
 fn pods_are_let_on_until_the_card_is_full() {
-    let cards = [card(0, 8 * GIB)];
-    let mut tally = Tally::default();
-    admit(&mut tally, &pod("a", 5), &cards).unwrap();
+    let (mut tally, cards) = with_a(5);
     let refusal = admit(&mut tally, &pod("b", 4), &cards).unwrap_err();
     let message = refusal.to_string();
     assert!(
@@ -46,9 +51,7 @@ fn a_pod_that_starts_again_is_counted_once() {
 
 #[test]
 fn a_pod_that_ended_holds_nothing_and_one_that_is_gone_is_forgotten() {
-    let cards = [card(0, 8 * GIB), card(1, 8 * GIB)];
-    let mut tally = Tally::default();
-    admit(&mut tally, &pod("a", 8), &cards).unwrap();
+    let (mut tally, cards) = with_a(8);
     tally.end(&"a".into());
     admit(&mut tally, &pod("b", 8), &cards).unwrap();
     tally.forget(&"b".into());
@@ -59,9 +62,7 @@ fn a_pod_that_ended_holds_nothing_and_one_that_is_gone_is_forgotten() {
 
 #[test]
 fn a_changed_record_is_refused_even_after_the_pod_ended() {
-    let cards = [card(0, 8 * GIB), card(1, 8 * GIB)];
-    let mut tally = Tally::default();
-    admit(&mut tally, &pod("a", 4), &cards).unwrap();
+    let (mut tally, cards) = with_a(4);
     let moved = PodMaker::new("a").app(4).on("GPU-1").bound();
     assert_eq!(
         admit(&mut tally, &moved, &cards),
@@ -86,9 +87,7 @@ fn a_card_that_is_not_here_is_refused_even_for_a_pod_let_on_before() {
 
 #[test]
 fn a_sick_card_takes_no_new_pods_but_those_on_it_may_start_again() {
-    let mut cards = [card(0, 8 * GIB)];
-    let mut tally = Tally::default();
-    admit(&mut tally, &pod("a", 4), &cards).unwrap();
+    let (mut tally, mut cards) = with_a(4);
     cards[0].healthy = false;
     admit(&mut tally, &pod("a", 4), &cards).unwrap();
     let refusal = admit(&mut tally, &pod("b", 4), &cards).unwrap_err();
@@ -112,9 +111,7 @@ fn whole(uid: &str, count: u64, cards: &[&Card]) -> Bound {
 
 #[test]
 fn a_whole_card_is_refused_where_shares_run_and_let_on_where_none_do() {
-    let cards = [card(0, 8 * GIB), card(1, 8 * GIB)];
-    let mut tally = Tally::default();
-    admit(&mut tally, &pod("share", 1), &cards).unwrap();
+    let (mut tally, cards) = with_a(1);
     let refusal = admit(&mut tally, &whole("whole", 1, &[&cards[0]]), &cards).unwrap_err();
     let message = refusal.to_string();
     assert!(
@@ -161,9 +158,7 @@ fn compute_runs_out_as_memory_does() {
 
 #[test]
 fn one_full_card_of_several_refuses_the_pod_and_it_holds_nothing_of_the_others() {
-    let cards = [card(0, 8 * GIB), card(1, 8 * GIB)];
-    let mut tally = Tally::default();
-    admit(&mut tally, &pod("a", 6), &cards).unwrap();
+    let (mut tally, cards) = with_a(6);
     let limits = [(names::GPU, 2), (names::GPU_MEM, 3 * GIB)];
     let two = PodMaker::new("b").asking("app", &limits);
     let refusal = admit(

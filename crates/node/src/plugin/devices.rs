@@ -174,6 +174,9 @@ mod tests {
         }
     }
 
+    const GIB: Division = Division::AliyunMemory(AliyunUnit::GiB);
+    const MIB: Division = Division::AliyunMemory(AliyunUnit::MiB);
+
     fn ids(list: &ListAndWatchResponse) -> BTreeSet<&str> {
         list.devices.iter().map(|device| &*device.id).collect()
     }
@@ -181,9 +184,7 @@ mod tests {
     #[test]
     fn every_whole_unit_of_each_card_is_one_device() {
         let cards = [card("GPU-a", 15_109), card("GPU-b", 2_048)];
-        let list = Division::AliyunMemory(AliyunUnit::GiB)
-            .devices(&cards)
-            .unwrap();
+        let list = GIB.devices(&cards).unwrap();
         assert_eq!(ids(&list).len(), 14 + 2);
         for division in [Division::Slots(100), Division::TencentCore] {
             let list = division.devices(&cards).unwrap();
@@ -198,7 +199,7 @@ mod tests {
         type Limits = &'static [(&'static str, u64)];
         let divisions = [
             Division::Slots(100),
-            Division::AliyunMemory(AliyunUnit::GiB),
+            GIB,
             Division::TencentCore,
             Division::HamiSlots(10),
         ];
@@ -249,9 +250,7 @@ mod tests {
     #[test]
     fn a_list_in_mib_is_given_while_the_kubelet_can_take_it() {
         let small = [card("GPU-a", 40_960), card("GPU-b", 40_960)];
-        let list = Division::AliyunMemory(AliyunUnit::MiB)
-            .devices(&small)
-            .unwrap();
+        let list = MIB.devices(&small).unwrap();
         assert!(list.encoded_len() <= LARGEST_MESSAGE);
         assert_eq!(list.devices.len(), 81_920);
     }
@@ -262,9 +261,7 @@ mod tests {
             let cards: Vec<Card> = (0..count)
                 .map(|n| card(&format!("GPU-{n}"), 81_920))
                 .collect();
-            let refused = Division::AliyunMemory(AliyunUnit::MiB)
-                .devices(&cards)
-                .unwrap_err();
+            let refused = MIB.devices(&cards).unwrap_err();
             let message = refused.to_string();
             assert!(message.contains("--aliyun-memory-unit GiB"), "{message}");
             assert!(message.contains("gpushare.io/gpu-mem"), "{message}");

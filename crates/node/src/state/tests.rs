@@ -27,10 +27,33 @@ fn admit(state: &NodeState, pod: &PodMaker, cards: &[Card]) -> Result<(), GuardR
     state.admit(&name, &pod.clone().bound(), cards)
 }
 
+/// A state in which the watch shows pod `a` with this much memory, and a card to which it was admitted.
+fn with_a(gib: u64) -> (NodeState, [Card; 1]) {
+    let (state, cards) = (state(), [card(0, 8 * GIB)]);
+    state.reset(vec![pod("a", gib).facts()]);
+    admit(&state, &pod("a", gib), &cards).unwrap();
+    (state, cards)
+}
+
+/// As [`with_a`], but the watch has not shown the pod.
+fn with_unseen_a() -> (NodeState, [Card; 1]) {
+    let (state, cards) = (state(), [card(0, 8 * GIB)]);
+    state.reset(vec![]);
+    admit(&state, &pod("a", 6), &cards).unwrap();
+    (state, cards)
+}
+
 /// Notes which of the pods that are leaving the kernel shows as alive.
 fn look(state: &NodeState, alive: &[&str]) {
     let alive = alive.iter().map(|pod| PodUid::from(*pod)).collect();
     state.note_processes(&state.leaving(), &alive);
+}
+
+/// The processes of pod `a`, whose object is gone, end: nothing of it is left.
+fn end_a(state: &NodeState) {
+    look(state, &[]);
+    assert!(state.is_missing(&"a".into()));
+    assert_eq!(held(state), Some(vec![]));
 }
 
 /// The pods that are published as holding something.
@@ -96,18 +119,13 @@ fn a_pod_that_left_while_the_agent_was_away_holds_its_card_until_its_processes_h
     assert!(message.contains("containers of pod default/a"), "{message}");
     assert_eq!(held(&state), Some(vec!["default/a".to_owned()]));
     admit(&state, &pod("c", 2), &cards).unwrap();
-    look(&state, &[]);
-    assert!(state.is_missing(&"a".into()));
-    assert_eq!(held(&state), Some(vec![]));
+    end_a(&state);
     admit(&state, &pod("b", 6), &cards).unwrap();
 }
 
 #[test]
 fn a_pod_whose_object_is_gone_keeps_its_card_until_its_containers_have_ended() {
-    let cards = [card(0, 8 * GIB)];
-    let state = state();
-    state.reset(vec![pod("a", 6).facts()]);
-    admit(&state, &pod("a", 6), &cards).unwrap();
+    let (state, cards) = with_a(6);
     state.delete(&"a".into());
     admit(&state, &pod("b", 6), &cards).unwrap_err();
     look(&state, &["a"]);
@@ -120,10 +138,7 @@ fn a_pod_whose_object_is_gone_keeps_its_card_until_its_containers_have_ended() {
 
 #[test]
 fn an_ended_pod_frees_its_card_when_its_processes_have_ended_and_a_running_one_does_not() {
-    let cards = [card(0, 8 * GIB)];
-    let state = state();
-    state.reset(vec![pod("a", 8).facts()]);
-    admit(&state, &pod("a", 8), &cards).unwrap();
+    let (state, cards) = with_a(8);
     state.apply(pod("a", 8).phase("Running").facts());
     assert!(state.leaving().is_empty(), "nothing is to be looked for");
     admit(&state, &pod("b", 8), &cards).unwrap_err();
@@ -137,10 +152,7 @@ fn an_ended_pod_frees_its_card_when_its_processes_have_ended_and_a_running_one_d
 
 #[test]
 fn a_pod_that_is_shown_again_is_not_ended_by_an_older_look_at_its_processes() {
-    let cards = [card(0, 8 * GIB)];
-    let state = state();
-    state.reset(vec![pod("a", 8).facts()]);
-    admit(&state, &pod("a", 8), &cards).unwrap();
+    let (state, cards) = with_a(8);
     state.delete(&"a".into());
     let looked_for = state.leaving();
     state.apply(pod("a", 8).facts());
@@ -150,10 +162,7 @@ fn a_pod_that_is_shown_again_is_not_ended_by_an_older_look_at_its_processes() {
 
 #[test]
 fn a_pod_that_the_watch_has_not_shown_holds_its_card_until_its_processes_have_ended() {
-    let cards = [card(0, 8 * GIB)];
-    let state = state();
-    state.reset(vec![]);
-    admit(&state, &pod("a", 6), &cards).unwrap();
+    let (state, cards) = with_unseen_a();
     assert!(!state.is_missing(&"a".into()), "its files stay");
     look(&state, &["a"]);
     assert!(!state.is_missing(&"a".into()));
@@ -161,18 +170,13 @@ fn a_pod_that_the_watch_has_not_shown_holds_its_card_until_its_processes_have_en
     // It came and went while the watch was broken.
     state.reset(vec![]);
     admit(&state, &pod("b", 6), &cards).unwrap_err();
-    look(&state, &[]);
-    assert!(state.is_missing(&"a".into()));
-    assert_eq!(held(&state), Some(vec![]));
+    end_a(&state);
     admit(&state, &pod("b", 6), &cards).unwrap();
 }
 
 #[test]
 fn a_pod_that_the_watch_shows_late_is_as_any_other() {
-    let cards = [card(0, 8 * GIB)];
-    let state = state();
-    state.reset(vec![]);
-    admit(&state, &pod("a", 6), &cards).unwrap();
+    let (state, _) = with_unseen_a();
     look(&state, &["a"]);
     state.apply(pod("a", 6).facts());
     assert!(state.leaving().is_empty(), "nothing is to be looked for");
@@ -203,10 +207,7 @@ fn a_pod_that_is_over_before_its_start_is_let_on_frees_its_card_with_its_sandbox
 
 #[test]
 fn a_start_is_not_ended_by_a_look_that_began_before_it_was_let_on() {
-    let cards = [card(0, 8 * GIB)];
-    let state = state();
-    state.reset(vec![]);
-    admit(&state, &pod("a", 6), &cards).unwrap();
+    let (state, cards) = with_unseen_a();
     // The pod's sandbox ends and is recreated for its next start.
     let looked_for = state.leaving();
     admit(&state, &pod("a", 6), &cards).unwrap();
@@ -218,10 +219,8 @@ fn a_start_is_not_ended_by_a_look_that_began_before_it_was_let_on() {
 
 #[test]
 fn a_pod_whose_processes_ended_before_its_object_went_is_forgotten_with_it() {
+    let (state, _) = with_a(6);
     let cards = [card(0, 8 * GIB), card(1, 8 * GIB)];
-    let state = state();
-    state.reset(vec![pod("a", 6).facts()]);
-    admit(&state, &pod("a", 6), &cards).unwrap();
     state.apply(pod("a", 6).phase("Succeeded").facts());
     look(&state, &[]);
     let elsewhere = PodMaker::new("a").app(6).on("GPU-1");

@@ -235,6 +235,14 @@ mod tests {
         queue.pop(now).map(|pod| pod.name_any())
     }
 
+    /// A queue whose only pod `a` is being tried.
+    fn trying_a() -> (Queue, Instant) {
+        let (mut queue, now) = (Queue::new(1), Instant::now());
+        queue.offer(pod("a", 0, ""), now);
+        assert!(next(&mut queue, now).is_some());
+        (queue, now)
+    }
+
     #[test]
     fn the_most_important_pod_is_first_and_then_the_oldest() {
         let (mut queue, now) = (Queue::new(1), Instant::now());
@@ -247,9 +255,7 @@ mod tests {
 
     #[test]
     fn who_lacks_room_in_the_totals_waits_for_a_change_and_then_a_moment() {
-        let (mut queue, now) = (Queue::new(1), Instant::now());
-        queue.offer(pod("a", 0, ""), now);
-        assert!(next(&mut queue, now).is_some());
+        let (mut queue, now) = trying_a();
         queue.refuse("a", Cause::Totals, now);
         let later = now + Duration::from_mins(1);
         assert_eq!(next(&mut queue, later), None);
@@ -260,9 +266,7 @@ mod tests {
 
     #[test]
     fn who_was_refused_by_the_extender_alone_waits_until_the_extender_wakes_it() {
-        let (mut queue, now) = (Queue::new(1), Instant::now());
-        queue.offer(pod("a", 0, ""), now);
-        assert!(next(&mut queue, now).is_some());
+        let (mut queue, now) = trying_a();
         queue.refuse("a", Cause::Extender, now);
         queue.stir(now);
         queue.offer(pod("a", 0, ""), now);
@@ -273,9 +277,7 @@ mod tests {
 
     #[test]
     fn a_change_during_the_attempt_is_not_lost() {
-        let (mut queue, now) = (Queue::new(1), Instant::now());
-        queue.offer(pod("a", 0, ""), now);
-        assert!(next(&mut queue, now).is_some());
+        let (mut queue, now) = trying_a();
         queue.offer(pod("a", 0, "now"), now);
         queue.refuse("a", Cause::Extender, now);
         assert_eq!(next(&mut queue, now + FIRST_PAUSE).as_deref(), Some("a"));
@@ -286,9 +288,7 @@ mod tests {
 
     #[test]
     fn nothing_is_forgotten_for_good() {
-        let (mut queue, now) = (Queue::new(1), Instant::now());
-        queue.offer(pod("a", 0, ""), now);
-        assert!(next(&mut queue, now).is_some());
+        let (mut queue, now) = trying_a();
         queue.refuse("a", Cause::Extender, now);
         let due = queue.next_due().unwrap();
         assert_eq!(next(&mut queue, due).as_deref(), Some("a"));
