@@ -12,7 +12,7 @@ use gpushare_packing::Policy;
 
 use crate::progress::Progress;
 use crate::random::{MEAN, Random};
-use crate::report::{Average, Fragments, Report, Steady};
+use crate::report::{Average, Report, Steady};
 use crate::stage::{Placed, Stage, StageError};
 use crate::trace::{Pod, Trace};
 
@@ -203,18 +203,8 @@ pub fn run(
     let Town { stage, dropped, .. } = town;
     stage.compare()?;
     Ok(Report {
-        policy: policy.name.into(),
-        seed: trace.arrivals.seed,
-        nodes: trace.nodes.len(),
-        capacity_milli: capacity,
-        pods: stage.decisions,
-        dropped,
-        at100: None,
-        at130: None,
-        curve: Vec::new(),
         steady,
-        decisions_per_second: stage.decisions_per_second(),
-        fragments: Fragments::of(&stage.fleet, trace),
+        ..Report::new(trace, policy, &stage, dropped)
     })
 }
 

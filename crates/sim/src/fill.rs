@@ -1,11 +1,11 @@
 //! Filling a cluster: pods arrive and never leave, as in the published benchmark.
 
+use std::collections::BTreeMap;
+
 use gpushare_packing::Policy;
 
 use crate::progress::Progress;
-use std::collections::BTreeMap;
-
-use crate::report::{Average, Fragments, Report};
+use crate::report::{Average, Report};
 use crate::stage::{Stage, StageError};
 use crate::trace::Trace;
 
@@ -33,21 +33,13 @@ pub fn run(trace: &Trace, policy: Policy, progress: &Progress) -> Result<Report,
     }
     stage.compare()?;
     Ok(Report {
-        policy: policy.name.into(),
-        seed: trace.arrivals.seed,
-        nodes: trace.nodes.len(),
-        capacity_milli: capacity,
-        pods: stage.decisions,
-        dropped,
         at100: at(&curve, 100),
         at130: at(&curve, 130),
         curve: curve
             .into_iter()
             .filter_map(|(arrived, allocated)| Some((arrived, allocated.percent()?)))
             .collect(),
-        steady: Vec::new(),
-        decisions_per_second: stage.decisions_per_second(),
-        fragments: Fragments::of(&stage.fleet, trace),
+        ..Report::new(trace, policy, &stage, dropped)
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use gpushare_packing::{Fleet, GRAINS};
+use gpushare_packing::{Fleet, GRAINS, Policy};
 use serde::Serialize;
 
 use crate::stage::Stage;
@@ -30,6 +30,26 @@ pub struct Report {
     pub steady: Vec<Steady>,
     pub decisions_per_second: f64,
     pub fragments: Fragments,
+}
+
+impl Report {
+    /// What every run reports, without what depends on the kind of run.
+    pub(crate) fn new(trace: &Trace, policy: Policy, stage: &Stage, dropped: u64) -> Self {
+        Self {
+            policy: policy.name.into(),
+            seed: trace.arrivals.seed,
+            nodes: trace.nodes.len(),
+            capacity_milli: trace.capacity(),
+            pods: stage.decisions,
+            dropped,
+            at100: None,
+            at130: None,
+            curve: Vec::new(),
+            steady: Vec::new(),
+            decisions_per_second: stage.decisions_per_second(),
+            fragments: Fragments::of(&stage.fleet, trace),
+        }
+    }
 }
 
 /// The steady state of one phase, in percent.

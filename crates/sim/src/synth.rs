@@ -1,8 +1,6 @@
 //! Synthetic traces from a seed: small clusters with the traits of real ones, so that tests need no
 //! external data.
 
-use std::fmt::Write;
-
 use crate::random::Random;
 use crate::trace::{Arrivals, CARD, Node, Pod, Trace};
 
@@ -90,36 +88,31 @@ fn pod(random: &mut Random, index: usize) -> Pod {
 }
 
 pub fn nodes_csv(trace: &Trace) -> String {
-    let mut text = "sn,cpu_milli,memory_mib,gpu,model\n".to_owned();
-    for node in &trace.nodes {
-        let Node {
-            name,
-            cpu,
-            memory,
-            cards,
-            model,
-        } = node;
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{name},{cpu},{memory},{cards},{model}");
-    }
-    text
+    let rows = trace.nodes.iter().map(|node| {
+        format!(
+            "{},{},{},{},{}\n",
+            node.name, node.cpu, node.memory, node.cards, node.model
+        )
+    });
+    csv("sn,cpu_milli,memory_mib,gpu,model\n", rows)
 }
 
 pub fn pods_csv(trace: &Trace) -> String {
-    let mut text = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n".to_owned();
-    for pod in &trace.pods {
-        let Pod {
-            name,
-            cpu,
-            memory,
-            cards,
-            milli,
-            models,
-        } = pod;
-        let models = models.join("|");
-        let _ = writeln!(text, "{name},{cpu},{memory},{cards},{milli},{models}");
-    }
-    text
+    let rows = trace.pods.iter().map(|pod| {
+        let models = pod.models.join("|");
+        format!(
+            "{},{},{},{},{},{models}\n",
+            pod.name, pod.cpu, pod.memory, pod.cards, pod.milli
+        )
+    });
+    csv(
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n",
+        rows,
+    )
+}
+
+fn csv(header: &str, rows: impl Iterator<Item = String>) -> String {
+    std::iter::once(header.to_owned()).chain(rows).collect()
 }
 
 pub fn arrivals_tsv(arrivals: &Arrivals) -> String {

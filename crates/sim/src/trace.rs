@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use crate::random::Random;
-use crate::table::{Source, Table, TableError};
+use crate::table::{Row, Source, Table, TableError};
 
 /// Thousandths of a card.
 pub const CARD: i64 = 1_000;
@@ -130,50 +130,49 @@ impl Trace {
 
 pub fn read_nodes(source: &Source) -> Result<Vec<Node>, TableError> {
     let needed = ["sn", "cpu_milli", "memory_mib", "gpu", "model"];
-    let table = Table::parse(source, &needed)?;
-    table
-        .rows()
-        .map(|row| {
-            Ok(Node {
-                name: row.text("sn").to_owned(),
-                cpu: row.number("cpu_milli", 0..=MOST)?,
-                memory: row.number("memory_mib", 0..=MOST)?,
-                cards: usize::try_from(row.number("gpu", 0..=MOST_CARDS)?).unwrap_or(0),
-                model: row.text("model").to_owned(),
-            })
+    read(source, &needed, |row| {
+        Ok(Node {
+            name: row.text("sn").to_owned(),
+            cpu: row.number("cpu_milli", 0..=MOST)?,
+            memory: row.number("memory_mib", 0..=MOST)?,
+            cards: usize::try_from(row.number("gpu", 0..=MOST_CARDS)?).unwrap_or(0),
+            model: row.text("model").to_owned(),
         })
-        .collect()
+    })
 }
 
 pub fn read_pods(source: &Source) -> Result<Vec<Pod>, TableError> {
     let needed = ["name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"];
-    let table = Table::parse(source, &needed)?;
-    table
-        .rows()
-        .map(|row| {
-            let cards = row.number("num_gpu", 0..=MOST_CARDS)?;
-            let least = i64::from(cards > 0);
-            let milli = row.number("gpu_milli", least..=CARD)?;
-            if cards > 1 && milli < CARD {
-                return Err(
-                    row.unexpected("gpu_milli", "several cards are always whole: expected 1000")
-                );
-            }
-            Ok(Pod {
-                name: row.text("name").to_owned(),
-                cpu: row.number("cpu_milli", 0..=MOST)?,
-                memory: row.number("memory_mib", 0..=MOST)?,
-                cards: u32::try_from(cards).unwrap_or(0),
-                milli: if cards > 0 { milli } else { 0 },
-                models: row
-                    .text("gpu_spec")
-                    .split('|')
-                    .filter(|model| !model.is_empty())
-                    .map(str::to_owned)
-                    .collect(),
-            })
+    read(source, &needed, |row| {
+        let cards = row.number("num_gpu", 0..=MOST_CARDS)?;
+        let least = i64::from(cards > 0);
+        let milli = row.number("gpu_milli", least..=CARD)?;
+        if cards > 1 && milli < CARD {
+            let expected = "several cards are always whole: expected 1000";
+            return Err(row.unexpected("gpu_milli", expected));
+        }
+        let models = row.text("gpu_spec").split('|');
+        Ok(Pod {
+            name: row.text("name").to_owned(),
+            cpu: row.number("cpu_milli", 0..=MOST)?,
+            memory: row.number("memory_mib", 0..=MOST)?,
+            cards: u32::try_from(cards).unwrap_or(0),
+            milli: if cards > 0 { milli } else { 0 },
+            models: models
+                .filter(|model| !model.is_empty())
+                .map(str::to_owned)
+                .collect(),
         })
-        .collect()
+    })
+}
+
+/// Reads something from each row of a table with these columns.
+fn read<T>(
+    source: &Source,
+    needed: &[&str],
+    of: impl Fn(Row<'_>) -> Result<T, TableError>,
+) -> Result<Vec<T>, TableError> {
+    Table::parse(source, needed)?.rows().map(of).collect()
 }
 
 /// Reads the line of this seed: seed, pod rows and node rows, separated by tabs; rows are counted from 0.
