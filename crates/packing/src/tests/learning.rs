@@ -24,6 +24,21 @@ fn let_all_leave(fleet: &mut Fleet, shape: &Shape, times: usize) {
     }
 }
 
+/// A node with one card of a rare model, one with three others, and a request that only the rare card can serve.
+fn with_a_rare_model() -> (Fleet, Shape) {
+    let rare = Card("rare", (16_000, 100), (16_000, 100));
+    let nodes: [(&str, i64, &[Card]); 2] = [
+        ("a", 64_000, &[rare]),
+        ("b", 64_000, &[card(100), card(100), card(100)]),
+    ];
+    let fleet = fleet(LEARNED, &nodes);
+    let only_rare = Shape {
+        pools: fleet.pools().matching(|pool| *pool.model == *"rare"),
+        ..whole(1)
+    };
+    (fleet, only_rare)
+}
+
 #[test]
 fn a_cut_goes_where_the_rest_is_of_use() {
     // 60 and 40 fill a card. Best fit would put the 40 into the gap of 50 and waste 10.
@@ -40,23 +55,9 @@ fn a_cut_goes_where_the_rest_is_of_use() {
 
 #[test]
 fn a_whole_node_is_kept_for_pods_that_need_one() {
-    let nodes: [(&str, i64, &[Card]); 2] = [
-        ("a", 64_000, &[card(100); 8]),
-        (
-            "b",
-            64_000,
-            &[
-                card(0),
-                card(100),
-                card(100),
-                card(100),
-                card(100),
-                card(100),
-                card(100),
-                card(100),
-            ],
-        ),
-    ];
+    let mut in_use = [card(100); 8];
+    in_use[0] = card(0);
+    let nodes: [(&str, i64, &[Card]); 2] = [("a", 64_000, &[card(100); 8]), ("b", 64_000, &in_use)];
     let fleet = taught(&nodes, &[(whole(1), 9), (whole(8), 1)]);
     assert_eq!(chosen(&fleet, &whole(1)), "b:1");
     assert_eq!(chosen(&fleet, &whole(8)), "a:0,1,2,3,4,5,6,7");
@@ -80,17 +81,8 @@ fn a_pod_without_cards_goes_where_cpu_is_in_surplus() {
 
 #[test]
 fn a_model_that_others_depend_on_is_left_to_them() {
-    let rare = Card("rare", (16_000, 100), (16_000, 100));
-    let nodes: [(&str, i64, &[Card]); 2] = [
-        ("a", 64_000, &[rare]),
-        ("b", 64_000, &[card(100), card(100), card(100)]),
-    ];
+    let (mut fleet, only_rare) = with_a_rare_model();
     let anywhere = whole(1);
-    let mut fleet = fleet(LEARNED, &nodes);
-    let only_rare = Shape {
-        pools: fleet.pools().matching(|pool| *pool.model == *"rare"),
-        ..whole(1)
-    };
     assert_eq!(chosen(&fleet, &anywhere), "a:0");
     teach(&mut fleet, &[(anywhere, 2), (only_rare, 2)], 512);
     assert_eq!(chosen(&fleet, &anywhere), "b:0");
@@ -99,16 +91,7 @@ fn a_model_that_others_depend_on_is_left_to_them() {
 
 #[test]
 fn pods_that_run_at_a_start_teach_as_those_that_come_one_by_one() {
-    let rare = Card("rare", (16_000, 100), (16_000, 100));
-    let nodes: [(&str, i64, &[Card]); 2] = [
-        ("a", 64_000, &[rare]),
-        ("b", 64_000, &[card(100), card(100), card(100)]),
-    ];
-    let mut fleet = fleet(LEARNED, &nodes);
-    let only_rare = Shape {
-        pools: fleet.pools().matching(|pool| *pool.model == *"rare"),
-        ..whole(1)
-    };
+    let (mut fleet, only_rare) = with_a_rare_model();
     let mix = [whole(1), only_rare];
     fleet.observe_all(mix.into_iter().take(1));
     assert_eq!(chosen(&fleet, &whole(1)), "a:0", "one pod is no mix");
