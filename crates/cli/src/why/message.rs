@@ -66,20 +66,13 @@ fn of_budget(situation: &Situation) -> String {
 }
 
 fn of_quota(shortage: &Shortage) -> String {
-    let Shortage {
-        quota,
-        counted,
-        resource,
-        needed,
-        used,
-        hard,
-    } = shortage;
-    let written = |amount| totals::text(resource, amount);
+    let Shortage { quota, counted, .. } = shortage;
+    let written = |amount| totals::text(&shortage.resource, amount);
     format!(
         "The API server refuses the pod by the quota {quota}: it needs {} of {counted}, and {} of {} are used.",
-        written(*needed),
-        written(*used),
-        written(*hard),
+        written(shortage.needed),
+        written(shortage.used),
+        written(shortage.hard),
     )
 }
 
@@ -202,13 +195,7 @@ fn fragmentation(situation: &Situation, groups: &[Group]) -> Option<String> {
         }
         _ => None,
     };
-    let CardShortage::Amount {
-        dimension,
-        unit,
-        needed,
-        ..
-    } = groups.iter().find_map(lacking)?
-    else {
+    let CardShortage::Amount(lack) = groups.iter().find_map(lacking)? else {
         return None;
     };
     let ledger = situation.cluster.ledger();
@@ -221,15 +208,17 @@ fn fragmentation(situation: &Situation, groups: &[Group]) -> Option<String> {
         for card in view.cards().filter(|card| card.card.healthy) {
             let class = ledger.classes().get(&card.card.class);
             let named = class.map(|class| class.named(&card.free()));
-            let free = named.and_then(|named| named.get(&*dimension).copied());
+            let free = named.and_then(|named| named.get(&*lack.dimension).copied());
             cards.push((free.unwrap_or(0), node, card.card.index));
         }
     }
     let sum: u64 = cards.iter().map(|(free, _, _)| free).sum();
     let (largest, node, index) = cards.iter().max_by_key(|(free, _, _)| *free)?;
-    (sum >= needed && cards.len() > 1).then(|| {
+    (sum >= lack.needed && cards.len() > 1).then(|| {
         format!(
-            "{sum} {unit} of {dimension} are free in all, but scattered over {} cards: the most is {largest} on card {index} of {node}.",
+            "{sum} {} of {} are free in all, but scattered over {} cards: the most is {largest} on card {index} of {node}.",
+            lack.unit,
+            lack.dimension,
             cards.len()
         )
     })
