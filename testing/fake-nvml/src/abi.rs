@@ -36,6 +36,17 @@ fn answer(operation: impl FnOnce() -> Answer) -> c_int {
     }
 }
 
+/// Defines exported functions, each under the names that NVML's versions have for it.
+macro_rules! exported {
+    ($($($name:ident),+: $arguments:tt => $body:expr;)*) => {$($(
+        #[unsafe(no_mangle)]
+        extern "C" fn $name $arguments -> std::ffi::c_int {
+            $crate::abi::answer(|| $body)
+        }
+    )+)*};
+}
+use exported;
+
 /// Defines exported functions that answer one question about a card through one out-parameter.
 macro_rules! card_questions {
     ($($name:ident -> $type:ty = $read:expr;)*) => {$(

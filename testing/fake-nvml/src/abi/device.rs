@@ -6,7 +6,7 @@ use super::code::Code;
 use super::pointer::fixed_text;
 use super::session::view;
 use super::types::PciInfo;
-use super::{Answer, DeviceHandle, Out, answer, card_questions, read_card, text};
+use super::{Answer, DeviceHandle, Out, card_questions, exported, read_card, text};
 use crate::hardware::Card;
 
 /// NVIDIA's PCI vendor number in the low half, a device number of ours in the high half.
@@ -19,137 +19,53 @@ card_questions! {
     nvmlDeviceIsMigDeviceHandle -> c_uint = |_| Ok(0);
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetCount(out: Out<c_uint>) -> c_int {
-    answer(|| count(out))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetCount_v2(out: Out<c_uint>) -> c_int {
-    answer(|| count(out))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetHandleByIndex(index: c_uint, out: Out<DeviceHandle>) -> c_int {
-    answer(|| by_index(index, out))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, out: Out<DeviceHandle>) -> c_int {
-    answer(|| by_index(index, out))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetHandleByUUID(uuid: *const c_char, out: Out<DeviceHandle>) -> c_int {
-    answer(|| {
+exported! {
+    nvmlDeviceGetCount, nvmlDeviceGetCount_v2: (out: Out<c_uint>) => {
+        out.set(number(view(|view| Ok(view.count()))?)?)
+    };
+    nvmlDeviceGetHandleByIndex, nvmlDeviceGetHandleByIndex_v2: (index: c_uint, out: Out<DeviceHandle>) => {
+        out.set(view(|view| view.at(index as usize))?)
+    };
+    nvmlDeviceGetHandleByUUID: (uuid: *const c_char, out: Out<DeviceHandle>) => {
         let uuid = text(uuid)?;
         out.set(view(|view| view.find(|card| card.uuid == uuid))?)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetHandleBySerial(serial: *const c_char, out: Out<DeviceHandle>) -> c_int {
-    answer(|| {
+    };
+    nvmlDeviceGetHandleBySerial: (serial: *const c_char, out: Out<DeviceHandle>) => {
         let serial = text(serial)?;
-        out.set(view(|view| {
-            view.find(|card| card.serial.as_ref() == Some(&serial))
-        })?)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetHandleByPciBusId(id: *const c_char, out: Out<DeviceHandle>) -> c_int {
-    answer(|| by_bus_id(id, out))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetHandleByPciBusId_v2(id: *const c_char, out: Out<DeviceHandle>) -> c_int {
-    answer(|| by_bus_id(id, out))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetIndex(device: DeviceHandle, out: Out<c_uint>) -> c_int {
-    answer(|| out.set(number(view(|view| view.index(device))?)?))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetUUID(device: DeviceHandle, out: Out<c_char>, room: c_uint) -> c_int {
-    answer(|| read_card(device, |card| out.set_text(room, &card.uuid)))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetName(device: DeviceHandle, out: Out<c_char>, room: c_uint) -> c_int {
-    answer(|| read_card(device, |card| out.set_text(room, &card.name)))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetSerial(device: DeviceHandle, out: Out<c_char>, room: c_uint) -> c_int {
-    answer(|| {
-        read_card(device, |card| {
-            out.set_text(room, card.serial.as_ref().ok_or(Code::NotSupported)?)
-        })
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetCudaComputeCapability(
-    device: DeviceHandle,
-    major: Out<c_int>,
-    minor: Out<c_int>,
-) -> c_int {
-    answer(|| {
+        out.set(view(|view| view.find(|card| card.serial.as_ref() == Some(&serial)))?)
+    };
+    nvmlDeviceGetHandleByPciBusId, nvmlDeviceGetHandleByPciBusId_v2: (id: *const c_char, out: Out<DeviceHandle>) => {
+        let id = text(id)?;
+        out.set(view(|view| view.find(|card| is_bus_id(card, &id)))?)
+    };
+    nvmlDeviceGetIndex: (device: DeviceHandle, out: Out<c_uint>) => {
+        out.set(number(view(|view| view.index(device))?)?)
+    };
+    nvmlDeviceGetUUID: (device: DeviceHandle, out: Out<c_char>, room: c_uint) => {
+        read_card(device, |card| out.set_text(room, &card.uuid))
+    };
+    nvmlDeviceGetName: (device: DeviceHandle, out: Out<c_char>, room: c_uint) => {
+        read_card(device, |card| out.set_text(room, &card.name))
+    };
+    nvmlDeviceGetSerial: (device: DeviceHandle, out: Out<c_char>, room: c_uint) => {
+        read_card(device, |card| out.set_text(room, card.serial.as_ref().ok_or(Code::NotSupported)?))
+    };
+    nvmlDeviceGetCudaComputeCapability: (device: DeviceHandle, major: Out<c_int>, minor: Out<c_int>) => {
         let capability = read_card(device, |card| Ok(card.compute_capability))?;
         major.set(capability.0)?;
         minor.set(capability.1)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetCpuAffinity(
-    device: DeviceHandle,
-    words: c_uint,
-    out: Out<c_ulong>,
-) -> c_int {
-    answer(|| read_card(device, |card| set_bits(out, words, &card.cpus)))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetCpuAffinityWithinScope(
-    device: DeviceHandle,
-    words: c_uint,
-    out: Out<c_ulong>,
-    _scope: c_uint,
-) -> c_int {
-    answer(|| read_card(device, |card| set_bits(out, words, &card.cpus)))
-}
-
-/// The NUMA nodes near the card. (`nvmlDeviceGetNumaNodeId` is about cards that are NUMA nodes
-/// themselves, which ours are not.)
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetMemoryAffinity(
-    device: DeviceHandle,
-    words: c_uint,
-    out: Out<c_ulong>,
-    _scope: c_uint,
-) -> c_int {
-    answer(|| {
-        read_card(device, |card| {
-            set_bits(out, words, card.numa_node.as_slice())
-        })
-    })
-}
-
-fn count(out: Out<c_uint>) -> Answer {
-    out.set(number(view(|view| Ok(view.count()))?)?)
-}
-
-fn by_index(index: c_uint, out: Out<DeviceHandle>) -> Answer {
-    out.set(view(|view| view.at(index as usize))?)
-}
-
-fn by_bus_id(id: *const c_char, out: Out<DeviceHandle>) -> Answer {
-    let id = text(id)?;
-    out.set(view(|view| view.find(|card| is_bus_id(card, &id)))?)
+    };
+    nvmlDeviceGetCpuAffinity: (device: DeviceHandle, words: c_uint, out: Out<c_ulong>) => {
+        read_card(device, |card| set_bits(out, words, &card.cpus))
+    };
+    nvmlDeviceGetCpuAffinityWithinScope: (device: DeviceHandle, words: c_uint, out: Out<c_ulong>, _scope: c_uint) => {
+        read_card(device, |card| set_bits(out, words, &card.cpus))
+    };
+    // The NUMA nodes near the card. (`nvmlDeviceGetNumaNodeId` is about cards that are NUMA nodes themselves, which ours
+    // are not.)
+    nvmlDeviceGetMemoryAffinity: (device: DeviceHandle, words: c_uint, out: Out<c_ulong>, _scope: c_uint) => {
+        read_card(device, |card| set_bits(out, words, card.numa_node.as_slice()))
+    };
 }
 
 /// Clients write the domain with eight digits or with four, and letters in either case.

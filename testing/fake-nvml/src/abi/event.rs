@@ -1,14 +1,14 @@
 //! Health events: sets of subscriptions and the wait for the next event of a set.
 
 use std::collections::BTreeMap;
-use std::ffi::{c_int, c_uint, c_ulonglong};
+use std::ffi::{c_uint, c_ulonglong};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::code::Code;
 use super::session::{View, view};
 use super::types::{EventData, NO_INSTANCE};
-use super::{Answer, DeviceHandle, Out, answer, card_questions};
+use super::{Answer, DeviceHandle, Out, card_questions, exported};
 use crate::hardware::{Event, EventKind};
 
 /// How often a waiting client looks at the hardware file.
@@ -39,57 +39,23 @@ card_questions! {
     nvmlDeviceGetSupportedEventTypes -> c_ulonglong = |_| Ok(SUPPORTED);
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn nvmlEventSetCreate(out: Out<EventSetHandle>) -> c_int {
-    answer(|| {
-        view(|view| {
-            view.event_sets.created = view.event_sets.created.saturating_add(1);
-            let handle = EventSetHandle(view.event_sets.created);
-            out.set(handle)?;
-            view.event_sets.sets.insert(handle, BTreeMap::new());
-            Ok(())
-        })
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceRegisterEvents(
-    device: DeviceHandle,
-    kinds: c_ulonglong,
-    set: EventSetHandle,
-) -> c_int {
-    answer(|| view(|view| subscribe(view, device, kinds, set)))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlEventSetWait(
-    set: EventSetHandle,
-    out: Out<EventData>,
-    milliseconds: c_uint,
-) -> c_int {
-    answer(|| wait(set, out, milliseconds))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlEventSetWait_v2(
-    set: EventSetHandle,
-    out: Out<EventData>,
-    milliseconds: c_uint,
-) -> c_int {
-    answer(|| wait(set, out, milliseconds))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlEventSetFree(set: EventSetHandle) -> c_int {
-    answer(|| {
-        view(|view| {
-            view.event_sets
-                .sets
-                .remove(&set)
-                .map(drop)
-                .ok_or(Code::InvalidArgument)
-        })
-    })
+exported! {
+    nvmlEventSetCreate: (out: Out<EventSetHandle>) => view(|view| {
+        view.event_sets.created = view.event_sets.created.saturating_add(1);
+        let handle = EventSetHandle(view.event_sets.created);
+        out.set(handle)?;
+        view.event_sets.sets.insert(handle, BTreeMap::new());
+        Ok(())
+    });
+    nvmlDeviceRegisterEvents: (device: DeviceHandle, kinds: c_ulonglong, set: EventSetHandle) => {
+        view(|view| subscribe(view, device, kinds, set))
+    };
+    nvmlEventSetWait, nvmlEventSetWait_v2: (set: EventSetHandle, out: Out<EventData>, milliseconds: c_uint) => {
+        wait(set, out, milliseconds)
+    };
+    nvmlEventSetFree: (set: EventSetHandle) => {
+        view(|view| view.event_sets.sets.remove(&set).map(drop).ok_or(Code::InvalidArgument))
+    };
 }
 
 const SUPPORTED: c_ulonglong =

@@ -8,11 +8,10 @@
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
 
 use super::code::Code;
-use super::memory::bytes;
 use super::pointer::fixed_text;
 use super::process::processes;
 use super::system::process_name;
-use super::types::NO_INSTANCE;
+use super::types::ProcessInfo;
 use super::{DeviceHandle, Out, answer};
 use crate::hardware::{Process, ProcessKind};
 
@@ -41,10 +40,7 @@ struct ExportTable {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 struct NamedProcess {
-    pid: c_uint,
-    used_memory: c_ulonglong,
-    gpu_instance: c_uint,
-    compute_instance: c_uint,
+    info: ProcessInfo,
     unknown: c_ulonglong,
     name: [c_char; 4096],
 }
@@ -103,10 +99,7 @@ extern "C" fn mps_processes(
 impl From<&Process> for NamedProcess {
     fn from(process: &Process) -> Self {
         Self {
-            pid: process.pid,
-            used_memory: bytes(process.memory_mib),
-            gpu_instance: NO_INSTANCE,
-            compute_instance: NO_INSTANCE,
+            info: process.into(),
             unknown: 0,
             name: fixed_text(process_name(process.pid).as_deref().unwrap_or(NO_NAME)),
         }

@@ -1,10 +1,10 @@
 //! Functions about a card's memory.
 
-use std::ffi::{c_int, c_uint, c_ulonglong};
+use std::ffi::{c_uint, c_ulonglong};
 
 use super::code::Code;
 use super::types::{Memory, MemoryV2, struct_version};
-use super::{DeviceHandle, Out, answer, card_questions, read_card};
+use super::{DeviceHandle, Out, card_questions, exported, read_card};
 use crate::hardware::Card;
 
 const MEMORY_V2: c_uint = struct_version::<MemoryV2>(2);
@@ -13,14 +13,13 @@ card_questions! {
     nvmlDeviceGetMemoryInfo -> Memory = memory;
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: DeviceHandle, out: Out<MemoryV2>) -> c_int {
-    answer(|| {
+exported! {
+    nvmlDeviceGetMemoryInfo_v2: (device: DeviceHandle, out: Out<MemoryV2>) => {
         if out.first_field::<c_uint>().get()? != MEMORY_V2 {
             return Err(Code::ArgumentVersionMismatch);
         }
         out.set(read_card(device, memory_v2)?)
-    })
+    };
 }
 
 /// The first version knows no reserved part and counts it as used.

@@ -5,73 +5,36 @@ use std::fs;
 
 use super::code::{Code, message};
 use super::session::{initialize, shut_down, view};
-use super::{Answer, Out, answer};
+use super::{Out, exported};
 
-#[unsafe(no_mangle)]
-extern "C" fn nvmlInit() -> c_int {
-    answer(initialize)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlInit_v2() -> c_int {
-    answer(initialize)
-}
-
-/// The flags relax failures that the fake driver never has.
-#[unsafe(no_mangle)]
-extern "C" fn nvmlInitWithFlags(_flags: c_uint) -> c_int {
-    answer(initialize)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlShutdown() -> c_int {
-    answer(shut_down)
+exported! {
+    nvmlInit, nvmlInit_v2: () => initialize();
+    // The flags relax failures that the fake driver never has.
+    nvmlInitWithFlags: (_flags: c_uint) => initialize();
+    nvmlShutdown: () => shut_down();
+    nvmlSystemGetDriverVersion: (out: Out<c_char>, room: c_uint) => {
+        view(|view| out.set_text(room, &view.hardware.driver_version))
+    };
+    nvmlSystemGetNVMLVersion: (out: Out<c_char>, room: c_uint) => {
+        view(|view| out.set_text(room, &view.hardware.nvml_version))
+    };
+    nvmlSystemGetCudaDriverVersion, nvmlSystemGetCudaDriverVersion_v2: (out: Out<c_int>) => {
+        view(|view| out.set(view.hardware.cuda_version))
+    };
+    // The path of a process's executable, cut to the caller's room as the real library does.
+    nvmlSystemGetProcessName: (pid: c_uint, out: Out<c_char>, room: c_uint) => {
+        let name = process_name(pid).ok_or(Code::NotFound)?;
+        let keep = (room as usize).saturating_sub(1);
+        let end = name.floor_char_boundary(keep);
+        out.set_text(room, name.get(..end).unwrap_or_default())
+    };
+    // S-class units are an obsolete product, so there are none.
+    nvmlUnitGetCount: (out: Out<c_uint>) => out.set(0);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlErrorString(code: c_int) -> *const c_char {
     message(code).as_ptr()
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlSystemGetDriverVersion(out: Out<c_char>, room: c_uint) -> c_int {
-    answer(|| view(|view| out.set_text(room, &view.hardware.driver_version)))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlSystemGetNVMLVersion(out: Out<c_char>, room: c_uint) -> c_int {
-    answer(|| view(|view| out.set_text(room, &view.hardware.nvml_version)))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlSystemGetCudaDriverVersion(out: Out<c_int>) -> c_int {
-    answer(|| cuda_version(out))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlSystemGetCudaDriverVersion_v2(out: Out<c_int>) -> c_int {
-    answer(|| cuda_version(out))
-}
-
-/// The path of a process's executable, cut to the caller's room as the real library does.
-#[unsafe(no_mangle)]
-extern "C" fn nvmlSystemGetProcessName(pid: c_uint, out: Out<c_char>, room: c_uint) -> c_int {
-    answer(|| {
-        let name = process_name(pid).ok_or(Code::NotFound)?;
-        let keep = (room as usize).saturating_sub(1);
-        let end = name.floor_char_boundary(keep);
-        out.set_text(room, name.get(..end).unwrap_or_default())
-    })
-}
-
-/// S-class units are an obsolete product, so there are none.
-#[unsafe(no_mangle)]
-extern "C" fn nvmlUnitGetCount(out: Out<c_uint>) -> c_int {
-    answer(|| out.set(0))
-}
-
-fn cuda_version(out: Out<c_int>) -> Answer {
-    view(|view| out.set(view.hardware.cuda_version))
 }
 
 /// The path of a process's executable; `None` if the process is gone or belongs to another user.

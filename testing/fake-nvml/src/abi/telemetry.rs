@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint};
 
 use super::code::Code;
 use super::types::{Temperature, UtilizationRates, struct_version};
-use super::{DeviceHandle, Out, answer, card_questions, read_card};
+use super::{DeviceHandle, Out, card_questions, exported, read_card};
 
 const TEMPERATURE_V1: c_uint = struct_version::<Temperature>(1);
 
@@ -28,23 +28,14 @@ card_questions! {
     nvmlDeviceGetDisplayActive -> c_uint = |_| Ok(0);
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetTemperature(
-    device: DeviceHandle,
-    sensor: c_uint,
-    out: Out<c_uint>,
-) -> c_int {
-    answer(|| {
+exported! {
+    nvmlDeviceGetTemperature: (device: DeviceHandle, sensor: c_uint, out: Out<c_uint>) => {
         if sensor != ON_CHIP {
             return Err(Code::InvalidArgument);
         }
         out.set(read_card(device, |card| Ok(card.temperature_celsius))?)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn nvmlDeviceGetTemperatureV(device: DeviceHandle, out: Out<Temperature>) -> c_int {
-    answer(|| {
+    };
+    nvmlDeviceGetTemperatureV: (device: DeviceHandle, out: Out<Temperature>) => {
         if out.first_field::<c_uint>().get()? != TEMPERATURE_V1 {
             return Err(Code::ArgumentVersionMismatch);
         }
@@ -55,5 +46,5 @@ extern "C" fn nvmlDeviceGetTemperatureV(device: DeviceHandle, out: Out<Temperatu
         let celsius = read_card(device, |card| Ok(card.temperature_celsius))?;
         let celsius = c_int::try_from(celsius).map_err(|_| Code::Unknown)?;
         out.set(Temperature { celsius, ..asked })
-    })
+    };
 }

@@ -3,9 +3,9 @@
 use std::env;
 use std::path::PathBuf;
 
-use gpushare_fake_nvml::Hardware;
-use gpushare_fake_nvml::hardware::update;
+use gpushare_fake_nvml::hardware::{ProcessKind, update};
 use gpushare_fake_nvml::testing::{Installed, install};
+use gpushare_fake_nvml::{Hardware, Process};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use serde::Deserialize;
@@ -40,6 +40,13 @@ impl Machine {
         }
     }
 
+    /// A machine with one card of each of two models.
+    pub(crate) fn with_two_cards() -> (Hardware, Self) {
+        let hardware = Hardware::with_cards(&[("NVIDIA A10", 23_028), ("Tesla T4", 15_360)]);
+        let machine = Self::new(&hardware);
+        (hardware, machine)
+    }
+
     /// nvml-wrapper on this machine.
     pub(crate) fn nvml(&self) -> Nvml {
         self.try_nvml().expect("NVML initialises")
@@ -49,6 +56,13 @@ impl Machine {
         Nvml::builder()
             .lib_path(self.installed.library.as_os_str())
             .init()
+    }
+
+    /// Lets an Xid happen on a card while clients run.
+    pub(crate) fn push_xid(&self, uuid: &str, xid: u64) {
+        self.change(|hardware| {
+            hardware.push_xid(uuid, xid);
+        });
     }
 
     /// Changes the hardware while clients run.
@@ -80,6 +94,15 @@ fn describe(device: &nvml_wrapper::Device<'_>) -> Result<Listed, NvmlError> {
             .map(|found| found.pid)
             .collect(),
     })
+}
+
+/// A process that holds so much memory of a card.
+pub(crate) fn process(pid: u32, memory_mib: u64, kind: ProcessKind) -> Process {
+    Process {
+        pid,
+        memory_mib,
+        kind,
+    }
 }
 
 /// A program that the tests need and that Cargo does not build.

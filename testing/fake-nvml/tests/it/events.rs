@@ -2,7 +2,6 @@
 
 use std::thread;
 
-use gpushare_fake_nvml::Hardware;
 use gpushare_fake_nvml::hardware::EventKind;
 use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::enums::event::XidError;
@@ -14,10 +13,6 @@ use crate::pynvml::Pynvml;
 
 /// Longer than any machine needs, so that a wait ends by its event and not by its time.
 const LONG: u32 = 120_000;
-
-fn two_cards() -> Hardware {
-    Hardware::with_cards(&[("NVIDIA A10", 23_028), ("Tesla T4", 15_360)])
-}
 
 /// A set that waits for Xids of all cards.
 fn subscribe(nvml: &Nvml) -> EventSet<'_> {
@@ -39,9 +34,8 @@ fn next(set: &EventSet<'_>, milliseconds: u32) -> Result<(String, u64), NvmlErro
 
 #[test]
 fn clients_blocked_in_a_wait_see_an_xid() {
-    let hardware = two_cards();
+    let (hardware, machine) = Machine::with_two_cards();
     let uuid = hardware.cards[1].uuid.as_str();
-    let machine = Machine::new(&hardware);
     let nvml = machine.nvml();
     let set = subscribe(&nvml);
     let mut pynvml = Pynvml::initialized(&machine);
@@ -49,9 +43,7 @@ fn clients_blocked_in_a_wait_see_an_xid() {
     pynvml.send(&format!("wait {LONG}"));
     thread::scope(|scope| {
         let waiter = scope.spawn(move || next(&set, LONG));
-        machine.change(|hardware| {
-            hardware.push_xid(uuid, 79);
-        });
+        machine.push_xid(uuid, 79);
         assert_eq!(waiter.join().unwrap().unwrap(), (uuid.to_owned(), 79));
     });
     assert_eq!(
@@ -62,22 +54,19 @@ fn clients_blocked_in_a_wait_see_an_xid() {
 
 #[test]
 fn every_client_sees_every_event_once_and_in_order() {
-    let hardware = two_cards();
+    let (hardware, machine) = Machine::with_two_cards();
     let uuids: Vec<&str> = hardware
         .cards
         .iter()
         .map(|card| card.uuid.as_str())
         .collect();
-    let machine = Machine::new(&hardware);
     let nvml = machine.nvml();
     let (first, second) = (subscribe(&nvml), subscribe(&nvml));
     let mut pynvml = Pynvml::initialized(&machine);
     pynvml.ask::<()>("subscribe").unwrap();
     let sent = [(0, 13), (1, 31), (0, 79), (1, 43), (1, 43)];
     for (card, xid) in sent {
-        machine.change(|hardware| {
-            hardware.push_xid(uuids[card], xid);
-        });
+        machine.push_xid(uuids[card], xid);
     }
     let wanted = sent.map(|(card, xid)| (uuids[card].to_owned(), xid));
     for client in [&first, &second] {
@@ -102,23 +91,19 @@ fn every_client_sees_every_event_once_and_in_order() {
 
 #[test]
 fn events_from_before_the_subscription_stay_unseen() {
-    let mut hardware = two_cards();
+    let (hardware, machine) = Machine::with_two_cards();
     let uuid = hardware.cards[0].uuid.clone();
-    hardware.push_xid(&uuid, 48);
-    let machine = Machine::new(&hardware);
+    machine.push_xid(&uuid, 48);
     let nvml = machine.nvml();
     let set = subscribe(&nvml);
     assert!(matches!(next(&set, 0), Err(NvmlError::Timeout)));
-    machine.change(|hardware| {
-        hardware.push_xid(&uuid, 63);
-    });
+    machine.push_xid(&uuid, 63);
     assert_eq!(next(&set, LONG).unwrap(), (uuid, 63));
 }
 
 #[test]
 fn events_of_other_kinds_and_other_cards_stay_unseen() {
-    let hardware = two_cards();
-    let machine = Machine::new(&hardware);
+    let (hardware, machine) = Machine::with_two_cards();
     let nvml = machine.nvml();
     let device = nvml.device_by_index(0).unwrap();
     let set = nvml.create_event_set().unwrap();
@@ -134,9 +119,8 @@ fn events_of_other_kinds_and_other_cards_stay_unseen() {
 
 #[test]
 fn an_event_of_a_card_comes_before_the_news_that_it_is_lost() {
-    let hardware = two_cards();
+    let (hardware, machine) = Machine::with_two_cards();
     let uuid = hardware.cards[0].uuid.as_str();
-    let machine = Machine::new(&hardware);
     let nvml = machine.nvml();
     let set = subscribe(&nvml);
     machine.change(|hardware| {

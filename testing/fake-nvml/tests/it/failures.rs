@@ -150,9 +150,7 @@ fn changes_by_many_writers_all_arrive() {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..25 {
-                    machine.change(|hardware| {
-                        hardware.push_xid("GPU-none", process::id().into());
-                    });
+                    machine.push_xid("GPU-none", process::id().into());
                 }
             });
         }

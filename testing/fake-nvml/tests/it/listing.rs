@@ -1,11 +1,11 @@
 //! All clients list the same cards, also while the hardware changes.
 
+use gpushare_fake_nvml::Hardware;
 use gpushare_fake_nvml::hardware::{ProcessKind, Utilization};
-use gpushare_fake_nvml::{Hardware, Process};
 use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
 use nvml_wrapper::error::NvmlError;
 
-use crate::clients::{Listed, Machine, list};
+use crate::clients::{Listed, Machine, list, process};
 use crate::pynvml::Pynvml;
 use crate::smi;
 
@@ -96,12 +96,8 @@ fn all_clients_list_cards_whose_minor_and_bus_order_differ_from_the_index() {
 #[test]
 fn all_clients_list_the_memory_and_pids_of_processes() {
     let mut hardware = Hardware::with_cards(&[("NVIDIA A10", 23_028), ("Tesla T4", 15_360)]);
-    let process = |pid, memory_mib| Process {
-        pid,
-        memory_mib,
-        kind: ProcessKind::Compute,
-    };
-    hardware.cards[1].processes = vec![process(4_000_001, 1_024), process(4_000_002, 2_048)];
+    let compute = |pid, mib| process(pid, mib, ProcessKind::Compute);
+    hardware.cards[1].processes = vec![compute(4_000_001, 1_024), compute(4_000_002, 2_048)];
     check(&hardware);
 }
 
@@ -115,11 +111,7 @@ fn running_clients_see_a_card_change() {
         let card = &mut hardware.cards[1];
         card.name = "NVIDIA A40".to_owned();
         card.memory_mib = 46_068;
-        card.processes = vec![Process {
-            pid: 4_000_001,
-            memory_mib: 512,
-            kind: ProcessKind::Compute,
-        }];
+        card.processes = vec![process(4_000_001, 512, ProcessKind::Compute)];
         card.utilization = Utilization {
             gpu: 87,
             memory: 21,
@@ -153,8 +145,7 @@ fn a_card_plugged_in_later_shows_up_after_the_next_initialisation() {
 
 #[test]
 fn a_card_is_found_by_its_uuid_and_by_its_bus_id() {
-    let hardware = Hardware::with_cards(&[("NVIDIA A10", 23_028), ("Tesla T4", 15_360)]);
-    let machine = Machine::new(&hardware);
+    let (hardware, machine) = Machine::with_two_cards();
     let nvml = machine.nvml();
     let card = &hardware.cards[1];
     assert_eq!(
@@ -177,11 +168,7 @@ fn a_card_is_found_by_its_uuid_and_by_its_bus_id() {
 fn memory_kept_by_the_driver_is_neither_free_nor_used() {
     let mut hardware = Hardware::with_cards(&[("NVIDIA A10", 1_000)]);
     hardware.cards[0].reserved_mib = 100;
-    hardware.cards[0].processes = vec![Process {
-        pid: 4_000_001,
-        memory_mib: 300,
-        kind: ProcessKind::Graphics,
-    }];
+    hardware.cards[0].processes = vec![process(4_000_001, 300, ProcessKind::Graphics)];
     let machine = Machine::new(&hardware);
     let memory = machine
         .nvml()

@@ -1,11 +1,11 @@
 //! The real nvidia-smi on the fake library.
 
-use std::process::{self, Command, Output};
+use std::process::{Command, Output};
 
 use gpushare_fake_nvml::hardware::ProcessKind;
-use gpushare_fake_nvml::{HARDWARE_ENV, Hardware, Process};
+use gpushare_fake_nvml::{HARDWARE_ENV, Hardware};
 
-use crate::clients::{Listed, Machine, program};
+use crate::clients::{Listed, Machine, process, program};
 
 /// The cards as nvidia-smi lists them; it has no column for the minor number.
 pub(crate) fn list(machine: &Machine) -> Vec<Listed> {
@@ -58,8 +58,7 @@ fn succeed(machine: &Machine, arguments: &[&str]) -> String {
 
 #[test]
 fn nvidia_smi_lists_uuids() {
-    let hardware = Hardware::with_cards(&[("NVIDIA A10", 23_028), ("Tesla T4", 15_360)]);
-    let machine = Machine::new(&hardware);
+    let (hardware, machine) = Machine::with_two_cards();
     let expected = format!(
         "GPU 0: NVIDIA A10 (UUID: {})\nGPU 1: Tesla T4 (UUID: {})\n",
         hardware.cards[0].uuid, hardware.cards[1].uuid
@@ -70,12 +69,8 @@ fn nvidia_smi_lists_uuids() {
 #[test]
 fn nvidia_smi_draws_its_table_with_memory_and_processes() {
     let mut hardware = Hardware::with_cards(&[("NVIDIA A10", 23_028)]);
-    let pid = process::id();
-    hardware.cards[0].processes = vec![Process {
-        pid,
-        memory_mib: 3_072,
-        kind: ProcessKind::Compute,
-    }];
+    let pid = std::process::id();
+    hardware.cards[0].processes = vec![process(pid, 3_072, ProcessKind::Compute)];
     let machine = Machine::new(&hardware);
     let table = succeed(&machine, &[]);
     let version = format!("Driver Version: {}", hardware.driver_version);
@@ -94,21 +89,9 @@ fn nvidia_smi_draws_its_table_with_memory_and_processes() {
 fn nvidia_smi_lists_the_memory_of_processes() {
     let mut hardware = Hardware::with_cards(&[("NVIDIA A10", 23_028)]);
     hardware.cards[0].processes = vec![
-        Process {
-            pid: 4_000_001,
-            memory_mib: 100,
-            kind: ProcessKind::Compute,
-        },
-        Process {
-            pid: 4_000_002,
-            memory_mib: 200,
-            kind: ProcessKind::Graphics,
-        },
-        Process {
-            pid: 4_000_003,
-            memory_mib: 300,
-            kind: ProcessKind::Compute,
-        },
+        process(4_000_001, 100, ProcessKind::Compute),
+        process(4_000_002, 200, ProcessKind::Graphics),
+        process(4_000_003, 300, ProcessKind::Compute),
     ];
     let machine = Machine::new(&hardware);
     let columns = "--query-compute-apps=pid,used_memory";
