@@ -71,8 +71,8 @@ impl Team {
     pub fn exhaust(&self, exhausted: bool) {
         let amount = if exhausted { json!(1) } else { json!("1000h") };
         let patch = json!({"spec": {"amount": amount}});
-        let patched = self.patch(&format!("gpubudget {} --type=merge", self.name), &patch);
-        patched.expect("the budget is changed");
+        let budget = format!("gpubudget {} --type=merge", self.name);
+        self.rig.patch(&budget, &patch).expect("patched");
         self.wait_budget("its state is known", |status| {
             status["exhausted"] == exhausted
         });

@@ -18,6 +18,12 @@ fn task(name: &str, script: &str, gib: u64) -> Value {
     pod
 }
 
+/// Lets a task run until it has ended and is charged.
+fn finished(team: &Team, name: &str, script: &str, gib: u64) -> Value {
+    team.apply(&task(name, script, gib));
+    team.wait_charged(name)
+}
+
 fn daily(seconds: i64) -> Value {
     json!({"amount": seconds, "period": day()})
 }
@@ -55,9 +61,7 @@ fn t02_a_pod_pays_for_its_card_while_its_containers_crash_and_nobody_reports_any
 fn t03_every_budget_has_its_own_amount_and_used_means_used() {
     let _timekeeper = SHARED.timekeeper();
     let (small, large) = (SHARED.team(&daily(100)), SHARED.team(&daily(72_000)));
-    small.apply(&task("task", "sleep 1", 8));
-    let done = small.wait_charged("task");
-    let used = held(&done);
+    let used = held(&finished(&small, "task", "sleep 1", 8));
     let status = small.wait_budget("it has used something", |status| {
         status["usedSeconds"] == used
     });
@@ -75,8 +79,7 @@ fn t04_at_exhaustion_pods_go_on_and_new_ones_are_metered() {
     team.runs(&task("runs-on", "sleep 10000", 4));
     team.wait_exhausted();
     team.wait_for_class("gpushare-over-budget");
-    team.apply(&task("late", "sleep 2", 4));
-    let late = team.wait_charged("late");
+    let late = finished(&team, "late", "sleep 2", 4);
     assert_eq!(timekeeper.seconds_of(&team.name, "late"), held(&late));
     let spared = team.pod("runs-on").unwrap();
     assert!(spared["metadata"]["deletionTimestamp"].is_null());
@@ -91,8 +94,7 @@ fn t05_a_second_of_a_whole_card_costs_a_gpu_second_and_of_half_a_card_half_of_it
     let timekeeper = SHARED.timekeeper();
     let team = SHARED.team(&daily(36_000));
     for (name, gib, parts) in [("whole", 8, 1), ("half", 4, 2)] {
-        team.apply(&task(name, "sleep 2", gib));
-        let done = team.wait_charged(name);
+        let done = finished(&team, name, "sleep 2", gib);
         let lines = timekeeper.statement(&team.name);
         let line = lines.iter().find(|line| line.name == name).unwrap();
         assert_eq!(line.seconds, held(&done));
@@ -108,8 +110,7 @@ fn t06_a_budget_is_full_again_in_its_next_period_and_what_is_left_may_be_carried
     let mut carrying = daily(10_000);
     carrying["rolloverCap"] = json!(30);
     let team = SHARED.team(&carrying);
-    team.apply(&task("task", "sleep 1", 8));
-    let used = held(&team.wait_charged("task"));
+    let used = held(&finished(&team, "task", "sleep 1", 8));
     team.wait_budget("it has used something", |status| {
         status["remainingSeconds"] == 10_000 - used
     });
@@ -157,11 +158,8 @@ fn t09_pods_that_end_together_are_all_charged_and_none_twice_though_the_timekeep
     }
     for name in &names {
         let done = team.wait_charged(name);
-        assert_eq!(
-            timekeeper.seconds_of(&team.name, name),
-            held(&done),
-            "{name}"
-        );
+        let charged = timekeeper.seconds_of(&team.name, name);
+        assert_eq!(charged, held(&done), "{name}");
     }
     assert_eq!(timekeeper.statement(&team.name).len(), names.len());
     timekeeper.audit();
@@ -202,15 +200,14 @@ fn t10_pods_of_any_shape_and_without_any_status_are_no_problem() {
 fn t11_a_restart_gives_nobody_anything_back() {
     let mut timekeeper = SHARED.timekeeper();
     let team = SHARED.team(&daily(3_600));
-    team.apply(&task("task", "sleep 2", 8));
-    let used = held(&team.wait_charged("task"));
+    let used = held(&finished(&team, "task", "sleep 2", 8));
     let counted = |status: &Value| status["remainingSeconds"] == 3_600 - used;
     team.wait_budget("it has used something", counted);
     timekeeper.kill();
     // Charges do not depend on the status in the cluster.
     let forged = json!({"status": {"remainingSeconds": 3_600, "usedSeconds": 0}});
     let budget = format!("gpubudget {} --subresource=status --type=merge", team.name);
-    team.patch(&budget, &forged).unwrap();
+    SHARED.world.patch(&budget, &forged).unwrap();
     timekeeper.start();
     team.wait_budget("it has used what it had used", counted);
     team.remove("task");
@@ -221,8 +218,7 @@ fn t11_a_restart_gives_nobody_anything_back() {
 fn t12_there_are_metrics_events_and_a_history_and_success_is_no_error() {
     let timekeeper = SHARED.timekeeper();
     let team = SHARED.team(&daily(1));
-    team.apply(&task("task", "sleep 2", 8));
-    let done = team.wait_charged("task");
+    let done = finished(&team, "task", "sleep 2", 8);
     team.wait_exhausted();
     let remaining = format!(
         "gpushare_timekeeper_budget_remaining_gpu_seconds{{budget=\"{}\"}} {}.0",

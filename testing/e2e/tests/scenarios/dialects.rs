@@ -1,4 +1,4 @@
-//! Manifests of the predecessors, as their users write them. Only the image is replaced by one that exists.
+//! Requests in the dialects of the predecessors, as their users write them.
 
 use std::collections::BTreeMap;
 
@@ -39,6 +39,17 @@ fn expect(env: &BTreeMap<String, String>, expected: &[(&str, &str)]) {
         let found = env.get(*name).map(String::as_str);
         assert_eq!(found, Some(*value), "{name} in {env:?}");
     }
+}
+
+/// Waits until a pod runs, and checks how many cards its first container has, that it sees them, and these variables.
+fn runs_on(world: &World, name: &str, cards: usize, env: &[(&str, &str)]) -> (Value, Vec<CardId>) {
+    let pod = world.wait_running(name);
+    let has = recorded_cards(&pod).remove(0);
+    assert_eq!(has.len(), cards, "{name}");
+    let found = world.env_inside(name);
+    expect(&found, &[("NVIDIA_VISIBLE_DEVICES", &joined(&has))]);
+    expect(&found, env);
+    (pod, has)
 }
 
 fn annotations(pod: &Value) -> &Value {
@@ -112,17 +123,11 @@ fn aliyuns_memory_and_count_run_with_the_variables_and_annotations_of_aliyun() {
         assert_eq!(annotations(&pod)[annotation], value, "{annotation}");
     }
 
-    let pod = world.wait_running("twice");
-    let cards = recorded_cards(&pod).remove(0);
-    assert_eq!(cards.len(), 2);
-    expect(
-        &world.env_inside("twice"),
-        &[
-            ("NVIDIA_VISIBLE_DEVICES", &joined(&cards)),
-            ("GPUSHARE_MEMORY_MIB", "3072"),
-            ("ALIYUN_COM_GPU_MEM_CONTAINER", "3"),
-        ],
-    );
+    let three = [
+        ("GPUSHARE_MEMORY_MIB", "3072"),
+        ("ALIYUN_COM_GPU_MEM_CONTAINER", "3"),
+    ];
+    let (pod, _) = runs_on(&world, "twice", 2, &three);
     let allocation = &annotations(&pod)["scheduler.framework.gpushare.allocation"];
     let allocation: Value = serde_json::from_str(allocation.as_str().unwrap()).unwrap();
     assert_eq!(allocation, json!({"0": {"0": 3, "1": 3}}));
@@ -158,17 +163,11 @@ fn tencents_parts_and_hundreds_run_on_cards_of_their_own() {
         ("limited", 1, "5120", "100"),
         ("two", 2, "8192", "100"),
     ] {
-        let pod = world.wait_running(name);
-        let cards = recorded_cards(&pod).remove(0);
-        assert_eq!(cards.len(), count, "{name}");
-        expect(
-            &world.env_inside(name),
-            &[
-                ("NVIDIA_VISIBLE_DEVICES", &joined(&cards)),
-                ("GPUSHARE_MEMORY_MIB", memory),
-                ("GPUSHARE_CORE_PERCENT", core),
-            ],
-        );
+        let env = [
+            ("GPUSHARE_MEMORY_MIB", memory),
+            ("GPUSHARE_CORE_PERCENT", core),
+        ];
+        let (pod, cards) = runs_on(&world, name, count, &env);
         let all = world.cards();
         let index = |card: &CardId| all.iter().position(|known| known == card).unwrap();
         let indexes: Vec<String> = cards.iter().map(|card| index(card).to_string()).collect();
@@ -229,18 +228,12 @@ fn hamis_memory_percents_cores_and_choices_run_with_the_variables_of_hami() {
     ];
     apply(&world, &pods);
 
-    let pod = world.wait_running("memory");
-    let two = recorded_cards(&pod).remove(0);
-    assert_eq!(two.len(), 2);
-    expect(
-        &world.env_inside("memory"),
-        &[
-            ("NVIDIA_VISIBLE_DEVICES", &joined(&two)),
-            ("CUDA_DEVICE_MEMORY_LIMIT_0", "3000m"),
-            ("CUDA_DEVICE_MEMORY_LIMIT_1", "3000m"),
-            ("CUDA_DEVICE_SM_LIMIT", "30"),
-        ],
-    );
+    let limits = [
+        ("CUDA_DEVICE_MEMORY_LIMIT_0", "3000m"),
+        ("CUDA_DEVICE_MEMORY_LIMIT_1", "3000m"),
+        ("CUDA_DEVICE_SM_LIMIT", "30"),
+    ];
+    let (pod, two) = runs_on(&world, "memory", 2, &limits);
     let devices = format!("{},NVIDIA,3000,30:{},NVIDIA,3000,30:;", two[0], two[1]);
     assert_eq!(
         annotations(&pod)["hami.io/vgpu-devices-allocated"],
@@ -253,15 +246,12 @@ fn hamis_memory_percents_cores_and_choices_run_with_the_variables_of_hami() {
         ("elsewhere", &cards[1], "1000m"),
         ("there", &cards[1], "1000m"),
     ] {
-        assert_eq!(recorded_card(&world.wait_running(name)), *card, "{name}");
-        expect(
-            &world.env_inside(name),
-            &[
-                ("NVIDIA_VISIBLE_DEVICES", card.as_str()),
-                ("CUDA_DEVICE_MEMORY_LIMIT_0", mib),
-                ("CUDA_DEVICE_SM_LIMIT", "0"),
-            ],
-        );
+        let limits = [
+            ("CUDA_DEVICE_MEMORY_LIMIT_0", mib),
+            ("CUDA_DEVICE_SM_LIMIT", "0"),
+        ];
+        let (_, cards) = runs_on(&world, name, 1, &limits);
+        assert_eq!(cards[0], *card, "{name}");
     }
 
     // When the dialect is switched off, the totals disappear, and neither kubelet nor API server restores them.

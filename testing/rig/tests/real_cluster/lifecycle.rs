@@ -65,12 +65,18 @@ fn parent_of(pid: i32) -> i32 {
     parent.trim().parse().expect("a pid")
 }
 
-#[test]
-fn a_stopped_rig_leaves_nothing_on_the_host() {
+/// A rig in which a pod runs.
+fn with_a_sleeper() -> (Rig, Traces) {
     let rig = start();
     rig.apply(&pod("sleeper", "sleep 1000000")).unwrap();
     wait_running(&rig, "sleeper");
     let traces = Traces::of(rig.name(), rig.pid());
+    (rig, traces)
+}
+
+#[test]
+fn a_stopped_rig_leaves_nothing_on_the_host() {
+    let (rig, traces) = with_a_sleeper();
     assert!(!traces.processes().is_empty() && !traces.cgroups().is_empty());
     let logs = rig.logs();
     rig.stop().unwrap();
@@ -86,10 +92,7 @@ fn a_stopped_rig_leaves_nothing_on_the_host() {
 
 #[test]
 fn a_rig_whose_init_is_killed_is_gone_and_its_handle_says_so() {
-    let rig = start();
-    rig.apply(&pod("sleeper", "sleep 1000000")).unwrap();
-    wait_running(&rig, "sleeper");
-    let traces = Traces::of(rig.name(), rig.pid());
+    let (rig, traces) = with_a_sleeper();
     kill(rig.pid());
     traces.wait_gone();
     let error = rig.kubectl(&["get", "pods"]).unwrap_err();

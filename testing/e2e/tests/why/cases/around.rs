@@ -13,6 +13,11 @@ pub(super) fn all() -> Vec<Case> {
         .collect()
 }
 
+/// A pod that wants little, and has this field in its spec.
+fn small(field: &str, value: Value) -> Value {
+    spec(subject(gpushare(1024)), field, value)
+}
+
 fn placing() -> Vec<Case> {
     let changed = |spec: Value| {
         let mut node = node(&[16384]);
@@ -23,52 +28,20 @@ fn placing() -> Vec<Case> {
     let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
         "nodeSelectorTerms": [{"matchExpressions": [
             {"key": "zone", "operator": "In", "values": ["mars"]}]}]}}});
+    let on = |name, spec: Value| case(name, changed(spec), vec![], subject(gpushare(1024)));
+    let not_ready = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
     vec![
-        case(
-            "cordoned",
-            changed(json!({"unschedulable": true})),
-            vec![],
-            subject(gpushare(1024)),
-        )
-        .is("cordoned", "cordoned"),
-        case(
-            "taint",
-            changed(json!({"taints": [taint.clone()]})),
-            vec![],
-            subject(gpushare(1024)),
-        )
-        .is("taint", "gpus=only:NoSchedule"),
-        case(
-            "not-ready",
-            changed(json!({"taints": [
-                {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]})),
-            vec![],
-            subject(gpushare(1024)),
-        )
-        .is("not-ready", "not ready"),
-        alone(
-            "selector",
-            spec(
-                subject(gpushare(1024)),
-                "nodeSelector",
-                json!({"pool": "train"}),
-            ),
-        )
-        .is("node-selector", "pool=train"),
-        alone(
-            "affinity",
-            spec(subject(gpushare(1024)), "affinity", affinity),
-        )
-        .is("node-affinity", "node affinity"),
+        on("cordoned", json!({"unschedulable": true})).is("cordoned", "cordoned"),
+        on("taint", json!({"taints": [taint.clone()]})).is("taint", "gpus=only:NoSchedule"),
+        on("not-ready", json!({"taints": [not_ready]})).is("not-ready", "not ready"),
+        alone("selector", small("nodeSelector", json!({"pool": "train"})))
+            .is("node-selector", "pool=train"),
+        alone("affinity", small("affinity", affinity)).is("node-affinity", "node affinity"),
         case(
             "cordoned-and-tainted",
             changed(json!({"unschedulable": true, "taints": [taint]})),
             vec![],
-            spec(
-                subject(gpushare(1024)),
-                "nodeSelector",
-                json!({"pool": "train"}),
-            ),
+            small("nodeSelector", json!({"pool": "train"})),
         )
         .is("cordoned", "cordoned; the taint gpus=only:NoSchedule"),
         case(
@@ -123,39 +96,22 @@ fn before_nodes() -> Vec<Case> {
     vec![
         alone(
             "gate",
-            spec(
-                subject(gpushare(1024)),
-                "schedulingGates",
-                json!([{"name": "example.com/hold"}]),
-            ),
+            small("schedulingGates", json!([{"name": "example.com/hold"}])),
         )
         .is("scheduling-gate", "example.com/hold"),
-        alone(
-            "scheduler",
-            spec(subject(gpushare(1024)), "schedulerName", json!("nobody")),
-        )
-        .nobody_looks()
-        .is("no-scheduler", "a scheduler named nobody"),
-        alone(
-            "no-such-node",
-            spec(subject(gpushare(1024)), "nodeName", json!("atlantis")),
-        )
-        .asked(Asked::File)
-        .is("no-such-node", "atlantis"),
-        alone(
-            "by-hand",
-            spec(subject(gpushare(1024)), "nodeName", json!("a")),
-        )
-        .asked(Asked::File)
-        .is("past-scheduler", "no card was chosen"),
-        alone("volume", spec(subject(gpushare(1024)), "volumes", volume))
-            .is("no-volume-claim", "volume claim data"),
-        alone(
-            "priority-class",
-            spec(subject(gpushare(1024)), "priorityClassName", json!("paper")),
-        )
-        .asked(Asked::File)
-        .is("no-priority-class", "paper"),
+        alone("scheduler", small("schedulerName", json!("nobody")))
+            .nobody_looks()
+            .is("no-scheduler", "a scheduler named nobody"),
+        alone("no-such-node", small("nodeName", json!("atlantis")))
+            .asked(Asked::File)
+            .is("no-such-node", "atlantis"),
+        alone("by-hand", small("nodeName", json!("a")))
+            .asked(Asked::File)
+            .is("past-scheduler", "no card was chosen"),
+        alone("volume", small("volumes", volume)).is("no-volume-claim", "volume claim data"),
+        alone("priority-class", small("priorityClassName", json!("paper")))
+            .asked(Asked::File)
+            .is("no-priority-class", "paper"),
         beside(
             "quota-of-a-file",
             vec![
