@@ -9,6 +9,8 @@ use serde_json::json;
 
 use crate::world::{HOUR, NOVEMBER, NOW, World, charge};
 
+const OF_NOVEMBER: &str = "/v1/namespaces/a/statement?month=2026-11";
+
 #[tokio::test]
 async fn a_balance_has_every_part_and_they_add_up() {
     let world = World::start().await;
@@ -127,9 +129,7 @@ async fn a_statement_is_exact_and_its_total_is_the_sum_of_its_lines() {
     world.charge("a", "train", NOVEMBER - HOUR, 3).await;
     world.charge("a", "eval", NOVEMBER + 10 * HOUR, 1).await;
     world.charge("b", "other", NOVEMBER, 1).await;
-    let told = world
-        .good("tenant", "/v1/namespaces/a/statement?month=2026-11")
-        .await;
+    let told = world.good("tenant", OF_NOVEMBER).await;
     let cards = json!([{"id": "GPU-1", "model": "Tesla T4", "memoryMiB": 8_192, "ofMemoryMiB": 16_384, "corePercent": 50}]);
     assert_eq!(
         told,
@@ -158,9 +158,7 @@ async fn a_month_begins_where_the_budget_says() {
     let spec = json!({"amount": "20h", "period": {"timeZone": "Asia/Tokyo"}});
     let (name, budget) = crate::world::budget("blue", &spec, &[]);
     world.memory.lock().budgets.insert(name, budget);
-    let told = world
-        .good("tenant", "/v1/namespaces/a/statement?month=2026-11")
-        .await;
+    let told = world.good("tenant", OF_NOVEMBER).await;
     assert_eq!(told["from"], "2026-10-31T15:00:00Z");
 }
 
@@ -211,9 +209,7 @@ async fn what_was_given_up_is_not_stated_as_if_it_were_nothing() {
         .retain(epoch, NOVEMBER + 5 * HOUR, NOW)
         .await
         .unwrap();
-    let told = world
-        .get("tenant", "/v1/namespaces/a/statement?month=2026-11")
-        .await;
+    let told = world.get("tenant", OF_NOVEMBER).await;
     assert!(
         told.refused(410).contains("2026-11-01T05:00:00Z"),
         "{told:?}"

@@ -8,6 +8,8 @@ use serde_json::json;
 use crate::world::{NOVEMBER, Told, World};
 
 const OWN: &str = "system:serviceaccount:a:default";
+/// The balance of a namespace that is not theirs.
+const FOREIGN: &str = "/v1/namespaces/b/budget";
 const FOR_US: &str = "system:serviceaccount:a:default@gpushare-timekeeper";
 
 #[tokio::test]
@@ -26,10 +28,10 @@ async fn without_a_good_token_nothing_is_told() {
             told.refused(401);
             assert_eq!(told.headers["www-authenticate"], "Bearer");
         }
-        world
+        let told = world
             .post(token, "/v1/budgets/blue/grants", &json!({}))
-            .await
-            .refused(401);
+            .await;
+        told.refused(401);
     }
     for header in ["Basic Y2hpZWY6", "Bearer", "Bearer  ", "chief"] {
         let request = Request::get("/v1/budgets").header("Authorization", header);
@@ -71,15 +73,13 @@ async fn an_account_reads_the_balance_of_its_own_namespace_and_nothing_more() {
         world.refused(FOR_US, path, 403).await;
     }
     // A name that looks like an account's proves nothing.
-    world
-        .refused("forger", "/v1/namespaces/b/budget", 403)
-        .await;
+    world.refused("forger", FOREIGN, 403).await;
 }
 
 #[tokio::test]
 async fn a_refusal_names_the_right_and_is_the_same_for_what_there_is_not() {
     let world = World::start().await;
-    let there = world.get("tenant", "/v1/namespaces/b/budget").await;
+    let there = world.get("tenant", FOREIGN).await;
     assert_eq!(
         there.refused(403),
         "\"tenant\" lacks the verb \"get\" on budgetbalances.gpushare.io in the namespace \"b\": ask whoever manages \
@@ -143,10 +143,8 @@ async fn names_that_no_object_has_and_paths_that_there_are_not_are_refused_in_js
     }
     let told = world.refused("chief", "/v2/budgets", 404).await;
     assert!(told.contains("openapi.json"), "{told}");
-    world
-        .post("chief", "/v1/budgets", &json!({}))
-        .await
-        .refused(405);
+    let told = world.post("chief", "/v1/budgets", &json!({})).await;
+    told.refused(405);
 }
 
 #[tokio::test]
@@ -211,9 +209,7 @@ async fn before_the_first_lists_nothing_is_told() {
 async fn requests_are_counted_by_route_and_code_and_by_nothing_that_callers_choose() {
     let world = World::start().await;
     world.good("tenant", "/v1/namespaces/a/budget").await;
-    world
-        .refused("tenant", "/v1/namespaces/b/budget", 403)
-        .await;
+    world.refused("tenant", FOREIGN, 403).await;
     world.refused("tenant", "/nonsense", 404).await;
     let metrics = world.metrics();
     for line in [

@@ -55,16 +55,12 @@ async fn those_without_the_verb_cannot_grant_also_not_to_what_there_is_not() {
             message.contains("the verb \"grant\" on gpubudgets.gpushare.io \"blue\""),
             "{message}"
         );
-        world
-            .post(who, "/v1/budgets/zed/grants", &body)
-            .await
-            .refused(403);
+        let told = world.post(who, "/v1/budgets/zed/grants", &body).await;
+        told.refused(403);
     }
     assert_eq!(world.ledger.grants("blue").await.unwrap(), []);
-    world
-        .post("chief", "/v1/budgets/zed/grants", &body)
-        .await
-        .refused(404);
+    let told = world.post("chief", "/v1/budgets/zed/grants", &body).await;
+    told.refused(404);
 }
 
 #[tokio::test]

@@ -100,6 +100,11 @@ impl Scene {
         self.world.until_marked(pod, mark, over).await;
     }
 
+    /// Its owner is told when it will be evicted, or no longer.
+    async fn until_told(&self, pod: &str, told: bool) {
+        self.world.until_marked(pod, names::EVICT_AT, told).await;
+    }
+
     async fn until_event(&self, pod: &str, reason: &str) -> Event {
         until(&format!("{pod} has the event {reason}"), async || {
             cluster::event(&self.world.client, "a", pod, reason).await
@@ -210,15 +215,12 @@ async fn the_gate_opens_when_there_is_budget_again_and_others_gates_stay() {
 async fn a_pod_goes_when_its_grace_is_over_also_after_a_restart_and_not_before() {
     let mut scene = Scene::evicting_one(600).await;
     scene.begins_exhausted().await;
-    scene.world.until_marked("one", names::EVICT_AT, true).await;
+    scene.until_told("one", true).await;
     let told = scene.world.annotation("one", names::EVICT_AT).await;
     scene.world.at(599);
     scene.restarts();
     scene.runs("later").await;
-    scene
-        .world
-        .until_marked("later", names::EVICT_AT, true)
-        .await;
+    scene.until_told("later", true).await;
     assert_eq!(scene.world.annotation("one", names::EVICT_AT).await, told);
     assert!(!scene.world.is_ending("one").await);
     scene.world.at(600);
@@ -246,10 +248,7 @@ async fn a_disruption_budget_is_asked_again_until_it_lets_the_pod_go_and_budget_
     scene.protect("kept", 1).await;
     scene.world.until_evicted("kept").await;
     scene.exhaust(false).await;
-    scene
-        .world
-        .until_marked("saved", names::EVICT_AT, false)
-        .await;
+    scene.until_told("saved", false).await;
     scene.protect("saved", 1).await;
     assert!(!scene.world.is_ending("saved").await);
 }

@@ -143,18 +143,13 @@ fn every_kind_of_container_is_filled_in() {
         "containers": [{"name": "log", "resources": {}}, container("a"), container("b")],
     }});
     let spec = &admitted(Standing::Free, &pod)["spec"];
-    for (list, index) in [
-        ("initContainers", 1),
-        ("initContainers", 2),
-        ("containers", 1),
-        ("containers", 2),
-    ] {
-        let resources = &spec[list][index]["resources"];
-        assert_eq!(
-            resources["limits"]["gpushare.io/gpu"], "1",
-            "{list} {index}"
-        );
-        assert_eq!(resources["requests"]["gpushare.io/gpu"], "1");
+    for list in ["initContainers", "containers"] {
+        for index in [1, 2] {
+            let resources = &spec[list][index]["resources"];
+            let limit = &resources["limits"]["gpushare.io/gpu"];
+            assert_eq!(limit, "1", "{list} {index}");
+            assert_eq!(resources["requests"]["gpushare.io/gpu"], "1");
+        }
     }
     assert_eq!(spec["initContainers"][0], json!({"name": "plain"}));
     assert_eq!(spec["containers"][0]["resources"], json!({}));
@@ -174,10 +169,8 @@ fn what_is_only_requested_becomes_a_limit_too() {
 fn everything_that_is_wrong_is_said_at_once() {
     let mut pod = asking(&json!({"tencent.com/vcuda-core": "150"}));
     let second = json!({"name": "d", "resources": {"limits": {"aliyun.com/gpu-mem": "0"}}});
-    pod["spec"]["containers"]
-        .as_array_mut()
-        .unwrap()
-        .push(second);
+    let containers = pod["spec"]["containers"].as_array_mut();
+    containers.unwrap().push(second);
     pod["spec"]["initContainers"] =
         json!([{"name": "i", "resources": {"limits": {"gpushare.io/gpu-core": "120"}}}]);
     pod["spec"]["ephemeralContainers"] =

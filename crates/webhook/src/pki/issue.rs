@@ -134,6 +134,23 @@ mod tests {
         }
     }
 
+    const NOW: i64 = 1_800_000_000;
+
+    fn with_authority(pki: Pki, wanted: &Wanted) -> Pki {
+        pki.after(&Step::AddAuthority, wanted, NOW).unwrap()
+    }
+
+    /// With a certificate that the authority of this number has signed.
+    fn issued_by(pki: Pki, authority: usize, wanted: &Wanted) -> Pki {
+        let issue = Step::Issue(pki.authorities[authority].name.clone());
+        pki.after(&issue, wanted, NOW).unwrap()
+    }
+
+    /// With an authority and its certificate.
+    fn issued(wanted: &Wanted) -> Pki {
+        issued_by(with_authority(Pki::default(), wanted), 0, wanted)
+    }
+
     fn is_believed(bundle: &str, certificate: &str, name: &str, at: i64) -> bool {
         let mut roots = RootCertStore::empty();
         for authority in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
@@ -153,12 +170,10 @@ mod tests {
 
     #[test]
     fn what_is_issued_is_believed_by_its_authority_for_its_names_and_its_time() {
-        let now = 1_800_000_000;
-        let step = |pki: Pki, step: Step| pki.after(&step, &wanted(), now).unwrap();
-        let pki = step(Pki::default(), Step::AddAuthority);
-        let pki = step(pki.clone(), Step::Issue(pki.authorities[0].name.clone()));
+        let now = NOW;
+        let pki = issued(&wanted());
         // Another authority, created in the same way, did not sign this certificate.
-        let other = step(Pki::default(), Step::AddAuthority);
+        let other = issued(&wanted());
         let serving = pki.serving.as_ref().unwrap();
         let certificate = serving.certificate.as_str();
         for name in wanted().names {
@@ -174,16 +189,12 @@ mod tests {
 
     #[test]
     fn a_bundle_of_two_authorities_believes_both() {
-        let now = 1_800_000_000;
-        let mut pki = Pki::default();
-        for _ in 0..2 {
-            pki = pki.after(&Step::AddAuthority, &wanted(), now).unwrap();
-        }
+        let mut pki = with_authority(Pki::default(), &wanted());
+        pki = with_authority(pki, &wanted());
         for number in 0..2 {
-            let issue = Step::Issue(pki.authorities[number].name.clone());
-            pki = pki.after(&issue, &wanted(), now).unwrap();
+            pki = issued_by(pki, number, &wanted());
             let certificate = &pki.serving.as_ref().unwrap().certificate;
-            assert!(is_believed(&pki.bundle(), certificate, "127.0.0.1", now));
+            assert!(is_believed(&pki.bundle(), certificate, "127.0.0.1", NOW));
         }
     }
 
@@ -191,21 +202,13 @@ mod tests {
     fn a_certificate_does_not_outlive_its_authority() {
         let mut wanted = wanted();
         wanted.lifetimes.certificate = Duration::from_secs(u64::MAX);
-        let pki = Pki::default();
-        let pki = pki.after(&Step::AddAuthority, &wanted, 1_000_000).unwrap();
-        let issue = Step::Issue(pki.authorities[0].name.clone());
-        let pki = pki.after(&issue, &wanted, 1_000_000).unwrap();
+        let pki = issued(&wanted);
         assert_eq!(pki.serving.unwrap().expires, pki.authorities[0].expires);
     }
 
     #[test]
     fn keys_never_show_in_logs() {
-        let pki = Pki::default();
-        let pki = pki
-            .after(&Step::AddAuthority, &wanted(), 1_000_000)
-            .unwrap();
-        let issue = Step::Issue(pki.authorities[0].name.clone());
-        let pki = pki.after(&issue, &wanted(), 1_000_000).unwrap();
+        let pki = issued(&wanted());
         assert!(!format!("{pki:?}").contains("PRIVATE KEY"));
     }
 }

@@ -50,10 +50,8 @@ fn with_limits(sample: &str, limits: &Value) -> Value {
 }
 
 fn patch_of(response: &Value) -> Value {
-    let patch = STANDARD
-        .decode(response["patch"].as_str().unwrap())
-        .unwrap();
-    serde_json::from_slice(&patch).unwrap()
+    let patch = STANDARD.decode(response["patch"].as_str().unwrap());
+    serde_json::from_slice(&patch.unwrap()).unwrap()
 }
 
 #[tokio::test]

@@ -85,11 +85,14 @@ fn names_of(list: &Value) -> Vec<&str> {
     list.map(|one| one["name"].as_str().unwrap()).collect()
 }
 
+fn push(list: &mut Value, one: Value) {
+    list.as_array_mut().unwrap().push(one);
+}
+
 fn mount_at_directory(container: &Value) -> &Value {
     let mounts = container["volumeMounts"].as_array().unwrap();
-    let mut found = mounts
-        .iter()
-        .filter(|mount| mount["mountPath"] == DIRECTORY);
+    let mounts = mounts.iter();
+    let mut found = mounts.filter(|mount| mount["mountPath"] == DIRECTORY);
     let mount = found.next().expect("a mount");
     assert_eq!(found.next(), None);
     mount
@@ -124,11 +127,9 @@ fn the_sidecar_comes_first_with_equal_requests_and_limits_and_no_rights() {
     assert_eq!(ours["restartPolicy"], "Always");
     assert_eq!(ours["image"], "gpushare-control:0.1.0");
     assert_eq!(ours["args"], json!(["sidecar"]));
-    assert_eq!(
-        ours["resources"]["limits"],
-        json!({"cpu": "20m", "memory": "32Mi"})
-    );
-    assert_eq!(ours["resources"]["limits"], ours["resources"]["requests"]);
+    let amounts = json!({"cpu": "20m", "memory": "32Mi"});
+    assert_eq!(ours["resources"]["limits"], amounts);
+    assert_eq!(ours["resources"]["requests"], amounts);
     let rights = &ours["securityContext"];
     assert_eq!(rights["runAsNonRoot"], true);
     assert_eq!(rights["readOnlyRootFilesystem"], true);
@@ -144,10 +145,8 @@ fn its_token_is_for_the_timekeeper_alone_and_short() {
     let mounts = ours["volumeMounts"].as_array().unwrap();
     assert_eq!(mounts.len(), 2);
     assert_eq!(mounts[1]["mountPath"], TOKEN_DIRECTORY);
-    let volumes = stored["spec"]["volumes"].as_array().unwrap();
-    let access = volumes
-        .iter()
-        .find(|volume| volume["name"] == mounts[1]["name"]);
+    let mut volumes = stored["spec"]["volumes"].as_array().unwrap().iter();
+    let access = volumes.find(|volume| volume["name"] == mounts[1]["name"]);
     let sources = &access.unwrap()["projected"]["sources"];
     let token = json!({"audience": names::TIMEKEEPER_AUDIENCE, "expirationSeconds": 600, "path": TOKEN_FILE});
     assert_eq!(*sources, json!([{"serviceAccountToken": token}]));
@@ -158,20 +157,14 @@ fn every_other_container_reads_the_budget_and_cannot_write_it() {
     let mut pod = asking();
     pod["spec"]["initContainers"] =
         json!([{"name": "load"}, {"name": "proxy", "restartPolicy": "Always"}]);
-    pod["spec"]["containers"]
-        .as_array_mut()
-        .unwrap()
-        .push(json!({"name": "d"}));
+    push(&mut pod["spec"]["containers"], json!({"name": "d"}));
     let stored = admitted(&pod);
     let spec = &stored["spec"];
     let init = spec["initContainers"].as_array().unwrap().iter().skip(1);
     let all = init.chain(spec["containers"].as_array().unwrap());
+    let ours = json!({"name": BUDGET, "mountPath": DIRECTORY, "readOnly": true});
     for container in all.clone() {
-        let mount = mount_at_directory(container);
-        assert_eq!(
-            *mount,
-            json!({"name": BUDGET, "mountPath": DIRECTORY, "readOnly": true})
-        );
+        assert_eq!(*mount_at_directory(container), ours);
     }
     assert_eq!(all.count(), 4);
 }
@@ -181,16 +174,11 @@ fn a_mount_of_the_users_stays_and_its_owner_is_told() {
     let mut pod = asking();
     let own = json!({"name": "mine", "mountPath": format!("{DIRECTORY}/")});
     pod["spec"]["containers"][0]["volumeMounts"] = json!([own]);
-    let stored = admitted(&pod);
-    assert_eq!(
-        stored["spec"]["containers"][0]["volumeMounts"],
-        json!([own])
-    );
+    let container = &admitted(&pod)["spec"]["containers"][0];
+    assert_eq!(container["volumeMounts"], json!([own]));
     let (_, warnings) = allowed(judge_with(Some(sidecar()), &pod));
-    assert!(
-        warnings[0].contains(r#"container "c" has a mount of its own"#),
-        "{warnings:?}"
-    );
+    let told = r#"container "c" has a mount of its own"#;
+    assert!(warnings[0].contains(told), "{warnings:?}");
 }
 
 #[test]
@@ -209,6 +197,7 @@ fn the_budget_can_be_mounted_elsewhere_too_but_only_to_be_read() {
 
 #[test]
 fn what_others_write_under_our_names_is_refused() {
+    let taken = "the budget sidecar has this name";
     let named = json!({"name": CONTAINER, "image": "mine"});
     let mut sidecar_of_theirs = named.clone();
     sidecar_of_theirs["restartPolicy"] = json!("Always");
@@ -219,17 +208,11 @@ fn what_others_write_under_our_names_is_refused() {
         let mut pod = asking();
         pod["spec"]["initContainers"] = json!([theirs]);
         let message = refusal(&pod);
-        assert!(
-            message.contains("the budget sidecar has this name"),
-            "{message}"
-        );
+        assert!(message.contains(taken), "{message}");
     }
     let mut pod = asking();
-    pod["spec"]["containers"]
-        .as_array_mut()
-        .unwrap()
-        .push(named);
-    assert!(refusal(&pod).contains("the budget sidecar has this name"));
+    push(&mut pod["spec"]["containers"], named);
+    assert!(refusal(&pod).contains(taken));
     for volume in [BUDGET, ACCESS] {
         let mut pod = asking();
         pod["spec"]["volumes"] = json!([{"name": volume, "emptyDir": {}}]);
@@ -261,7 +244,7 @@ fn what_others_change_of_the_sidecar_after_us_stays() {
     ours["imagePullPolicy"] = json!("Always");
     ours["resources"]["limits"]["ephemeral-storage"] = json!("1Gi");
     let more = json!({"name": "trust", "mountPath": "/etc/ssl"});
-    ours["volumeMounts"].as_array_mut().unwrap().push(more);
+    push(&mut ours["volumeMounts"], more);
     assert_eq!(admitted(&pod), pod);
 }
 
@@ -296,8 +279,6 @@ fn a_template_is_warned_about_as_its_pods_will_be_judged() {
     assert!(warnings(None, &template)[0].contains("--sidecar-image"));
     template["spec"]["volumes"] = json!([{"name": BUDGET, "emptyDir": {}}]);
     let warned = warnings(Some(sidecar()), &template);
-    assert!(
-        warned[0].contains("its pods will be refused: volume"),
-        "{warned:?}"
-    );
+    let refused = "its pods will be refused: volume";
+    assert!(warned[0].contains(refused), "{warned:?}");
 }
