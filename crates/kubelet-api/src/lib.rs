@@ -1,7 +1,7 @@
 //! The two gRPC APIs of the kubelet that gpushare speaks: device plugin and pod resources.
 //!
 //! Generated types of both sides, the constants of the contract that protobuf cannot express, and the way to a socket.
-//! The agent is a server to the kubelet and a client of it; the sandbox and tests play the kubelet ([`stand_in`], behind
+//! The agent is a server to the kubelet and a client of it; the sandbox and tests play the kubelet (`stand_in`, behind
 //! the feature of that name).
 
 pub mod socket;

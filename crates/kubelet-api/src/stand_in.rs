@@ -1,6 +1,5 @@
 //! A stand-in for the device manager of a kubelet: which plugin serves which resource, which container holds which ids,
-//! the calls to the plugins, and what agents see of it: its sockets ([`services`]), its checkpoint and the control groups
-//! of its pods ([`groups`]).
+//! the calls to the plugins, and what agents see of it: its sockets, its checkpoint and the control groups of its pods.
 //!
 //! As in a kubelet, ids of regular init containers are reused for later containers of the same pod.
 
