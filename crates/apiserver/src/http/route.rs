@@ -177,10 +177,12 @@ fn verb(method: &Method, place: &Place<'_>, query: &Query) -> Result<Verb, Failu
 mod tests {
     use super::*;
 
-    fn check(method: &Method, path: &str, expected: &str) {
+    fn check(request: &str, expected: &str) {
         let registry = Registry::new(Vec::new(), 10);
+        let (method, path) = request.split_once(' ').unwrap();
+        let method = method.parse().unwrap();
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let found = match route(&registry, method, path, &Query::parse(query)) {
+        let found = match route(&registry, &method, path, &Query::parse(query)) {
             Ok(Route::Resource(route)) => {
                 let info = route.info();
                 format!(
@@ -191,12 +193,12 @@ mod tests {
             Ok(Route::Document(segments)) => format!("document {}", segments.join("/")),
             Err(failure) => failure.code.to_string(),
         };
-        assert_eq!(found, expected, "{method} {path}");
+        assert_eq!(found, expected, "{request}");
     }
 
     #[test]
     fn paths_lead_to_resources_and_subresources() {
-        let get = |path, expected| check(&Method::GET, path, expected);
+        let get = |path: &str, expected| check(&format!("GET {path}"), expected);
         get("/api/v1/pods", "list pods /");
         get("/api/v1/pods?watch=1", "watch pods /");
         get("/api/v1/namespaces/ns/pods", "list pods ns/");
@@ -215,41 +217,36 @@ mod tests {
         get("/version", "document version");
         get("/apis/apps/v1", "document apis/apps/v1");
         check(
-            &Method::POST,
-            "/api/v1/namespaces/ns/pods/p/binding",
+            "POST /api/v1/namespaces/ns/pods/p/binding",
             "create pods/binding ns/p",
         );
         check(
-            &Method::POST,
-            "/api/v1/namespaces/ns/bindings",
+            "POST /api/v1/namespaces/ns/bindings",
             "create pods/binding ns/",
         );
         check(
-            &Method::DELETE,
-            "/api/v1/namespaces/ns/pods",
+            "DELETE /api/v1/namespaces/ns/pods",
             "deletecollection pods ns/",
         );
     }
 
     #[test]
     fn what_is_not_served_is_not_found_and_what_makes_no_sense_is_not_allowed() {
-        check(&Method::GET, "/api/v1/widgets", "404");
-        check(&Method::GET, "/api/v1/pods/p", "404");
-        check(&Method::GET, "/api/v1/namespaces/ns/nodes", "404");
+        check("GET /api/v1/widgets", "404");
+        check("GET /api/v1/pods/p", "404");
+        check("GET /api/v1/namespaces/ns/nodes", "404");
         check(
-            &Method::GET,
-            "/apis/apps/v1/namespaces/ns/deployments/d/binding",
+            "GET /apis/apps/v1/namespaces/ns/deployments/d/binding",
             "404",
         );
         check(
-            &Method::POST,
-            "/apis/networking.k8s.io/v1/namespaces/ns/ingresses",
+            "POST /apis/networking.k8s.io/v1/namespaces/ns/ingresses",
             "404",
         );
-        check(&Method::POST, "/api/v1/pods", "405");
-        check(&Method::PUT, "/api/v1/namespaces/ns/pods", "405");
-        check(&Method::GET, "/api/v1/namespaces/ns/pods/p/binding", "405");
-        check(&Method::DELETE, "/api/v1/namespaces", "405");
-        check(&Method::POST, "/api/v1/namespaces/ns/pods/p/exec", "501");
+        check("POST /api/v1/pods", "405");
+        check("PUT /api/v1/namespaces/ns/pods", "405");
+        check("GET /api/v1/namespaces/ns/pods/p/binding", "405");
+        check("DELETE /api/v1/namespaces", "405");
+        check("POST /api/v1/namespaces/ns/pods/p/exec", "501");
     }
 }

@@ -11,13 +11,8 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
 
 fn body(api_version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
     let types = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
-    [
-        MAGIC.to_vec(),
-        field(1, &types),
-        field(2, object),
-        field(3, b""),
-    ]
-    .concat()
+    let fields = [field(1, &types), field(2, object), field(3, b"")].concat();
+    [MAGIC, &fields].concat()
 }
 
 fn named(name: &str) -> Vec<u8> {

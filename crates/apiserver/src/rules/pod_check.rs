@@ -208,10 +208,8 @@ mod tests {
     }
 
     fn check_fields(container: &Value, expected: &[&str]) {
-        let found = check(&pod(container))
-            .into_iter()
-            .map(|c| c.field)
-            .collect::<Vec<_>>();
+        let causes = check(&pod(container)).into_iter();
+        let found: Vec<_> = causes.map(|cause| cause.field).collect();
         assert_eq!(found, expected, "{container}");
     }
 

@@ -22,6 +22,10 @@ fn select(app: &str) -> Filter {
     }
 }
 
+fn watch_after(store: &mut Store, table: TableId, version: u64) -> Result<Begun, OutOfReach> {
+    store.watch(table, Filter::default(), Start::After(version))
+}
+
 fn lines(begun: &mut Begun) -> Vec<(String, String, u64)> {
     let mut seen = std::mem::take(&mut begun.missed);
     while let Ok(delivery) = begun.subscription.queue.try_recv() {
@@ -30,10 +34,8 @@ fn lines(begun: &mut Begun) -> Vec<(String, String, u64)> {
     seen.iter()
         .map(|delivery| {
             let line: Value = serde_json::from_slice(&delivery.line(None)).unwrap();
-            let version = line
-                .text("object.metadata.resourceVersion")
-                .parse()
-                .unwrap();
+            let version = line.text("object.metadata.resourceVersion");
+            let version = version.parse().unwrap();
             let app = line.text("object.metadata.labels.app").to_owned();
             (line.text("type").to_owned(), app, version)
         })
@@ -83,25 +85,13 @@ fn a_watch_from_before_the_kept_history_is_refused() {
     for name in ["a", "b", "c"] {
         store.put(table, config(name, "x"));
     }
-    let mut reachable = store
-        .watch(table, Filter::default(), Start::After(101))
-        .unwrap();
+    let mut reachable = watch_after(&mut store, table, 101).unwrap();
     assert_eq!(lines(&mut reachable).len(), 2);
-    let refused = store
-        .watch(table, Filter::default(), Start::After(100))
-        .unwrap_err();
+    let refused = watch_after(&mut store, table, 100).unwrap_err();
     assert_eq!(refused, OutOfReach::TooOld { oldest: 101 });
     store.expire_history();
-    assert!(
-        store
-            .watch(table, Filter::default(), Start::After(102))
-            .is_err()
-    );
-    assert!(
-        store
-            .watch(table, Filter::default(), Start::After(103))
-            .is_ok()
-    );
+    assert!(watch_after(&mut store, table, 102).is_err());
+    assert!(watch_after(&mut store, table, 103).is_ok());
 }
 
 #[test]
@@ -122,10 +112,8 @@ fn a_past_version_is_read_by_undoing_what_came_after() {
     assert_eq!(names(102), ["a@101", "b@102"]);
     assert_eq!(names(103), ["a@103", "b@102"]);
     assert_eq!(names(105), ["a@103", "c@105"]);
-    assert_eq!(
-        store.scan_at(table, 106).unwrap_err(),
-        OutOfReach::TooNew { current: 105 }
-    );
+    let refused = store.scan_at(table, 106).unwrap_err();
+    assert_eq!(refused, OutOfReach::TooNew { current: 105 });
 }
 
 #[test]
@@ -145,16 +133,12 @@ fn ended_watches_deliver_what_was_queued_and_then_stop() {
 fn a_namespace_is_scanned_alone_even_when_another_starts_with_its_name() {
     let (mut store, table) = store(10);
     for namespace in ["ns", "ns-2", "n"] {
-        store.put(
-            table,
-            json!({"metadata": {"namespace": namespace, "name": "a"}}),
-        );
+        let object = json!({"metadata": {"namespace": namespace, "name": "a"}});
+        store.put(table, object);
     }
     let found = store.scan(table, Some("ns"));
-    assert_eq!(
-        found.iter().map(|o| o.namespace()).collect::<Vec<_>>(),
-        ["ns"]
-    );
+    let namespaces: Vec<_> = found.iter().map(|o| o.namespace()).collect();
+    assert_eq!(namespaces, ["ns"]);
     assert_eq!(store.scan(table, None).len(), 3);
 }
 
@@ -169,18 +153,14 @@ fn a_watcher_that_does_not_read_is_forgotten_and_can_resume() {
         assert!(writes < 100_000, "the queue has no end");
     }
     let (_, _, last) = lines(&mut lazy).pop().unwrap();
-    let mut resumed = store
-        .watch(table, Filter::default(), Start::After(last))
-        .unwrap();
+    let mut resumed = watch_after(&mut store, table, last).unwrap();
     assert_eq!(lines(&mut resumed), vec![said("MODIFIED", "x", last + 1)]);
 }
 
 #[test]
 fn a_watch_from_the_future_waits_for_it() {
     let (mut store, table) = store(10);
-    let mut early = store
-        .watch(table, Filter::default(), Start::After(102))
-        .unwrap();
+    let mut early = watch_after(&mut store, table, 102).unwrap();
     for name in ["a", "b", "c"] {
         store.put(table, config(name, "x"));
     }

@@ -6,13 +6,8 @@ use crate::resource::BUILT_IN;
 fn cells(kind: &str, object: &Value) -> Vec<(String, String)> {
     let resource = BUILT_IN.iter().find(|r| r.kind == kind).unwrap();
     let now = "2026-01-01T00:05:00Z".parse().unwrap();
-    let table = table(
-        resource,
-        [object].into_iter(),
-        &json!({}),
-        Include::Metadata,
-        now,
-    );
+    let objects = [object].into_iter();
+    let table = table(resource, objects, &json!({}), Include::Metadata, now);
     let names = table.list("columnDefinitions").iter();
     let cells = table.list("rows")[0].list("cells").iter();
     names
@@ -101,16 +96,8 @@ fn columns_of_other_kinds_come_from_their_row_of_the_table_of_resources() {
     }];
     let widget = json!({"metadata": {"name": "w"}, "status": {"conditions": [
         {"type": "Ready", "status": "True"}]}});
-    let now = Timestamp::UNIX_EPOCH;
-    let table = table(
-        &resource,
-        [&widget].into_iter(),
-        &json!({}),
-        Include::Nothing,
-        now,
-    );
-    assert_eq!(
-        table.list("rows"),
-        [json!({"cells": ["w", "True", "<unknown>"]})]
-    );
+    let (objects, now) = ([&widget].into_iter(), Timestamp::UNIX_EPOCH);
+    let table = table(&resource, objects, &json!({}), Include::Nothing, now);
+    let row = json!({"cells": ["w", "True", "<unknown>"]});
+    assert_eq!(table.list("rows"), [row]);
 }
