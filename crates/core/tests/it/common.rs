@@ -3,7 +3,7 @@
 use gpushare_core::card::Card;
 use gpushare_core::gpu::{self, MEMORY};
 use gpushare_core::ledger::{Bound, Ledger};
-use gpushare_core::request::PodAsk;
+use gpushare_core::request::{ContainerAsk, PodAsk};
 use gpushare_core::{NodeName, Placement, PodUid, Steps, Why};
 use gpushare_testkit::model;
 pub(crate) use gpushare_testkit::model::{ask, container, share};
@@ -25,6 +25,13 @@ pub(crate) fn ledger(nodes: &[(&str, &[u64])]) -> Ledger {
         ledger.set_node(&node(name), cards(sizes));
     }
     ledger
+}
+
+/// A pod with these requests.
+pub(crate) fn asks(containers: impl IntoIterator<Item = ContainerAsk>) -> PodAsk {
+    PodAsk {
+        containers: containers.into_iter().collect(),
+    }
 }
 
 pub(crate) fn node(name: &str) -> NodeName {

@@ -1,8 +1,8 @@
 //! The ledger's behaviour, case by case.
 
-use crate::common::{Books, card, container, ledger, node, pod, share};
+use crate::common::{Books, asks, card, container, ledger, node, pod, share};
 use gpushare_core::ledger::BookingState;
-use gpushare_core::request::{PodAsk, Role};
+use gpushare_core::request::Role;
 use gpushare_core::{Ledger, Placement, Why};
 
 /// A node with one card of 8, of which pod 0 holds this much.
@@ -165,11 +165,7 @@ fn what_a_read_showed_outlives_a_list_that_may_be_older() {
 
 #[test]
 fn two_containers_of_a_pod_are_charged_together() {
-    let both = PodAsk {
-        containers: ["c", "d"]
-            .map(|name| container(name, Role::App, 1, share(3)))
-            .into(),
-    };
+    let both = asks(["c", "d"].map(|name| container(name, Role::App, 1, share(3))));
     let mut ledger = ledger(&[("n", &[5, 6])]);
     let placement: Placement = ledger.reserve(&pod(0), &node("n"), &both).unwrap();
     assert_eq!(placement.containers.len(), 2);

@@ -11,7 +11,7 @@ use gpushare_core::request::{PodAsk, Role};
 use gpushare_core::room::CardRoom;
 use gpushare_core::{Amounts, CardId, Classes, PodUid, Search, Steps};
 
-use crate::common::{ask, card, cards, container, share};
+use crate::common::{ask, asks, card, cards, container, share};
 
 const PLENTY: u32 = 1_000_000;
 const NIC: &str = "nic";
@@ -248,9 +248,7 @@ fn cards_that_the_pod_cannot_use_anyway_cost_nobody_its_place() {
 #[test]
 fn a_large_node_is_decided_within_its_steps() {
     let node = Node::new(&[31; 16], &on_each_card(16, 16, |at| 1 + at % 3));
-    let ask = PodAsk {
-        containers: [container("c", Role::App, 8, share(20))].into(),
-    };
+    let ask = asks([container("c", Role::App, 8, share(20))]);
     let classes = classes();
     let looks = Steps::for_request();
     let search = Search::new(&classes, &ask, &looks);
@@ -262,9 +260,7 @@ fn a_large_node_is_decided_within_its_steps() {
 /// Three containers; no card can take two of them.
 fn three() -> PodAsk {
     let each = |at: u64| container(&format!("c{at}"), Role::App, 1, share(20 + at));
-    PodAsk {
-        containers: (0..3).map(each).collect(),
-    }
+    asks((0..3).map(each))
 }
 
 /// Eight cards with four pods on each; three pods have to go from each of three cards.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::common::{Books, card, container, fit, ledger, node, pod, share};
+use crate::common::{Books, asks, card, container, fit, ledger, node, pod, share};
 use gpushare_core::choice::{Choice, Pattern};
 use gpushare_core::gpu::{self, CORE, MEMORY};
 use gpushare_core::ledger::Ledger;
@@ -12,14 +12,8 @@ use gpushare_core::why::Obstacles;
 use gpushare_core::{Amounts, Card, PodUid, Search, Steps};
 use proptest::prelude::*;
 
-fn asks(containers: Vec<ContainerAsk>) -> PodAsk {
-    PodAsk {
-        containers: containers.into(),
-    }
-}
-
 fn one(cards: u32, want: Want) -> PodAsk {
-    asks(vec![container("c", Role::App, cards, want)])
+    asks([container("c", Role::App, cards, want)])
 }
 
 /// The indexes of the cards of each container.
@@ -88,7 +82,7 @@ fn a_whole_card_stays_whole_when_its_size_changes() {
 #[test]
 fn containers_share_a_card_where_they_can_and_part_where_they_must() {
     let both = |size| {
-        asks(vec![
+        asks([
             container("a", Role::App, 1, share(size)),
             container("b", Role::App, 1, share(size)),
         ])
@@ -106,7 +100,7 @@ fn containers_share_a_card_where_they_can_and_part_where_they_must() {
 
 #[test]
 fn an_init_container_uses_the_card_before_the_others_do() {
-    let ask = asks(vec![
+    let ask = asks([
         container("setup", Role::Init, 1, share(6)),
         container("a", Role::App, 1, share(4)),
         container("b", Role::App, 1, share(3)),
@@ -117,7 +111,7 @@ fn an_init_container_uses_the_card_before_the_others_do() {
         [["GPU-0"], ["GPU-0"], ["GPU-0"]]
     );
     assert_eq!(books.used("n"), [7]);
-    let sidecar = asks(vec![
+    let sidecar = asks([
         container("s", Role::Sidecar, 1, share(3)),
         container("setup", Role::Init, 1, share(6)),
     ]);
@@ -126,7 +120,7 @@ fn an_init_container_uses_the_card_before_the_others_do() {
 
 #[test]
 fn a_card_held_whole_by_an_init_container_serves_the_apps_after_it() {
-    let ask = asks(vec![
+    let ask = asks([
         container("setup", Role::Init, 1, Want::Whole),
         container("a", Role::App, 1, share(4)),
     ]);
@@ -137,7 +131,7 @@ fn a_card_held_whole_by_an_init_container_serves_the_apps_after_it() {
 
 #[test]
 fn a_container_with_several_cards_lends_them_to_the_others() {
-    let ask = asks(vec![
+    let ask = asks([
         container("a", Role::App, 2, share(5)),
         container("b", Role::App, 1, share(3)),
         container("c", Role::App, 1, Want::Whole),
@@ -190,7 +184,7 @@ fn the_reason_is_the_fewest_things_that_would_have_to_change() {
         models: Pattern::words("A10").into_iter().collect(),
         ..Choice::default()
     });
-    let ask = asks(vec![choosy]);
+    let ask = asks([choosy]);
     let mut books = ledger(&[]);
     let sick = Card {
         healthy: false,
@@ -240,7 +234,7 @@ fn another_class_of_devices_is_booked_by_the_same_code() {
         class: "rdma".into(),
         ..container("c", Role::App, 1, Want::share(Amounts::of(0, 60_000)))
     };
-    let both = asks(vec![container("c", Role::App, 1, share(4)), rdma]);
+    let both = asks([container("c", Role::App, 1, share(4)), rdma]);
     assert_eq!(placed(&mut ledger, 0, &both), [["GPU-0"], ["mlx5_0"]]);
     assert_eq!(placed(&mut ledger, 1, &both), [["GPU-0"], ["mlx5_1"]]);
     ledger.release(&pod(0));
@@ -325,7 +319,7 @@ pub(crate) fn some_pod(containers: &[SomeAsk], choosy: bool) -> PodAsk {
                 ..container(&format!("c{index}"), roles(*role), *cards, want)
             }
         });
-    asks(containers.collect())
+    asks(containers)
 }
 
 /// Whether the pod would fit on the node without these obstacles.

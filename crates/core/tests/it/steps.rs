@@ -1,6 +1,6 @@
 //! The work for one request is bounded, whatever its pod asks for.
 
-use crate::common::{Books, ask, card, container, ledger, node, pod, share};
+use crate::common::{Books, ask, asks, card, container, ledger, node, pod, share};
 use gpushare_core::gpu;
 use gpushare_core::preempt::{Chosen, Guard, Occupant, Rank, Site, choose};
 use gpushare_core::request::{ContainerAsk, MOST_ASKING, PodAsk, Role, Want};
@@ -18,23 +18,19 @@ fn hostile(containers: usize, seed: u64) -> PodAsk {
         let cards = 2 + u32::try_from(number % 3).expect("small");
         container(&format!("c{at}"), Role::App, cards, share(size))
     };
-    let asks: Vec<ContainerAsk> = (0..containers).map(each).collect();
-    PodAsk {
-        containers: asks.into(),
-    }
+    asks((0..containers).map(each))
 }
 
 /// A request that is just too large for the cards, which only trying can show.
 fn knapsack(containers: usize, seed: u64, sum: u64) -> PodAsk {
-    let mut asks = hostile(containers, seed).containers.to_vec();
+    let like = hostile(containers, seed);
     let number = u64::try_from(containers).expect("small");
-    for (at, ask) in (0..).zip(&mut asks) {
-        ask.cards = 1;
-        ask.want = share(sum / number + at * 37 % 101);
-    }
-    PodAsk {
-        containers: asks.into(),
-    }
+    let each = |(at, ask): (u64, &ContainerAsk)| ContainerAsk {
+        cards: 1,
+        want: share(sum / number + at * 37 % 101),
+        ..ask.clone()
+    };
+    asks((0..).zip(&*like.containers).map(each))
 }
 
 fn filter(books: &Ledger, nodes: &[String], ask: &PodAsk) -> (Vec<Option<Why>>, u64) {
@@ -74,16 +70,14 @@ fn the_filter_of_5000_nodes_takes_at_most_ten_times_the_steps_of_an_ordinary_pod
     let (said, ordinary) = filter(&books, &names, &ask(4_000));
     assert!(said.iter().all(Option::is_none), "it fits everywhere");
     let whole = |at: usize, seed| {
-        let mut asks = hostile(MOST_ASKING, seed).containers.to_vec();
-        for (place, ask) in asks.iter_mut().enumerate() {
+        let mut all = hostile(MOST_ASKING, seed).containers.to_vec();
+        for (place, ask) in all.iter_mut().enumerate() {
             ask.role = [Role::Init, Role::Sidecar, Role::App][place * 3 / MOST_ASKING];
             if place % 8 == at {
                 ask.want = Want::Whole;
             }
         }
-        PodAsk {
-            containers: asks.into(),
-        }
+        asks(all)
     };
     let pods = [
         hostile(MOST_ASKING, 1),
@@ -96,11 +90,9 @@ fn the_filter_of_5000_nodes_takes_at_most_ten_times_the_steps_of_an_ordinary_pod
     ];
     for (at, pod) in pods.iter().enumerate() {
         let (_, taken) = filter(&books, &names, pod);
-        println!("pod {at}: {taken} steps, an ordinary one {ordinary}");
-        assert!(
-            taken <= 10 * ordinary,
-            "pod {at}: {taken} steps, an ordinary one {ordinary}"
-        );
+        let compared = format!("pod {at}: {taken} steps, an ordinary one {ordinary}");
+        println!("{compared}");
+        assert!(taken <= 10 * ordinary, "{compared}");
     }
 }
 
@@ -117,10 +109,8 @@ fn what_was_not_found_out_is_never_called_too_small() {
     );
     let (books, names) = large();
     let (said, _) = filter(&books, &names, &knapsack(9, 1, 80_000));
-    let too_complex = said
-        .iter()
-        .flatten()
-        .find(|why| matches!(why, Why::TooComplex { .. }));
+    let mut said = said.iter().flatten();
+    let too_complex = said.find(|why| matches!(why, Why::TooComplex { .. }));
     assert_eq!(
         too_complex.expect("some node is hard").to_string(),
         "the search gave up after 10000 steps for 9 containers that share cards: \
@@ -132,13 +122,10 @@ fn what_was_not_found_out_is_never_called_too_small() {
 fn a_pod_of_a_few_containers_is_decided_on_all_of_5000_nodes() {
     let (books, names) = large();
     for size in [7_900, 13_000] {
-        let two = PodAsk {
-            containers: [
-                container("a", Role::App, 1, share(size)),
-                container("b", Role::App, 2, share(size / 3)),
-            ]
-            .into(),
-        };
+        let two = asks([
+            container("a", Role::App, 1, share(size)),
+            container("b", Role::App, 2, share(size / 3)),
+        ]);
         let (said, _) = filter(&books, &names, &two);
         let undecided = |why: &Why| matches!(why, Why::TooComplex { .. } | Why::NotReached { .. });
         assert!(!said.iter().flatten().any(undecided), "{size} MiB");
@@ -152,10 +139,7 @@ fn a_pod_of_many_containers_that_fits_is_placed_and_no_card_past_its_size() {
             let mut books = ledger(&[("n", &UNEQUAL)]);
             let ask = hostile(containers, seed);
             let placed = books.reserve(&pod(0), &node("n"), &ask);
-            assert!(
-                placed.is_ok(),
-                "{containers} containers, {seed}: {placed:?}"
-            );
+            assert!(placed.is_ok(), "{containers}, {seed}: {placed:?}");
             let used = books.used("n");
             let within = used.iter().zip(UNEQUAL).all(|(used, size)| *used <= size);
             assert!(within, "{used:?}");
@@ -171,11 +155,8 @@ fn what_filter_offers_bind_finds() {
         let ask = knapsack(12, seed, 60_000 + seed * 500);
         let name = &names[usize::try_from(seed).expect("small") * 100];
         let steps = Steps::for_request();
-        if books
-            .search(&ask, &steps)
-            .why(books.node(name).expect("known").rooms())
-            .is_none()
-        {
+        let rooms = books.node(name).expect("known").rooms();
+        if books.search(&ask, &steps).why(rooms).is_none() {
             offered += 1;
             let placed = books.clone().reserve(&pod(0), &node(name), &ask);
             assert!(placed.is_ok(), "{seed}: {placed:?}");
@@ -189,9 +170,8 @@ fn the_choice_of_victims_for_a_hostile_pod_ends() {
     let mut books = ledger(&[("n", &UNEQUAL)]);
     let uids: Vec<PodUid> = (1..=64).map(pod).collect();
     for uid in &uids {
-        books
-            .reserve(uid, &node("n"), &ask(1_500))
-            .expect("there is room");
+        let placed = books.reserve(uid, &node("n"), &ask(1_500));
+        placed.expect("there is room");
     }
     let occupants = uids.iter().map(|uid| Occupant {
         pod: uid,

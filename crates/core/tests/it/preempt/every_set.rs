@@ -13,7 +13,7 @@ use gpushare_core::{Amounts, CardId, Search, Steps};
 use proptest::prelude::*;
 
 use super::{NIC, Node, PLENTY, Pod, classes, nic};
-use crate::common::{card, container, share};
+use crate::common::{asks, card, container, share};
 
 #[derive(Clone, Debug)]
 struct Case {
@@ -57,26 +57,18 @@ prop_compose! {
     }
 }
 
-fn asks() -> impl Strategy<Value = PodAsk> {
-    let one = |cards, want| PodAsk {
-        containers: [container("c", Role::App, cards, want)].into(),
-    };
+fn some_pod() -> impl Strategy<Value = PodAsk> {
+    let app = |name, cards, want| container(name, Role::App, cards, want);
+    let one = move |cards, want| asks([app("c", cards, want)]);
     let beside = move |memory: u64, bandwidth: u64| {
         let nic = ContainerAsk {
             class: NIC.into(),
-            ..container("c", Role::App, 1, Want::share(Amounts::of(0, bandwidth)))
+            ..app("c", 1, Want::share(Amounts::of(0, bandwidth)))
         };
-        PodAsk {
-            containers: [container("c", Role::App, 1, share(memory)), nic].into(),
-        }
+        asks([app("c", 1, share(memory)), nic])
     };
-    let two = |a: u64, b: u64, cards: u32| PodAsk {
-        containers: [
-            container("a", Role::App, cards, share(a)),
-            container("b", Role::App, 1, share(b)),
-        ]
-        .into(),
-    };
+    let two =
+        move |a: u64, b: u64, cards: u32| asks([app("a", cards, share(a)), app("b", 1, share(b))]);
     prop_oneof![
         4 => (1..3_u32, 1..13_u64).prop_map(move |(cards, memory)| one(cards, share(memory))),
         2 => (1..3_u32).prop_map(move |cards| one(cards, Want::Whole)),
@@ -93,7 +85,7 @@ prop_compose! {
         headroom in prop::collection::vec(0..3_u32, 2),
         priority in 1..6_i32,
         over in prop::bool::weighted(0.2),
-        ask in asks(),
+        ask in some_pod(),
     ) -> Case {
         let cards: Vec<Card> = (0..).zip(&sizes).map(|(index, size)| card(index, *size))
             .chain((0..).zip(&nics).map(|(index, size)| nic(index, *size)))
@@ -120,11 +112,9 @@ prop_compose! {
 /// What these victims cost by the same rule, computed independently of the core.
 fn cost(node: &Node, victims: &[&Pod]) -> Cost {
     let part = |id: &CardId, hold: &Hold| {
-        let card = node
-            .cards
-            .iter()
-            .find(|card| card.id == *id)
-            .expect("a card of the node");
+        let mut cards = node.cards.iter();
+        let card = cards.find(|card| card.id == *id);
+        let card = card.expect("a card of the node");
         let of = |dimension| {
             let amount = hold.on(&card.capacity).get(dimension);
             (card.capacity.get(dimension) > 0)
@@ -132,23 +122,15 @@ fn cost(node: &Node, victims: &[&Pod]) -> Cost {
         };
         of(MEMORY).max(of(CORE)).unwrap_or(0)
     };
+    let charges = victims.iter().flat_map(|pod| &pod.charges);
+    let oldest = victims.iter().map(|pod| pod.started).min();
     let within = |pod: &&&Pod| pod.rank.spending == Spending::WithinBudget;
     Cost {
         rank: victims.iter().map(|pod| pod.rank).max(),
         within_budget: u32::try_from(victims.iter().filter(within).count()).expect("few"),
         victims: u32::try_from(victims.len()).expect("few"),
-        amount: victims
-            .iter()
-            .flat_map(|pod| &pod.charges)
-            .map(|(id, hold)| part(id, hold))
-            .sum(),
-        oldest: Reverse(
-            victims
-                .iter()
-                .map(|pod| pod.started)
-                .min()
-                .unwrap_or(i64::MAX),
-        ),
+        amount: charges.map(|(id, hold)| part(id, hold)).sum(),
+        oldest: Reverse(oldest.unwrap_or(i64::MAX)),
     }
 }
 
@@ -186,31 +168,23 @@ impl Case {
     fn every_set(&self) -> impl Iterator<Item = Vec<&Pod>> {
         (0..1_u32 << self.pods.len()).map(|bits| {
             let chosen = |(at, _): &(usize, &Pod)| bits >> at & 1 == 1;
-            self.pods
-                .iter()
-                .enumerate()
-                .filter(chosen)
-                .map(|(_, pod)| pod)
-                .collect()
+            let pods = self.pods.iter().enumerate().filter(chosen);
+            pods.map(|(_, pod)| pod).collect()
         })
     }
 
     fn check(&self, search: &Search<'_>, plan: &Plan) {
-        let victims: Vec<&Pod> = self
-            .pods
-            .iter()
-            .filter(|pod| plan.victims.contains(&pod.uid))
-            .collect();
+        let victims = self.pods.iter();
+        let victims = victims.filter(|pod| plan.victims.contains(&pod.uid));
+        let victims: Vec<&Pod> = victims.collect();
         assert_eq!(victims.len(), plan.victims.len(), "{plan:?}");
         assert!(self.works(search, &victims), "{plan:?}");
         assert_eq!(plan.cost, cost(&self.node(), &victims));
         let gone = |pod: &Pod| pod.going || plan.victims.contains(&pod.uid);
         let mut rooms = self.node().rooms(gone);
         for (id, hold) in plan.placement.charges(&self.ask) {
-            let room = rooms
-                .iter_mut()
-                .find(|room| room.card.id == id)
-                .expect("a card of the node");
+            let room = rooms.iter_mut().find(|room| room.card.id == id);
+            let room = room.expect("a card of the node");
             assert!(room.has(&hold), "{plan:?}");
             room.take(&hold);
         }
