@@ -6,6 +6,11 @@ pub(crate) mod request;
 /// Kubernetes keeps quantities within ±(2^63 − 1).
 const LARGEST: &str = "9223372036854775807";
 
+/// The suffixes of 1024, 1024² and so on.
+const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+/// The suffixes from a billionth on, each for 1000 times the one before.
+const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+
 /// What a quantity means, in billionths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
@@ -97,23 +102,12 @@ fn parts(text: &str) -> Option<Parts<'_>> {
     if whole.is_empty() && fraction.is_empty() {
         return None;
     }
-    let (times_1024, times_10) = match suffix {
-        "Ki" => (1, 0),
-        "Mi" => (2, 0),
-        "Gi" => (3, 0),
-        "Ti" => (4, 0),
-        "Pi" => (5, 0),
-        "Ei" => (6, 0),
-        "n" => (0, -9),
-        "u" => (0, -6),
-        "m" => (0, -3),
-        "" => (0, 0),
-        "k" => (0, 3),
-        "M" => (0, 6),
-        "G" => (0, 9),
-        "T" => (0, 12),
-        "P" => (0, 15),
-        "E" => (0, 18),
+    let binary = (1..).zip(BINARY).find(|(_, known)| *known == suffix);
+    let mut decimal = (-9..).step_by(3).zip(DECIMAL);
+    let decimal = decimal.find(|(_, known)| *known == suffix);
+    let (times_1024, times_10) = match (binary, decimal) {
+        (Some((power, _)), _) => (power, 0),
+        (_, Some((power, _))) => (0, power),
         _ => (0, exponent(suffix)?),
     };
     Some(Parts {

@@ -1,6 +1,7 @@
 //! The targets, one module for each format, and their common code.
 
 pub(crate) mod admission;
+mod api;
 pub(crate) mod bind;
 pub(crate) mod budget;
 pub(crate) mod certificate;

@@ -3,17 +3,15 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 
 use axum::Router;
-use axum::body::Body;
-use axum::http::{Method, Request, Response, StatusCode, Uri};
+use axum::http::{Method, StatusCode, Uri};
 use gpushare_core::gpu::{self, AliyunUnit, Reading};
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
-use kube::Client;
 use serde_json::{Value, json};
 
+use super::api::{self, Sent};
 use super::world::{self, block_on, holder};
 use crate::Verdict;
 
@@ -29,9 +27,6 @@ thread_local! {
     static EXTENDER: RefCell<Option<(Router, Sent)>> = const { RefCell::new(None) };
 }
 
-/// What was sent to the API server.
-type Sent = Arc<Mutex<Vec<(Method, Uri)>>>;
-
 fn extender() -> (Router, Sent) {
     let sent = Sent::default();
     let holders = [
@@ -40,7 +35,7 @@ fn extender() -> (Router, Sent) {
         holder("lower", 0, "fake-2", 0, 8),
     ];
     let router = block_on(async {
-        let client = api_server(sent.clone());
+        let client = api::server(sent.clone(), answer);
         world::extender_with(client, &holders)
     });
     (router, sent)
@@ -49,7 +44,7 @@ fn extender() -> (Router, Sent) {
 pub(crate) fn check(body: &[u8]) -> Verdict {
     let (extender, sent) = EXTENDER.take().unwrap_or_else(extender);
     let (status, answer) = block_on(world::post(extender.clone(), "preempt", body));
-    let requests = std::mem::take(&mut *sent.lock().expect("no panic before"));
+    let requests = sent.take();
     for (method, uri) in &requests {
         check_request(method, uri);
     }
@@ -148,55 +143,26 @@ fn victims(body: &Value, field: &str) -> Option<BTreeMap<String, Vec<String>>> {
     Some(nodes.collect())
 }
 
-/// An API server that has every pod, always with the same uid, no budgets, and accepts every change.
-fn api_server(sent: Sent) -> Client {
-    let serve = tower::service_fn(move |request: Request<kube::client::Body>| {
-        let (method, uri) = (request.method().clone(), request.uri().clone());
-        let answer = answer(&uri);
-        sent.lock().expect("no panic before").push((method, uri));
-        async move {
-            let body = Body::from(answer.to_string());
-            Ok::<_, std::convert::Infallible>(Response::new(body))
-        }
-    });
-    Client::new(serve, "default")
-}
-
-fn answer(uri: &Uri) -> Value {
-    let parts: Vec<&str> = uri.path().split('/').collect();
-    match parts.as_slice() {
+/// The answers of an API server that has every pod, always with the same uid, no budgets, and accepts every change.
+fn answer(_: &Method, uri: &Uri) -> Value {
+    match api::parts(uri).as_slice() {
         ["", "apis", "policy", ..] => json!({
             "kind": "PodDisruptionBudgetList", "apiVersion": "policy/v1", "metadata": {}, "items": []
         }),
-        ["", "api", "v1", "namespaces", namespace, "pods", name, ..] => world::pod(namespace, name),
+        [namespace, "pods", name, ..] => world::pod(namespace, name),
         _ => json!({"kind": "Event", "apiVersion": "v1", "metadata": {}, "involvedObject": {}}),
     }
 }
 
 fn check_request(method: &Method, uri: &Uri) {
-    let parts: Vec<&str> = uri.path().split('/').collect();
-    let named: &[&str] = match (method.as_str(), parts.as_slice()) {
+    let parts = api::parts(uri);
+    let names: &[&str] = match (method.as_str(), parts.as_slice()) {
         ("GET", ["", "apis", "policy", "v1", "poddisruptionbudgets"]) => &[],
-        ("GET", ["", "api", "v1", "namespaces", namespace, "pods", name])
-        | (
-            "PATCH",
-            [
-                "",
-                "api",
-                "v1",
-                "namespaces",
-                namespace,
-                "pods",
-                name,
-                "status",
-            ],
-        ) => &[namespace, name],
-        ("POST", ["", "api", "v1", "namespaces", namespace, "events"]) => &[namespace],
+        ("GET", [namespace, "pods", name]) | ("PATCH", [namespace, "pods", name, "status"]) => {
+            &[namespace, name]
+        }
+        ("POST", [namespace, "events"]) => &[namespace],
         _ => panic!("{method} {uri} is no request about the pod"),
     };
-    for part in named {
-        let safe = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
-        let valid = !part.is_empty() && part.bytes().all(safe) && *part != "." && *part != "..";
-        assert!(valid, "{part:?} in {uri}");
-    }
+    api::check_names(uri, names);
 }
