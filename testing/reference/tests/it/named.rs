@@ -67,18 +67,24 @@ fn lines(mut look: impl FnMut(&str, &str)) {
     }
 }
 
+/// Checks that no line of these documents has anything unknown; `unknown` finds it in a line.
+fn all_is_known(claim: &str, mut unknown: impl FnMut(&str) -> Vec<String>) {
+    let mut found = Vec::new();
+    lines(|place, line| {
+        let here = unknown(line).into_iter();
+        found.extend(here.map(|name| format!("{place}: {name}")));
+    });
+    assert!(found.is_empty(), "{claim}\n{}", found.join("\n"));
+}
+
 #[test]
 fn every_flag_that_is_mentioned_exists() {
     let mut known = flags_in(&page("docs/reference/flags.md").text);
     known.extend(flags_in(&page("docs/cli.md").text));
     known.extend(OF_OTHERS.map(str::to_owned));
-    let mut unknown = Vec::new();
-    lines(|place, line| {
-        for flag in flags_in(line).difference(&known) {
-            unknown.push(format!("{place}: {flag}"));
-        }
+    all_is_known("no program has", |line| {
+        flags_in(line).difference(&known).cloned().collect()
     });
-    assert!(unknown.is_empty(), "no program has\n{}", unknown.join("\n"));
 }
 
 #[test]
@@ -86,23 +92,18 @@ fn every_command_of_kubectl_gpushare_that_is_mentioned_exists() {
     let reference = page("docs/cli.md");
     let known = reference.anchors();
     let mut seen = 0;
-    let mut unknown = Vec::new();
-    lines(|place, line| {
-        for mention in line.split("kubectl gpushare ").skip(1) {
-            let words: Vec<&str> = mention
-                .split(|c: char| !(c.is_ascii_lowercase() || c == '-'))
-                .take(1)
-                .filter(|word| !word.is_empty())
-                .collect();
-            for word in words {
-                seen += 1;
-                if !known.iter().any(|command| command == word) {
-                    unknown.push(format!("{place}: kubectl gpushare {word}"));
-                }
-            }
-        }
+    let is_command = |c: char| c.is_ascii_lowercase() || c == '-';
+    all_is_known("there is no", |line| {
+        let mentions = line.split("kubectl gpushare ").skip(1);
+        let first_words = mentions.filter_map(|mention| mention.split(|c| !is_command(c)).next());
+        let commands: Vec<&str> = first_words.filter(|word| !word.is_empty()).collect();
+        seen += commands.len();
+        let unknown = commands.into_iter();
+        unknown
+            .filter(|word| !known.iter().any(|command| command == word))
+            .map(|word| format!("kubectl gpushare {word}"))
+            .collect()
     });
-    assert!(unknown.is_empty(), "there is no\n{}", unknown.join("\n"));
     assert!(seen > 10, "only {seen} commands were found");
 }
 
@@ -123,19 +124,15 @@ fn every_metric_that_is_mentioned_exists() {
     };
     let known: BTreeSet<String> = of(&reference).into_iter().collect();
     assert!(known.len() > 30, "{known:?}");
-    let mut unknown = Vec::new();
-    lines(|place, line| {
-        for metric in of(line) {
-            let bare = ["_bucket", "_sum", "_count"]
-                .into_iter()
-                .find_map(|end| metric.strip_suffix(end))
-                .unwrap_or(&metric);
-            if !known.contains(bare) {
-                unknown.push(format!("{place}: {metric}"));
-            }
-        }
+    let is_known = |metric: &String| {
+        let mut ends = ["_bucket", "_sum", "_count"].into_iter();
+        let bare = ends.find_map(|end| metric.strip_suffix(end));
+        known.contains(bare.unwrap_or(metric))
+    };
+    all_is_known("no program has", |line| {
+        let metrics = of(line).into_iter();
+        metrics.filter(|metric| !is_known(metric)).collect()
     });
-    assert!(unknown.is_empty(), "no program has\n{}", unknown.join("\n"));
 }
 
 #[test]
@@ -164,13 +161,9 @@ fn every_name_of_ours_that_is_mentioned_exists() {
         ]
         .map(|name| format!("gpushare.io/{name}")),
     );
-    let mut unknown = Vec::new();
-    lines(|place, line| {
-        for name in of(line).difference(&known) {
-            unknown.push(format!("{place}: {name}"));
-        }
+    all_is_known("nobody knows", |line| {
+        of(line).difference(&known).cloned().collect()
     });
-    assert!(unknown.is_empty(), "nobody knows\n{}", unknown.join("\n"));
 }
 
 #[test]
