@@ -73,6 +73,15 @@ impl Connection {
         Ok(Self::over(Box::new(stream)))
     }
 
+    /// Sends the next request at each call, and the first one again after the last.
+    pub(crate) fn one_by_one<'a>(
+        &'a mut self,
+        requests: &'a [Request],
+    ) -> impl FnMut() -> Result<()> + 'a {
+        let mut next = requests.iter().cycle();
+        move || self.send(next.next().context("no request")?).map(drop)
+    }
+
     fn over(stream: Box<dyn Stream>) -> Self {
         Self {
             stream: BufReader::with_capacity(64 * 1024, stream),

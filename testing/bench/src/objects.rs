@@ -75,18 +75,20 @@ pub(crate) fn uid(kind: &str, number: usize) -> String {
 
 /// The body of filter and prioritize, with the captured pod asking for this much.
 pub(crate) fn scheduler_body(gib: u64, names: &[String]) -> Result<Vec<u8>> {
+    body_for(captured_pod(gib)?, names)
+}
+
+fn body_for(pod: Value, names: &[String]) -> Result<Vec<u8>> {
     let mut body: Value = serde_json::from_str(CAPTURED).context("the captured body")?;
-    body["Pod"] = captured_pod(gib)?;
+    body["Pod"] = pod;
     body["NodeNames"] = json!(names);
     Ok(serde_json::to_vec(&body)?)
 }
 
 /// As [`scheduler_body`], for one container with a part of one card, in MiB.
 pub(crate) fn share_body(mib: u64, names: &[String]) -> Result<Vec<u8>> {
-    body_of(
-        &[json!({"gpushare.io/gpu": "1", "gpushare.io/gpu-mem": mib.to_string()})],
-        names,
-    )
+    let limits = json!({"gpushare.io/gpu": "1", "gpushare.io/gpu-mem": mib.to_string()});
+    body_of(&[limits], names)
 }
 
 /// As [`scheduler_body`], for as many containers as a pod may ask in, with 2 to 4 cards each and shares of different
@@ -101,14 +103,12 @@ pub(crate) fn hostile_body(seed: u64, names: &[String]) -> Result<Vec<u8>> {
 }
 
 fn body_of(limits: &[Value], names: &[String]) -> Result<Vec<u8>> {
-    let mut body: Value = serde_json::from_str(CAPTURED).context("the captured body")?;
-    body["Pod"] = captured_pod(1)?;
+    let mut pod = captured_pod(1)?;
     let containers = limits.iter().enumerate().map(|(at, limits)| {
         json!({"name": format!("c{at}"), "image": "app", "resources": {"limits": limits, "requests": limits}})
     });
-    body["Pod"]["spec"]["containers"] = containers.collect();
-    body["NodeNames"] = json!(names);
-    Ok(serde_json::to_vec(&body)?)
+    pod["spec"]["containers"] = containers.collect();
+    body_for(pod, names)
 }
 
 fn captured_pod(gib: u64) -> Result<Value> {
@@ -209,11 +209,8 @@ pub(crate) fn running_pod(number: usize) -> Result<Value> {
     };
     let mut pod = pod("web", number, gib)?;
     let record = record(&pod, &node_name(node), &card_id(node, card))?;
-    bind(
-        &mut pod,
-        &node_name(node),
-        &json!({names::ALLOCATION: record}),
-    );
+    let annotations = json!({names::ALLOCATION: record});
+    bind(&mut pod, &node_name(node), &annotations);
     let conditions = [
         "PodReadyToStartContainers",
         "Initialized",

@@ -168,10 +168,7 @@ impl Webhook {
         let mut control = Control::start("webhook", command, &kubeconfig, directory)?;
         let address = control.address()?;
         let mut connection = Connection::open_tls(address, &certificate.pem)?;
-        while connection.send(&Request::get("/readyz")).is_err() {
-            control.give_up_late()?;
-            thread::sleep(Duration::from_millis(20));
-        }
+        control.answers(&mut connection, "/readyz", Duration::from_millis(20))?;
         Ok(Self {
             address,
             certificate,
@@ -198,10 +195,8 @@ impl Dashboard {
     pub(crate) fn ready(&mut self) -> Result<SocketAddr> {
         let address = self.0.address()?;
         let mut connection = Connection::open(address)?;
-        while connection.send(&Request::get("/api/snapshot")).is_err() {
-            self.0.give_up_late()?;
-            thread::sleep(Duration::from_millis(20));
-        }
+        let pause = Duration::from_millis(20);
+        self.0.answers(&mut connection, "/api/snapshot", pause)?;
         Ok(address)
     }
 
@@ -259,11 +254,8 @@ impl Extender {
     /// Waits until the extender answers, and returns how long after its start that was.
     pub(crate) fn ready(&mut self) -> Result<Duration> {
         let mut connection = Connection::open(self.address()?)?;
-        let ask = Request::get("/readyz");
-        while connection.send(&ask).is_err() {
-            self.0.give_up_late()?;
-            thread::sleep(Duration::from_millis(2));
-        }
+        let pause = Duration::from_millis(2);
+        self.0.answers(&mut connection, "/readyz", pause)?;
         Ok(self.0.began.elapsed())
     }
 
@@ -346,6 +338,16 @@ impl Control {
             self.give_up_late()?;
             thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    /// Waits until it answers a request for this path, which is sent again after each pause.
+    fn answers(&mut self, connection: &mut Connection, path: &str, pause: Duration) -> Result<()> {
+        let ask = Request::get(path);
+        while connection.send(&ask).is_err() {
+            self.give_up_late()?;
+            thread::sleep(pause);
+        }
+        Ok(())
     }
 
     fn give_up_late(&mut self) -> Result<()> {

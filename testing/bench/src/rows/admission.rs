@@ -52,14 +52,8 @@ pub(super) fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
             bare_requests.push(Request::post("/mutate", &headers, &body));
         }
     }
-    let (mut next, mut next_bare) = (requests.iter().cycle(), bare_requests.iter().cycle());
-    let send = |connection: &mut Connection, next: Option<&Request>| {
-        connection.send(next.context("no request")?).map(drop)
-    };
-    let (times, floors) = times_in_turns(
-        || send(&mut asked, next.next()),
-        || send(&mut bare, next_bare.next()),
-    )?;
+    let (times, floors) =
+        times_in_turns(asked.one_by_one(&requests), bare.one_by_one(&bare_requests))?;
     let note = format!("{} answers to bodies of about {bytes} bytes", times.len());
     Ok(vec![
         Row::time(

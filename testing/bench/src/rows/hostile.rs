@@ -1,6 +1,6 @@
 //! Filter for pods whose containers are hard to place, beside filter for ordinary ones.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::verb::Verb;
 use crate::client::{Connection, Request};
@@ -63,15 +63,7 @@ fn compared(
             .collect()
     };
     let (hostile, ordinary) = (requests(hostile), requests(ordinary));
-    let (mut next, mut next_ordinary) = (hostile.iter().cycle(), ordinary.iter().cycle());
     let mut one = Connection::open(cluster.extender)?;
     let mut other = Connection::open(cluster.extender)?;
-    in_turns(
-        || one.send(next.next().context("no request")?).map(drop),
-        || {
-            other
-                .send(next_ordinary.next().context("no request")?)
-                .map(drop)
-        },
-    )
+    in_turns(one.one_by_one(&hostile), other.one_by_one(&ordinary))
 }

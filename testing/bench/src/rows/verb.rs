@@ -99,13 +99,9 @@ impl Verb {
             requests.push(request);
             floor_requests.push(floor_request);
         }
-        let (mut next, mut next_floor) = (requests.iter().cycle(), floor_requests.iter().cycle());
-        let send = |connection: &mut Connection, next: Option<&Request>| {
-            connection.send(next.context("no request")?).map(drop)
-        };
         let (value, floor) = in_turns(
-            || send(&mut extender, next.next()),
-            || send(&mut floor, next_floor.next()),
+            extender.one_by_one(&requests),
+            floor.one_by_one(&floor_requests),
         )?;
         Ok(Measured {
             value,
