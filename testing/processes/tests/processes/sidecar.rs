@@ -167,12 +167,18 @@ fn standing(remaining: i64) -> Value {
     })
 }
 
-#[test]
-fn the_application_is_told_its_own_pods_standing_and_every_change_of_it() {
+/// A timekeeper, a sidecar that has heard of 100 remaining seconds from it, and what the sidecar tells.
+fn informed() -> (Timekeeper, Sidecar, Value) {
     let timekeeper = Timekeeper::start();
     timekeeper.say(StatusCode::OK, &standing(100));
     let mut sidecar = Sidecar::start(&timekeeper);
     let told = sidecar.until(|told| told["stale"] == false);
+    (timekeeper, sidecar, told)
+}
+
+#[test]
+fn the_application_is_told_its_own_pods_standing_and_every_change_of_it() {
+    let (timekeeper, mut sidecar, told) = informed();
     assert_eq!(told["remaining"], 100);
     assert_eq!(told["exhaustsAt"], "2026-11-20T10:00:00Z");
     assert_eq!(told["evictAt"], Value::Null);
@@ -195,10 +201,7 @@ fn the_application_is_told_its_own_pods_standing_and_every_change_of_it() {
 
 #[test]
 fn a_renewed_token_is_used() {
-    let timekeeper = Timekeeper::start();
-    timekeeper.say(StatusCode::OK, &standing(100));
-    let mut sidecar = Sidecar::start(&timekeeper);
-    sidecar.until(|told| told["stale"] == false);
+    let (timekeeper, mut sidecar, _) = informed();
     fs::write(timekeeper.files.path().join("token"), "renewed").unwrap();
     sidecar.until(|_| {
         let asked = &timekeeper.mind.lock().questions;
@@ -210,10 +213,7 @@ fn a_renewed_token_is_used() {
 
 #[test]
 fn the_last_state_stays_marked_as_stale_while_the_timekeeper_makes_no_sense() {
-    let timekeeper = Timekeeper::start();
-    timekeeper.say(StatusCode::OK, &standing(100));
-    let mut sidecar = Sidecar::start(&timekeeper);
-    let known = sidecar.until(|told| told["stale"] == false);
+    let (timekeeper, mut sidecar, known) = informed();
     let too_long = format!("{}{}", standing(1), " ".repeat(1 << 20));
     for (status, body) in [
         (StatusCode::SERVICE_UNAVAILABLE, "away".to_owned()),
@@ -246,10 +246,7 @@ fn a_timekeeper_that_cannot_be_believed_is_shown_no_token_and_ends_nothing() {
 
 #[test]
 fn a_restarted_sidecar_goes_on_from_what_was_known() {
-    let timekeeper = Timekeeper::start();
-    timekeeper.say(StatusCode::OK, &standing(100));
-    let mut sidecar = Sidecar::start(&timekeeper);
-    sidecar.until(|told| told["stale"] == false);
+    let (timekeeper, sidecar, _) = informed();
     let known = fs::read(sidecar.directory.path().join("budget.json")).unwrap();
     drop(sidecar);
     timekeeper.say(StatusCode::SERVICE_UNAVAILABLE, &"");
