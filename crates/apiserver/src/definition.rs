@@ -71,7 +71,7 @@ fn column(definition: &CustomResourceColumnDefinition) -> Result<Column, String>
     })
 }
 
-/// Rows of the table of resources are static. A process serves few definitions, so it can afford to keep their texts.
+/// Leaks the text, because rows of the resource table are static. A process serves few definitions, so it leaks little.
 fn keep(text: &str) -> &'static str {
     text.to_owned().leak()
 }

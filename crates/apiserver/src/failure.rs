@@ -68,7 +68,7 @@ impl Failure {
         Self::new(404, "NotFound", message).about(resource, name)
     }
 
-    /// No such path: not an object that is missing but a resource we do not serve.
+    /// The path names a resource that this server does not serve. For a missing object, use [`Self::not_found`].
     pub(crate) fn no_such_path() -> Self {
         let message = "the server could not find the requested resource";
         Self::new(404, "NotFound", message).with_details(Details::default())
@@ -94,7 +94,7 @@ impl Failure {
         Self::conflict(resource, name, STALE)
     }
 
-    /// A conflict that names no object, for faults that do not know it.
+    /// A conflict that names no object, because a fault does not know the object of the request.
     pub(crate) fn fault_conflict() -> Self {
         let message = format!("Operation cannot be fulfilled: {STALE}");
         Self::new(409, "Conflict", message)

@@ -1,8 +1,9 @@
 //! An embedded Kubernetes API server: a library that answers like kube-apiserver 1.36 for the resources and verbs this
 //! project uses, over plain HTTP on loopback. Tests run against it, and a sandbox can serve kubectl with it.
 //!
-//! Layers, each knowing only those below: `http` (requests, streams, clock) over `registry` (verbs and admission) over
-//! `rules`, `patch` and `fields` (pure functions of objects) over `store` and `watch` (versions, history, watchers).
+//! Each layer uses only the layers below it: `http` (requests, streams, clock) over `registry` (verbs and admission)
+//! over `rules`, `patch` and `fields` (pure functions of objects) over `store` and `watch` (versions, history,
+//! watchers).
 //!
 //! # Current limitations
 //! - Answers are JSON. Bodies may be protobuf where kubectl sends nothing else; unknown fields in it are refused.

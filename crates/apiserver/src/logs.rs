@@ -1,4 +1,4 @@
-//! Where the logs of containers come from: the real server asks the node's kubelet, this one the source it was given.
+//! Where the logs of containers come from. The real server reads them from the kubelet, this one from a given source.
 
 use std::fmt::Debug;
 

@@ -1,4 +1,4 @@
-//! What a request is about, in the vocabulary of access rules: a verb and a resource. Faults select requests with it,
+//! What a request is about, as RBAC describes it: a verb and a resource. Faults select requests with it,
 //! and requests are counted by it.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! How lists of the built-in kinds merge: which are keyed, by what, which are sets, which are replaced whole.
-//! Data only; the patch code asks it and never names a field itself.
+//! Data only; the patch code looks fields up here and names none itself.
 
 /// How two versions of a list are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

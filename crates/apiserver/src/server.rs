@@ -92,8 +92,8 @@ impl Builder {
         self
     }
 
-    /// Serve the stored version of a custom resource, with the columns and for `kubectl explain` the schema of its
-    /// definition. Objects are not checked against the schema.
+    /// Serve the stored version of a custom resource. Its definition also gives the columns, and the schema that
+    /// `kubectl explain` shows. Objects are not checked against the schema.
     #[must_use]
     pub fn crd(mut self, definition: CustomResourceDefinition) -> Self {
         self.definitions.push(definition);

@@ -192,7 +192,7 @@ impl Store {
         Some(last)
     }
 
-    /// Begins a watch; nothing can happen between the first state and the first event.
+    /// Begins a watch. No write can come between the initial state and the first event, so none is missed.
     pub(crate) fn watch(
         &mut self,
         table: TableId,

@@ -1,7 +1,7 @@
 //! Objects as rows of a table: what `kubectl get` prints. The server decides the columns, as the real one does, so that
 //! every client shows the same.
 //!
-//! Pure functions of the object and the time; which objects are asked for is decided elsewhere.
+//! Pure functions of the object and the time. The caller chooses the objects.
 
 mod age;
 mod cells;

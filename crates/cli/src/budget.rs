@@ -1,6 +1,6 @@
-//! `kubectl gpushare budget`: shows budgets and what was used, and grants a budget more.
+//! `kubectl gpushare budget`: shows budgets and their usage, and grants a budget more GPU time.
 //!
-//! `show` reads only the API server. `grant` and `statement` ask the timekeeper, which checks the caller's rights.
+//! `show` reads only the API server. `grant` and `statement` call the timekeeper, which checks the caller's rights.
 
 mod forward;
 mod grant;

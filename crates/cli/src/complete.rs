@@ -1,8 +1,8 @@
-//! Completion as kubectl asks plugins for it: candidates, one in each line with a description, and a last line `:N` that
-//! says what the shell may add.
+//! Completion in the form that kubectl expects of plugins: one candidate per line with its description, and a last line
+//! `:N` that tells the shell what it may add.
 //!
 //! The arguments are the words of the command line; the last one is what has been typed so far. If the cluster does not
-//! answer in time, its names are silently left out: nobody wants an error while typing.
+//! answer in time, its names are silently left out, because an error would disturb the user's typing.
 
 use std::fmt::Debug;
 use std::time::Duration;

@@ -103,7 +103,8 @@ fn visible(command: &Command) -> impl Iterator<Item = &Command> {
 mod tests {
     use super::*;
 
-    /// The words of a line's first command, up to a pipe or a redirection. The line has no explanation any more.
+    /// The words of a line's first command, up to a pipe or a redirection. The caller has removed the
+    /// explanation that follows an example.
     fn words(line: &str) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
         for (number, part) in line.split('\'').enumerate() {

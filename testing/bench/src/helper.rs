@@ -1,5 +1,5 @@
-//! The helpers, for which this program starts itself again: the measured code must not share a process with the code
-//! that measures it.
+//! The helper processes. This program starts itself again for each of them, because the measured code must not share a
+//! process with the code that measures it.
 
 use std::io::Write;
 use std::net::SocketAddr;

@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 /// How long one pair of figures may take.
 const BUDGET: Duration = Duration::from_secs(8);
 const WARM_UP: usize = 30;
-/// Enough for seconds of measurement: other work on an idle machine may take half a second.
+/// The most rounds. They take seconds, so that a burst of other work, which may take half a second, does not decide the
+/// result.
 const MOST: usize = 20_000;
 
 /// The medians of two kinds of work, done in turns until the budget is used up.

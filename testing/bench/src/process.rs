@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::client::{Connection, Request};
 
-/// Generous: nothing takes a tenth of it.
+/// A generous limit: no step takes a tenth of it.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Extenders started so far.
@@ -269,8 +269,8 @@ impl Extender {
         })
     }
 
-    /// Waits until no pod waits for room any more. The extender wakes the pods that were pending at its start once, a
-    /// few at a time, and that must not be measured.
+    /// Waits until no pod waits for room any more. After its start the extender wakes every pending pod once, a few at
+    /// a time, and this work must not be measured.
     pub(crate) fn settled(&mut self) -> Result<()> {
         let mut connection = Connection::open(self.address()?)?;
         let ask = Request::get("/metrics");

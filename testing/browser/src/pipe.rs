@@ -1,5 +1,5 @@
-//! Calls over the pipes: JSON texts, each ended by a zero byte. A number assigns each answer to its caller. Events are
-//! kept until they are asked for.
+//! Calls over the pipes: JSON texts, each ended by a zero byte. Each call has a number, which its answer repeats. Events
+//! are kept until a caller takes them.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{BufRead, BufReader, Write};

@@ -29,10 +29,10 @@
 //! # Current limitations
 //!
 //! * As with the real driver, the list of cards is fixed when a client initialises: a card added
-//!   later shows up after the next initialisation, a card taken away reads as lost. All other
+//!   later shows up after the next initialisation, a removed card is reported as lost. All other
 //!   fields of a card are live.
 //! * MIG, NvLink, vGPU, clocks and every setter answer "not supported".
-//! * nvidia-smi is proven in version 535 of Debian 12: `-L`, the default table, `-q`,
+//! * nvidia-smi is tested in version 535 of Debian 12: `-L`, the default table, `-q`,
 //!   `--query-gpu` and `--query-compute-apps`. Its `topo`, `pmon` and `dmon` say that the cards do
 //!   not support them.
 //! * It runs no CUDA code: it only answers questions about cards.

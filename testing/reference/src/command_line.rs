@@ -1,4 +1,4 @@
-//! What a program says of its command line, as cells and lines of Markdown.
+//! A program's command line, rendered as cells and lines of Markdown.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What tests of several crates share. A helper stops the test at the first surprise and says what it has seen.
+//! What tests of several crates share. A helper panics at the first unexpected result and reports what it has seen.
 
 #![expect(
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Cards and requests of the model.
+//! Cards and requests as the types of `gpushare-core`.
 
 use std::sync::Arc;
 

@@ -15,7 +15,7 @@ pub(crate) enum Operation {
     Update,
 }
 
-/// Who owns fields: one manager owns apart what it wrote in different ways.
+/// Who owns fields. One manager is several owners if it wrote by different operations, versions or subresources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) manager: String,
@@ -162,7 +162,7 @@ impl Managers {
             .collect()
     }
 
-    /// Records an apply: the writer owns exactly `writer.fields`, and whoever owned a changed field loses it.
+    /// Records an apply: the writer owns exactly `writer.fields`, and other owners lose the changed fields.
     pub(crate) fn applied(&mut self, writer: Entry, changed: &FieldSet) {
         for entry in &mut self.0 {
             if entry.owner != writer.owner {

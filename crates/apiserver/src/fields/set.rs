@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// Which fields, as a tree.
+/// One element of the tree, with everything below it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FieldSet {
     /// The path that ends here is in the set.

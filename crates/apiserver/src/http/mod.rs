@@ -1,5 +1,5 @@
 //! HTTP in front of the registry: routing, decoding, answering, streaming. The only place that reads the clock and
-//! makes random identities.
+//! generates uids.
 
 mod discovery;
 mod handler;

@@ -1,5 +1,5 @@
-//! Questions in the form of objects: posted, answered at once, and never stored. The user of this crate supplies the
-//! answers.
+//! Review resources such as TokenReview: a client posts one, gets the answer at once, and nothing is stored. The user
+//! of this crate supplies the answers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::request::{RequestInfo, Verb};
 
 type Answering = dyn Fn(&Value) -> Value + Send + Sync;
 
-/// A kind of question, such as a TokenReview.
+/// A review resource.
 #[derive(Clone)]
 pub(crate) struct Review {
     pub(crate) group: &'static str,
     pub(crate) plural: &'static str,
-    /// From the question to its status.
+    /// Maps the posted object to its status.
     pub(crate) answer: Arc<Answering>,
 }
 

@@ -66,7 +66,7 @@ pub(crate) async fn serve(listener: TcpListener, edge: Arc<Edge>, stop: Cancella
                 }
                 Err(error) => {
                     tracing::warn!(%error, "could not accept a connection");
-                    // Out of file descriptors, most likely: trying again at once would only spin.
+                    // Most likely no file descriptor is left. An immediate retry would only spin.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             },
@@ -77,7 +77,7 @@ pub(crate) async fn serve(listener: TcpListener, edge: Arc<Edge>, stop: Cancella
 }
 
 async fn connection(stream: TcpStream, edge: Arc<Edge>) {
-    // Answers are small, and tests wait for latency most of all.
+    // Answers are small, and latency is most of what tests wait for.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
         let edge = Arc::clone(&edge);

@@ -1,4 +1,4 @@
-//! Asks admission webhooks about a write, over HTTPS, before it is done.
+//! Calls admission webhooks over HTTPS before a write is done.
 //!
 //! A dry run makes the object, so a webhook sees it with its defaults. The changes that webhooks make to a new object
 //! are kept as patches; the write that follows makes the same object and applies them.
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Webhooks {
 }
 
 impl Webhooks {
-    /// Asks every webhook that the write concerns.
+    /// Calls every webhook that the write concerns.
     pub(crate) async fn review(&self, request: &Request<'_>) -> Result<Admitted, Failure> {
         let mut admitted = Admitted::default();
         let route = &request.route;

@@ -148,7 +148,8 @@ fn order_field(original: &mut Map<String, Value>, field: &str, order: &Value, pa
     }
 }
 
-/// Sorts the items that the patch names in its order. They come before the others, unless those preceded them already.
+/// Sorts the items that the patch names in the patch's order. A named item comes before all other items except those
+/// that already preceded it.
 fn order_items(items: &mut Vec<Value>, order: &[Value], before: &[Value], kind: ListKind) {
     let key = match kind {
         ListKind::Keyed {

@@ -27,7 +27,7 @@ impl Registry {
         Ok(())
     }
 
-    /// New content, and also an action on a pod, needs a namespace that exists and is not being deleted.
+    /// A new object or an action on a pod requires a namespace that exists and is not being deleted.
     pub(super) fn admit_namespace(
         &self,
         store: &Store,

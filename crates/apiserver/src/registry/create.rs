@@ -1,4 +1,4 @@
-//! Create: a new object gets its identity, its defaults and its place, or a refusal.
+//! Create: stores a new object with its identity and defaults, or refuses it.
 
 use std::sync::Arc;
 

@@ -36,11 +36,11 @@ impl Deleted {
     }
 }
 
-/// What a deletion request means for a pod that is or is not already dying.
+/// What a deletion request means for an object, which may already be terminating.
 enum Grace {
-    /// Already dying, and not asked to hurry.
+    /// The object is already terminating, and the request does not shorten its grace period.
     Pending,
-    /// Mark it (again) with this deadline.
+    /// Set the object's deadline, or replace an earlier one.
     Mark { at: Timestamp, seconds: i64 },
     /// Nothing to mark: the kind has no grace period, or the object is already marked with zero.
     None,

@@ -186,8 +186,8 @@ impl Written {
 #[derive(Debug)]
 pub(crate) struct Registry {
     served: Vec<Served>,
-    // One lock for everything: the order of versions is the order of writes, and no write takes longer than handling
-    // one object.
+    // One lock for everything, so that the order of versions is the order of writes. It is held for work in memory
+    // only, so never for long.
     store: Mutex<Store>,
 }
 

@@ -1,4 +1,4 @@
-//! Validation of pods: those of the real server's checks that catch mistakes of our users and tests.
+//! Validation of pods: the subset of the real server's checks that catches mistakes of our users and tests.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Many nodes and pods: every watcher gets exactly its own, and nothing is lost in a burst.
+//! Many nodes and pods: every watcher gets exactly the events that it selects, and a burst loses none.
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};

@@ -1,4 +1,4 @@
-//! Admission webhooks are asked before an object exists. The e2e tests check that with the real server and our own
+//! Admission webhooks are called before an object exists. The e2e tests check that with the real server and our own
 //! webhook; this file checks how this server handles the answers.
 
 use std::convert::Infallible;

@@ -1,4 +1,4 @@
-//! `budget grant`: gives a budget more for its current period.
+//! `budget grant`: grants a budget more GPU time for its current period.
 
 use anyhow::{Context, Result};
 use clap::Args;

@@ -89,7 +89,7 @@ impl Reach {
         })
     }
 
-    /// Its address, the name that its certificate must have, and the port-forward that must stay open.
+    /// The timekeeper's address, the name that its certificate must have, and the port-forward that must stay open.
     fn address(&self) -> Result<(String, Option<String>, Option<Forward>)> {
         let name = self.timekeeper_name.clone();
         let Some(url) = &self.timekeeper else {

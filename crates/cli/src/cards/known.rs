@@ -42,7 +42,7 @@ pub(super) trait Keeps<K> {
 
     fn clear(&mut self);
 
-    /// A complete list: what is not in it is gone.
+    /// Takes a complete list; objects that are not in it no longer exist.
     fn replace(&mut self, objects: &[K]) {
         self.clear();
         for object in objects {
@@ -132,7 +132,7 @@ impl Known {
         nodes.filter_map(|(name, cards)| Some((name, cards.as_ref().err()?.as_str())))
     }
 
-    /// The same books as the extender has.
+    /// A ledger with the same bookings as the extender's.
     pub(super) fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::new(self.dialects.classes.clone());
         for (name, published) in &self.nodes {

@@ -23,7 +23,7 @@ struct Following {
 
 struct Seen {
     known: Known,
-    /// The kinds of which no complete list has come.
+    /// The kinds whose complete list has not arrived yet.
     unlisted: Vec<&'static str>,
     /// Why nothing can be shown at all.
     failure: Option<String>,

@@ -80,7 +80,7 @@ fn held(name: Name, lease: &Value, now: Timestamp, fix: &str) -> Check {
         return fail(name, format!("{holder} holds it and never renewed it"), fix);
     };
     let age = now.as_second().saturating_sub(renewed.as_second());
-    // Clocks differ, so half a minute more proves nothing.
+    // The clocks of machines differ, so a lease counts as expired only half a minute late.
     if age > lasts.saturating_add(30) {
         return fail(
             name,

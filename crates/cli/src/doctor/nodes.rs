@@ -1,4 +1,5 @@
-//! The node agents: which nodes have published cards, whether the kubelet offers them, and whether the sums agree.
+//! The node agents: which nodes have published cards, whether the kubelet offers them, and whether the
+//! node's totals match the cards.
 
 use anyhow::Result;
 use gpushare_core::dialect::Dialects;

@@ -22,7 +22,7 @@ pub(super) struct Answer {
     pub(super) message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) node: Option<String>,
-    /// Any of these would let the pod run.
+    /// Alternatives. Each of them lets the pod run if it is `certain`; otherwise it is a step in that direction.
     pub(super) help: Vec<Help>,
     /// The pod is retried automatically when there is room.
     pub(super) waits: bool,

@@ -14,7 +14,7 @@ use super::node::Obstacle;
 use super::pod::Pod;
 use super::verdict::Situation;
 
-/// A change that somebody could make.
+/// A change that a user or an operator could make.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Change {
     pub(super) text: String,

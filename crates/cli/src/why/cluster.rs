@@ -66,7 +66,7 @@ struct Claim {
 }
 
 impl Node {
-    /// Without its cards and what is held on them.
+    /// Reads everything but the node's cards and what is held on them.
     pub(super) fn read(node: &core::Node) -> Self {
         let spec = node.spec.as_ref();
         Self {

@@ -95,7 +95,7 @@ pub(super) fn placing(node: &Node, pod: &Pod) -> Vec<Obstacle> {
     if found.contains(&Obstacle::Cordoned) {
         found.retain(|one| !one.is_taint_of_cordon());
     }
-    // A node that is not ready has several taints, and is not ready once.
+    // A node that is not ready has several taints, but they are one obstacle.
     found.sort();
     found.dedup();
     found
@@ -154,7 +154,7 @@ fn totals(
 }
 
 impl Obstacle {
-    /// A cordon comes with a taint, which goes with it.
+    /// Cordoning a node adds this taint, and uncordoning removes it.
     fn is_taint_of_cordon(&self) -> bool {
         matches!(self, Self::Taint { key, effect, .. } if key == CORDON && effect == "NoSchedule")
     }

@@ -27,7 +27,7 @@ pub(super) async fn cluster(client: &Client, dialects: Dialects) -> Result<Clust
     Ok(cluster)
 }
 
-/// What cannot be read is left out and noted, because it may be the reason.
+/// Adds a note if quotas, priority classes or volume claims cannot be read, because they may be the reason.
 pub(super) async fn surroundings(
     client: &Client,
     pod: &Pod,

@@ -42,7 +42,7 @@ pub(crate) fn that_run() -> Vec<Named> {
     commands
 }
 
-/// All commands that ask a cluster, with the ways to call them.
+/// All commands that query a cluster, with the ways to call them.
 pub(crate) fn that_ask() -> Vec<(Named, Call)> {
     let each = that_run().into_iter().flat_map(|command| {
         let calls = command.calls().iter();
@@ -91,7 +91,7 @@ impl Named {
             ["budget", "show"] => &[&[], &["-A"], &["-n", "default"], &["--budget", "b"]],
             ["budget", "grant"] => &[&["b", "1h", "--reason", "r"]],
             ["budget", "statement"] => &[&[], &["--budget", "b"]],
-            // These ask no cluster.
+            // These commands query no cluster.
             ["completion" | "version"] => &[],
             other => panic!("say here how {other:?} is called"),
         }
@@ -118,7 +118,7 @@ impl Named {
         command
     }
 
-    /// Whether it asks the timekeeper.
+    /// Whether the command calls the timekeeper.
     pub(crate) fn asks_timekeeper(&self) -> bool {
         matches!(self.words().as_slice(), ["budget", "grant" | "statement"])
     }

@@ -8,7 +8,8 @@ use crate::cluster::{Cluster, pod};
 use crate::said::{assert_parts, object};
 use crate::why::{node, share};
 
-/// What is reported on a cluster in which something is wrong: all of these lack the parts of gpushare.
+/// The report on a cluster in which something is wrong, so that the doctor fails. All clusters of these tests lack at
+/// least some parts of gpushare.
 fn report(cluster: &Cluster, flags: &[&str]) -> Value {
     let mut doctor = cluster.gpushare(&["doctor", "-o", "json"]);
     object(doctor.args(flags), 1)

@@ -1,5 +1,5 @@
-//! What every command that asks a cluster prints when it fails: no cluster, no rights, unknown names, an old server, a
-//! closed pipe. The programs themselves list the commands.
+//! What every command that queries a cluster prints when it fails: no cluster, no rights, unknown names, an old server,
+//! a closed pipe. The programs themselves list the commands.
 
 use std::path::Path;
 use std::process::{Command as Process, Stdio};
@@ -24,7 +24,7 @@ fn complaint(cluster: &Cluster, command: &Named, call: &[&str], kubeconfig: &Pat
     text
 }
 
-/// Asserts that every command that asks a cluster complains of this when it is called with these flags too.
+/// Asserts that every command that queries a cluster fails with this complaint when these flags are added.
 fn all_complain(cluster: &Cluster, flags: &[&str], kubeconfig: &Path, part: &str) {
     for (command, call) in commands::that_ask() {
         let call = [call, flags].concat();

@@ -1,4 +1,4 @@
-//! What a program says, and what must be in it.
+//! The output of programs, and assertions about it.
 
 use assert_cmd::Command;
 use serde_json::Value;

@@ -85,7 +85,7 @@ pub(super) fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
     ])
 }
 
-/// When a user who opens the page sees something, and when the cluster; in microseconds.
+/// How long after opening the page a user sees anything, and how long until the cluster; in microseconds.
 pub(super) struct FirstSight {
     pub(super) painted: f64,
     pub(super) seen: f64,

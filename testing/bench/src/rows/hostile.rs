@@ -9,9 +9,9 @@ use crate::measure::in_turns;
 use crate::objects::{self, ASKED_GIB};
 use crate::report::{Limit, Row};
 
-/// Enough different pods in turn that their kept verdicts are evicted before each comes again.
+/// So many different pods take turns that the cached verdict of each is evicted before its next turn.
 const DIFFERENT: u64 = 32;
-/// Few enough that the verdicts are still kept.
+/// So few different pods take turns that their verdicts stay cached.
 const FEW: u64 = 4;
 /// The most that a pod may cost, as a multiple of an ordinary one.
 const MOST_TIMES: f64 = 10.0;

@@ -1,5 +1,5 @@
 //! The sandbox with 1,000 nodes: how many pods a second go from creation to Running through all of its parts, how much
-//! memory it holds with 10,000 of them, and when a browser then shows its dashboard.
+//! memory it holds with 10,000 of them, and how soon a browser then shows its dashboard.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -33,7 +33,7 @@ pub(super) fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
             .stdout(Stdio::piped()),
     )?;
     let mut lines = BufReader::new(sandbox.output()?).lines();
-    // Must be read in the order in which the sandbox prints them.
+    // The values must be read in the order in which the sandbox prints them.
     let mut told = |before: &str| {
         let rest = |line: String| Some(line.split_once(before)?.1.trim().to_owned());
         let found = lines.find_map(|line| rest(line.ok()?));
@@ -48,7 +48,7 @@ pub(super) fn run(_lab: &mut Lab) -> Result<Vec<Row>> {
     let browser = Browser::start(&Chromium::find()?)?;
     let sight = FirstSight::of(&browser.open(LOOK)?, &dashboard, "1,000 nodes")?;
     drop(browser);
-    // When it is asked to end, it also removes its files.
+    // A regular end also removes the sandbox's files.
     sandbox.end()?;
     Ok(vec![
         Row::new("sandbox: pods/s, 1,000 nodes", rate, Unit::PerSecond),

@@ -1,4 +1,4 @@
-//! From the extender's start until it answers, and the memory it then holds.
+//! How long the extender takes from its start until it answers, and how much memory it then holds.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};

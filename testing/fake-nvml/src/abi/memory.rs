@@ -22,7 +22,7 @@ exported! {
     };
 }
 
-/// The first version knows no reserved part and counts it as used.
+/// The first version of the struct has no field for reserved memory and counts it as used.
 fn memory(card: &Card) -> Result<Memory, Code> {
     let memory = memory_v2(card)?;
     Ok(Memory {

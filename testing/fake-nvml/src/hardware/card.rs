@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A card. Identity and size are required in the file, the rest has sensible values.
+/// A card. Identity and size are required in the file; the other fields have defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Card {

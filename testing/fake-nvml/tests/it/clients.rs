@@ -1,4 +1,4 @@
-//! A machine with fake cards, and what every client can say about a card.
+//! A machine with fake cards, and what every client can report about a card.
 
 use std::env;
 use std::path::PathBuf;

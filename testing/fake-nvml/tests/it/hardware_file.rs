@@ -1,4 +1,4 @@
-//! Hardware files with anything in them: refused, or read back as they are written.
+//! A hardware file with any content is either refused or reads back as written.
 
 use std::collections::BTreeSet;
 

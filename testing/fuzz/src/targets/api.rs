@@ -43,7 +43,7 @@ pub(super) fn parts(uri: &Uri) -> Vec<&str> {
     path.split('/').collect()
 }
 
-/// No server can take one of these parts of the path for more than a name.
+/// Checks that each of these parts of the path is a plain name, so that no server resolves the path differently.
 pub(super) fn check_names(uri: &Uri, names: &[&str]) {
     for name in names {
         let safe = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');

@@ -43,7 +43,7 @@ pub(crate) fn check(data: &[u8]) -> Verdict {
         for _ in 1..NODES {
             search.why(&rooms);
         }
-        // Work that began with the last steps of a node counts, too.
+        // Work that begins when too few steps are left still counts in full. This can happen on each node.
         let more = u64::try_from(NODES * (rooms.len() * 8 + 1_024)).expect("small");
         let most = u64::from(Steps::PER_REQUEST) + more;
         assert!(steps.taken() <= most, "{} steps", steps.taken());

@@ -9,7 +9,7 @@ fn start(flags: &[&str]) -> Running {
     Running::start(role("extender", &[&common, flags].concat()), "listen")
 }
 
-/// Asks for the connection to be kept, and reads until it ends nevertheless.
+/// Requests a connection that stays open, and reads until the server closes it nevertheless.
 fn ask_and_wait_for_the_end(extender: &Running) -> String {
     let body = br#"{"Pod":{"metadata":{"uid":"u"}},"NodeNames":["n1"]}"#;
     let kept = [("Connection", "keep-alive")];

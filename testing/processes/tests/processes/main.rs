@@ -24,7 +24,7 @@ fn role(role: &str, flags: &[&str]) -> Command {
     command
 }
 
-/// What a role that cannot start says.
+/// The standard error of a role that cannot start.
 fn refused(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
     assert!(!output.status.success());

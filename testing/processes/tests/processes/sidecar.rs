@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use super::{Running, role};
 
-/// What the timekeeper answers, and what it was asked.
+/// The answer of the timekeeper, and the path and token of each request to it.
 #[derive(Debug)]
 struct Mind {
     answer: (StatusCode, String),
@@ -106,7 +106,7 @@ async fn reply(State(mind): State<Arc<Mutex<Mind>>>, uri: Uri, headers: HeaderMa
     mind.answer.clone().into_response()
 }
 
-/// A running sidecar, and the directory in which it tells the application.
+/// A running sidecar, and the directory in which it writes the file for the application.
 struct Sidecar {
     running: Running,
     directory: TempDir,
@@ -123,7 +123,7 @@ impl Sidecar {
         let flags = ["--listen=127.0.0.1:0", "--interval=1s", "--log-format=json"];
         let mut command = role("sidecar", &flags);
         command
-            // As the webhook sets it.
+            // The webhook sets these variables.
             .env("GPUSHARE_TIMEKEEPER", address)
             .env("GPUSHARE_TIMEKEEPER_CA", ca)
             .env("POD_NAMESPACE", "team-a")
@@ -167,7 +167,7 @@ fn standing(remaining: i64) -> Value {
     })
 }
 
-/// A timekeeper, a sidecar that has heard of 100 remaining seconds from it, and what the sidecar tells.
+/// A timekeeper that reports 100 remaining seconds, a sidecar that has received them, and what the sidecar reports.
 fn informed() -> (Timekeeper, Sidecar, Value) {
     let timekeeper = Timekeeper::start();
     timekeeper.say(StatusCode::OK, &standing(100));

@@ -7,7 +7,7 @@ const NO_KUBECONFIG: [&str; 2] = ["--kubeconfig", "/nonexistent/config"];
 #[test]
 fn a_role_that_cannot_work_says_so_at_once() {
     for (name, flags, expected) in [
-        // An exposed address without client certificates is refused with the way out.
+        // An exposed address without client certificates is refused, and the message names the flag that allows it.
         (
             "extender",
             &["--listen", "0.0.0.0:0"][..],

@@ -8,7 +8,7 @@ use gpushare_testkit::until_blocking;
 
 use super::{Running, on_an_api_server, role};
 
-/// A timekeeper with a database in this file. It is ready when it writes, and nobody else wants to.
+/// A timekeeper with a database in this file. It has no other replica, so it runs without leader election.
 fn start(kubeconfig: &str, database: &Path) -> Running {
     let flags = [
         ["--listen", "127.0.0.1:0"],
@@ -48,7 +48,7 @@ async fn a_timekeeper_with_a_damaged_ledger_stays_and_is_not_ready_until_the_fil
         assert!(timekeeper.says("/readyz", "restore"));
         assert!(timekeeper.is("/healthz", 200));
         assert!(timekeeper.says("/metrics", "gpushare_timekeeper_ledger_healthy 0"));
-        // A missing file is not made, and an empty one not filled: somebody is about to put a copy there.
+        // The timekeeper neither creates a missing file nor fills an empty one: an operator may be restoring a backup.
         fs::remove_file(&database).unwrap();
         until_blocking("it misses the file", || {
             timekeeper.says("/readyz", "cannot open")

@@ -55,7 +55,7 @@ fn limited(flags: &[&str]) -> Command {
     command
 }
 
-/// A connection that nobody speaks on, from 127.0.0.`last`.
+/// A connection from 127.0.0.`last` on which the client sends nothing.
 fn connect_from(last: u8, address: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     let from = SocketAddr::from(([127, 0, 0, last], 0));
@@ -68,7 +68,7 @@ fn connect_from(last: u8, address: SocketAddr) -> TcpStream {
 async fn more_connections_than_file_descriptors_leave_some_for_everything_else() {
     with_a_webhook(limited, |webhook| {
         let listen = webhook.process.logged("listen").parse().unwrap();
-        // Each from an address of its own: one address alone may not have that many.
+        // Each connection has its own address, because one address may not open that many.
         let silent: Vec<_> = (1..=120).map(|last| connect_from(last, listen)).collect();
         let refused = r#"gpushare_webhook_connections_refused_total{reason="all"}"#;
         let metrics = until_blocking("somebody is refused", || {

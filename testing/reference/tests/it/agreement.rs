@@ -244,7 +244,7 @@ fn the_timekeepers_lease_ports_and_database_are_those_of_its_flags() {
     let claim = find(TIMEKEEPER, "PersistentVolumeClaim", "gpushare-ledger");
     let volume = &pod["volumes"][0]["persistentVolumeClaim"];
     assert_eq!(volume["claimName"], claim["metadata"]["name"]);
-    // Two replicas would write the same file for a moment.
+    // With two replicas, or during a rolling update, two pods would write the same database file.
     assert_eq!(deployment["spec"]["replicas"], 1);
     assert_eq!(deployment["spec"]["strategy"]["type"], "Recreate");
 }

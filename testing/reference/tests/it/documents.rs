@@ -1,4 +1,4 @@
-//! All documents of the repository, as their readers find them.
+//! The documents of the repository: their text, blocks of code and anchors.
 
 use std::path::{Path, PathBuf};
 

@@ -83,7 +83,7 @@ fn pod_with(part: &Value) -> Value {
     })
 }
 
-/// Steps that apply objects, wait until they work, and remove them. Empty for anything that is not a cluster object.
+/// Steps that apply objects, wait until they work, and remove them. Empty if an object is of an unknown kind.
 fn lifecycle(objects: &[Value]) -> Vec<Value> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut steps = Vec::new();
@@ -142,7 +142,7 @@ async fn play(sandbox: &Sandbox, place: &str, story: &str) {
     }
 }
 
-/// One of these tests checks every piece of YAML in the documents.
+/// Checks every piece of YAML that the previous test does not run.
 #[test]
 fn every_other_piece_of_yaml_is_what_it_is_said_to_be() {
     let mut classes = None;
