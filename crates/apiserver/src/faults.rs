@@ -127,7 +127,7 @@ struct GateState {
     open: watch::Sender<bool>,
 }
 
-/// One request's stay at a gate; it also ends when the client goes away.
+/// Counts a request as held by a gate, until the gate opens or the client disconnects.
 struct Stay<'g>(&'g GateState);
 
 impl Drop for Stay<'_> {
@@ -170,8 +170,8 @@ impl Gate {
         *self.state.arrived.borrow()
     }
 
-    /// Waits until no request is held any more, because it was released or its client has gone away. A request that was
-    /// held before its effect never takes effect if its client goes away.
+    /// Waits until no request is held any more, because it was released or its client has disconnected. A request that
+    /// was held before its effect never takes effect if its client disconnects.
     pub async fn emptied(&self) {
         let _ = self
             .state

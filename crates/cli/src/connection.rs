@@ -54,7 +54,7 @@ pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
     parsed.ok_or_else(|| "it must be a time such as 5s or 1m, or a number of seconds".to_owned())
 }
 
-/// What can be listed, in all namespaces.
+/// A kind of object that can be listed in all namespaces.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     path: &'static str,

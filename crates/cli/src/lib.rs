@@ -52,7 +52,7 @@ pub fn complete() -> ExitCode {
 #[derive(Debug)]
 pub(crate) struct Printed {
     text: String,
-    /// The answer reports a problem: the exit status says so to scripts.
+    /// Whether the answer reports a problem, which scripts see by the exit status.
     failed: bool,
 }
 

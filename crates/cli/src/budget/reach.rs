@@ -79,7 +79,7 @@ impl Reach {
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
         let mut config = proxy::none_to_loopback(config.context(unusable)?);
-        // Send each request only once: only its answer says what it did.
+        // Send each request only once, because it may have taken effect even if its answer was lost.
         config.default_retry = false;
         Ok(Timekeeper {
             client: Client::try_from(config).context(unusable)?,

@@ -178,7 +178,7 @@ fn unrecorded(pods: &Pods) -> Option<(String, String)> {
     Some((message, fix))
 }
 
-/// The same for pods whose records do not match them.
+/// What is wrong with pods whose records do not match them, and how to fix it.
 fn unbelievable(pods: &Pods) -> Option<(String, String)> {
     let unbelievable = pods.unbelievable.as_slice();
     let message = format!("records that are not valid: {}", some(unbelievable));

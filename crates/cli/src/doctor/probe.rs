@@ -25,8 +25,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 const NOBODY: i64 = 65_534;
 /// A container that could look and report starts its message with this word. An empty message proves nothing.
 const LOOKED: &str = "looked";
-/// Reports that word, passed as `$0`, and the device files of NVIDIA's cards and of cards that WSL shares. The image
-/// needs only a shell.
+/// Reports [`LOOKED`], which is passed as `$0`, and the device files of NVIDIA's cards and of cards that WSL shares. The
+/// image needs only a shell.
 const LOOK: &str = r#"{
 echo "$0"
 for file in /dev/nvidia[0-9]* /dev/dxg; do

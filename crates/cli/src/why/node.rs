@@ -159,7 +159,7 @@ impl Obstacle {
         matches!(self, Self::Taint { key, effect, .. } if key == CORDON && effect == "NoSchedule")
     }
 
-    /// The word for programs.
+    /// The kind of the obstacle, as a word for programs.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Cordoned => "cordoned",

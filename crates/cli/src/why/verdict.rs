@@ -160,7 +160,7 @@ impl Group {
 }
 
 impl Block {
-    /// The word for programs.
+    /// The kind of the block, as a word for programs.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Invalid(_) => "invalid-request",

@@ -67,7 +67,7 @@ impl Cluster {
         &self.server
     }
 
-    /// `kubectl gpushare` with these arguments, which asks this cluster.
+    /// `kubectl gpushare` with these arguments, connected to this cluster.
     pub(crate) fn gpushare(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-gpushare"));
         command

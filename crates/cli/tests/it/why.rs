@@ -14,7 +14,7 @@ pub(crate) fn said(cluster: &Cluster, arguments: &[&str]) -> String {
     stdout(cluster.gpushare(&["why"]).args(arguments))
 }
 
-/// The answer about a pod or workload on one line, in which all these parts must be.
+/// The answer about a pod or workload on one line. Also asserts that it has all these parts.
 #[track_caller]
 fn told(cluster: &Cluster, subject: &str, parts: &[&str]) -> String {
     let text = said(cluster, &[subject]).replace('\n', " ");
@@ -35,7 +35,7 @@ fn refused(cluster: &Cluster, arguments: &[&str], parts: &[&str]) {
     assert_parts(&complaint, parts);
 }
 
-/// What is said of a pod whose node was written by hand.
+/// A part of the answer about a pod whose node was written by hand.
 const PAST_SCHEDULER: &str = "spec.nodeName ties the pod to a, past kube-scheduler and gpushare";
 
 /// A node whose agent and kubelet work.

@@ -66,7 +66,7 @@ pub(super) async fn through_extender(cluster: &Cluster, over: impl Fn() -> bool)
     .await
 }
 
-/// As [`through_extender`], but directly to the API server, without decisions or books.
+/// As [`through_extender`], but directly to the API server, without decisions or bookings.
 async fn bare_posts(cluster: &Cluster, over: impl Fn() -> bool) -> Result<usize> {
     let client = helper::client(&cluster.api_url)?;
     let next = AtomicUsize::new(0);
