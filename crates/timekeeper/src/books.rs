@@ -1,5 +1,5 @@
-//! What the leader knows in a term beside the view: how far pods are charged, what was issued, and the ledger's
-//! balances. All of it can be read from the ledger again, which is done when something does not fit.
+//! What the leader knows during a term, beside the view: how far pods are charged, what was issued, and the ledger's
+//! balances. All of it can be read from the ledger again, which happens when the ledger disagrees.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ pub(super) struct Books {
     pub(super) terms: Option<u64>,
     /// Pods whose object is gone and whose end is not charged yet, and when that was noticed.
     pub(super) gone: Vec<(Arc<SeenPod>, Seconds)>,
-    /// For each budget the period that got its amount, and how much that was.
+    /// For each budget, the start of the last period for which its amount was issued, and that amount.
     pub(super) issued: BTreeMap<String, (Seconds, Amount)>,
     balances: BTreeMap<String, (Span, Balance)>,
     pub(super) retained: Option<Seconds>,
@@ -59,7 +59,7 @@ impl Books {
         })
     }
 
-    /// Asks the ledger about pods that are not known here.
+    /// Reads pods that are not known here from the ledger.
     pub(super) async fn look_up(
         &mut self,
         ledger: &Ledger,
@@ -74,7 +74,7 @@ impl Books {
         Ok(())
     }
 
-    /// Notes what was written.
+    /// Records how far a pod is charged after a write.
     pub(super) fn note(&mut self, charged: &Charged) {
         let Some(Progress { through, settled }) = charged.progress() else {
             return;
@@ -98,17 +98,17 @@ impl Books {
         self.written();
     }
 
-    /// Forgets a pod, so that the ledger is asked again.
+    /// Forgets a pod, so that it is read from the ledger again.
     pub(super) fn doubt(&mut self, pod: &PodUid) {
         self.pods.remove(pod);
     }
 
-    /// Something was written: balances have to be read again.
+    /// Drops the balances after a write, so that they are read again.
     pub(super) fn written(&mut self) {
         self.balances.clear();
     }
 
-    /// Pods whose end the ledger still expects and that are not among these.
+    /// Pods that are not settled in the ledger and are not in `shown`.
     pub(super) fn lost(&self, shown: &BTreeMap<PodUid, Arc<SeenPod>>) -> Vec<Metered> {
         let unsettled = self.pods.values().flatten().filter(|pod| !pod.settled);
         let lost = unsettled.filter(|pod| !shown.contains_key(&pod.pod));

@@ -23,12 +23,12 @@ impl fmt::Debug for Clock {
 }
 
 impl Clock {
-    /// The machine's.
+    /// The clock of this machine.
     pub fn system() -> Self {
         Self::by(|| Timestamp::now().as_second())
     }
 
-    /// A test's own.
+    /// A clock that the caller controls, for tests.
     pub fn by(now: impl Fn() -> Seconds + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }

@@ -98,23 +98,23 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     pub database: Database,
     pub pace: Pace,
-    /// Nothing when this is the only timekeeper.
+    /// `None` if this is the only timekeeper.
     pub election: Option<Election>,
     pub dialects: Dialects,
     pub kubeconfig: Option<PathBuf>,
     pub clock: Clock,
 }
 
-/// How often what is done.
+/// How often the timekeeper does each part of its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// Cells of charges.
+    /// The length of the cells into which charged time is cut.
     pub grid: Seconds,
-    /// Between two rounds while nothing happens.
+    /// The pause between two rounds while nothing changes.
     pub interval: Duration,
-    /// Between two writes of a status that only time has changed.
+    /// The pause between two writes of a status that differ only because time has passed.
     pub status: Duration,
-    /// How long single charges are kept; for ever without it.
+    /// How long individual charges are kept; `None` keeps them forever.
     pub retention: Option<Seconds>,
 }
 

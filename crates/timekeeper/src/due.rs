@@ -52,7 +52,7 @@ pub(super) enum Due {
 #[derive(Debug)]
 pub(super) struct Charged {
     pub(super) booking: Booking,
-    /// The budget that pays now, then those that count it too.
+    /// The budget that pays now, then its ancestors, which count the charge too.
     pub(super) budgets: Vec<String>,
     pub(super) plan: Plan,
 }
@@ -129,7 +129,7 @@ pub(super) fn due(seen: &SeenPod, about: Circumstances<'_>) -> Due {
                 Due::Later(None)
             };
         }
-        // A record that cannot be trusted holds nothing: the agent starts no container with it.
+        // A pod whose record cannot be trusted holds nothing, because the agent starts no container with such a record.
         Err(error @ MeterError::Record { .. }) => {
             return if over(seen, &times) {
                 Due::Nothing

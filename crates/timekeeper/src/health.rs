@@ -1,7 +1,7 @@
-//! Whether the ledger can be used, as probes, metrics and the budgets' conditions say it.
+//! Whether the ledger can be used, as probes, metrics and the budgets' conditions report it.
 //!
-//! A ledger that is damaged, or has not answered within its time, is told at once, anything else when it has failed a few
-//! times. Only a whole round that succeeded ends it: an answer now and then proves nothing.
+//! Damage and timeouts are reported at once, other errors after a few failures in a row. A problem ends with a complete
+//! successful round, because a single answer proves nothing, or with the leader's term.
 
 use gpushare_core::names::condition;
 use gpushare_daemon::causes::with_causes;
@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 
 use super::payers::Problem;
 
-/// After this many failures in a row it is told.
+/// After this many failures in a row, a problem is reported.
 pub(super) const TOLERATED: u32 = 3;
 
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Health {
     pub(super) fn failed(&self, error: &StoreError) {
         let mut state = self.0.write();
         state.failures = state.failures.saturating_add(1);
-        // Whoever has waited for it has waited for minutes.
+        // Before the ledger counts as silent, a request has already waited for minutes.
         let certain = error.is_damage() || matches!(error, StoreError::Silent(_));
         if certain || state.failures >= TOLERATED {
             state.problem = Some(told(error));

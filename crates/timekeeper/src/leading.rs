@@ -1,7 +1,7 @@
-//! What only the leader does, and from when until when.
+//! What only the leader does, and when its term begins and ends.
 //!
-//! Every replica follows the cluster, so that its view is warm; one charges. When a term begins, the ledger gives it a
-//! number, and from then on refuses everybody else: two leaders would do no harm, because only one can write.
+//! Every replica follows the cluster, so that its view is warm, but only one charges. When a term begins, the ledger
+//! gives it a number, and from then on refuses all other writers. So two leaders do no harm, because only one can write.
 
 use std::convert::Infallible;
 use std::time::Instant;
@@ -51,14 +51,14 @@ impl Timekeeper {
                 never = self.work(term, holder) => match never {},
             }
             *self.0.term.write() = None;
-            // Another replica says it from now on.
+            // Another replica publishes the figures from now on.
             self.0.metrics.stands_no_more();
             self.ledger_works();
         }
     }
 
-    /// Until the term ends: checks the ledger, writes it, and begins again when it cannot be written any more. Nothing
-    /// that was known of it is kept then, because it may have become another one.
+    /// Checks the ledger and writes to it until the term ends. When it cannot be written any more, this starts over and
+    /// drops what was known of the ledger, because somebody may have replaced the database.
     async fn work(&self, term: u64, holder: &str) -> Infallible {
         let mut publisher = Publisher::new(self.0.parts.pace.status);
         let mut checked = false;
@@ -68,7 +68,7 @@ impl Timekeeper {
                 let (began, check) = (Instant::now(), self.ledger().check().await);
                 let took = began.elapsed();
                 tracing::info!(?took, whole = check.is_ok(), "checked the ledger");
-                // Waiting for an answer has cost the ledger nothing, and it may come back at any moment.
+                // A check that waited for an answer puts no load on the ledger, which may recover at any moment.
                 let silent = matches!(check, Err(StoreError::Silent(_)));
                 pause = pause.max(if silent { took } else { took * CHECKS });
                 checked = check.is_ok();
@@ -86,7 +86,7 @@ impl Timekeeper {
         }
     }
 
-    /// Whoever wrote before is refused from here on. Answers why it had to end.
+    /// Takes over the ledger, which fences the previous writer, and then runs rounds. Returns why they ended.
     async fn write_in(&self, term: u64, holder: &str, publisher: &mut Publisher) -> StoreError {
         let epoch = match self.ledger().take_over(holder).await {
             Ok(epoch) => epoch,
@@ -97,7 +97,7 @@ impl Timekeeper {
         self.rounds(publisher).await
     }
 
-    /// Notes that nothing can be written, and tells the budgets if that lasts.
+    /// Records that nothing can be written, and reports it in the budgets' status if that lasts.
     async fn give_up(&self, error: &StoreError, publisher: &mut Publisher) {
         self.0.metrics.ledger_failed();
         let error_text = with_causes(error);

@@ -1,8 +1,8 @@
-//! One round of the leader: charge what is due, open periods, let go of pods that are settled, say how budgets stand.
+//! One round of the leader: charge what is due, open periods, release settled pods, publish how budgets stand.
 //!
-//! The order matters. Cards are remembered before anything is charged by them; charges are written before the next
-//! period opens, because what is left is carried over; a finalizer goes only when the end it waited for is on disk.
-//! Whatever fails is done in a later round.
+//! The order matters. Cards are stored before anything is charged for them. Charges are written before the next period
+//! opens, because what is left is carried over. A finalizer is removed only when the pod's end is on disk. Whatever
+//! fails is done in a later round.
 
 mod charging;
 mod finalizers;
@@ -43,7 +43,7 @@ struct Snapshot {
 }
 
 impl Timekeeper {
-    /// Rounds until another process has become the ledger's writer, or until the ledger cannot be used as it is.
+    /// Runs rounds until another process has become the ledger's writer, or until the ledger cannot be used as it is.
     pub(super) async fn rounds(&self, publisher: &mut Publisher) -> StoreError {
         let classes = &self.0.parts.dialects.classes;
         let mut books = match Books::read(self.ledger(), classes).await {
@@ -51,7 +51,7 @@ impl Timekeeper {
             Err(error) => return error,
         };
         let stopped = self.rounds_with(&mut books, publisher).await;
-        // Nobody else can tell when they went.
+        // The ledger does not know when these pods disappeared, so the next rounds need it from the view.
         self.0.view.write().gone.extend(books.gone);
         stopped
     }
@@ -81,7 +81,7 @@ impl Timekeeper {
         }
     }
 
-    /// Until something has changed, or for the interval; never for less than a part of it.
+    /// Waits until something changes, at most for the interval and at least for a fifth of it.
     async fn pause(&self, changes: &mut watch::Receiver<u64>) {
         let interval: Duration = self.0.parts.pace.interval;
         let least = interval / 5;
@@ -97,7 +97,7 @@ impl Timekeeper {
         let Some(snapshot) = self.snapshot(books) else {
             return Ok(());
         };
-        // Grants are written beside the rounds.
+        // Grants are written outside the rounds, so known balances may be stale.
         books.written();
         let due = self.charge(books, &snapshot).await?;
         self.end_lost(books, &snapshot).await?;
@@ -112,7 +112,7 @@ impl Timekeeper {
         Ok(())
     }
 
-    /// Nothing before everything was listed once.
+    /// `None` until everything was listed once.
     fn snapshot(&self, books: &mut Books) -> Option<Snapshot> {
         let now = self.clock().now();
         let mut view = self.0.view.write();
@@ -137,7 +137,7 @@ impl Timekeeper {
         })
     }
 
-    /// Once a day.
+    /// Replaces old charges by their sums, once a day.
     async fn retain(&self, books: &mut Books, now: Seconds) -> Result<(), RecordError> {
         let Some(kept) = self.0.parts.pace.retention else {
             return Ok(());

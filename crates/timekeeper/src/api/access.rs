@@ -1,4 +1,5 @@
-//! Who asks, and whether they may. The API server is asked for both; what it said of a token is believed for a short while.
+//! Authentication and authorization of callers. The API server decides both. Its answer about a token is cached for a
+//! short time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,12 +19,12 @@ use tokio::sync::Semaphore;
 use super::problem::Problem;
 use super::{Api, rights};
 
-/// How long a token is believed that was revoked meanwhile.
+/// How long a revoked token may still be accepted.
 const BELIEVED: Duration = Duration::from_secs(30);
 const REMEMBERED: usize = 4_096;
-/// Longer ones are nobody's: service accounts have 1 KiB, identity providers rarely more than 8.
+/// Longer tokens are refused. A service account's token has about 1 KiB, one of an identity provider rarely more than 8.
 const LONGEST_TOKEN: usize = 16 * 1024;
-/// Questions that the API server gets from us at once.
+/// Concurrent reviews that are sent to the API server.
 const AT_ONCE: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -36,7 +37,7 @@ pub(super) struct Access {
     asking: Semaphore,
 }
 
-/// Somebody whose token was good.
+/// A user whose token is valid.
 #[derive(Clone, Debug)]
 pub(super) struct Caller(Arc<User>);
 
@@ -45,12 +46,12 @@ impl Caller {
         &self.0.name
     }
 
-    /// The pod that asks, if its token was made for one.
+    /// The pod to which the token is bound, if any.
     pub(super) fn pod(&self) -> Option<PodUid> {
         self.0.pod_uid().map(PodUid::new)
     }
 
-    /// The pods of one account are counted each for itself.
+    /// The name under which requests are counted. Each pod of a service account is counted separately.
     fn counted_as(&self) -> String {
         match self.0.pod_uid() {
             Some(pod) => format!("{} {pod}", self.0.name),
@@ -85,7 +86,7 @@ impl FromRequestParts<Api> for Caller {
 }
 
 impl Api {
-    /// Lets only those pass who have the right.
+    /// Refuses callers that lack the right.
     pub(super) async fn require(&self, caller: &Caller, right: &Right) -> Result<(), Problem> {
         let shared = &self.0;
         if shared.access.may(&caller.0, right).await? {
@@ -101,7 +102,7 @@ impl Api {
         Err(Problem::forbidden(message))
     }
 
-    /// As [`Self::require`], but a service account may always see how its own namespace stands.
+    /// Like [`Self::require`], but a service account may always read the balance of its own namespace.
     pub(super) async fn require_balance(
         &self,
         caller: &Caller,
@@ -140,7 +141,7 @@ impl Access {
         Ok(Caller(user))
     }
 
-    /// One made for us, or one with which its owner uses the API server.
+    /// The owner of a token. The token's audience must be the timekeeper or the API server itself.
     async fn whose(&self, token: &str) -> Result<Option<User>, CallError> {
         let for_us = access::whose(&self.client, token, &[names::TIMEKEEPER_AUDIENCE]).await?;
         if for_us.is_some() {
@@ -153,7 +154,8 @@ impl Access {
         self.patiently(access::may(&self.client, user, right)).await
     }
 
-    /// Waits for its turn to ask, but not for long: a flood of tokens must not become one of questions.
+    /// Limits concurrent requests, and waits only briefly for a free place. A flood of tokens must not become a flood of
+    /// requests to the API server.
     async fn patiently<T>(
         &self,
         question: impl Future<Output = Result<T, CallError>>,

@@ -41,7 +41,7 @@ use limit::Limiter;
 pub use metrics::Metrics;
 pub use routes::routes;
 
-/// What the API needs from the timekeeper. Only writing waits for anything.
+/// What the API needs from the timekeeper. Only writes wait for anything.
 pub trait Books: Send + Sync + 'static {
     fn now(&self) -> Seconds;
 

@@ -277,7 +277,8 @@ fn a_forced_deletion_ends_a_pod_whose_node_tells_nothing_any_more() {
     assert_eq!(end(1_000, Some(1_050)), Some(1_100));
 }
 
-/// A pod that its kubelet started at [`BOUND`] and rejected after a restart: its status of 1,340 says nothing else.
+/// A pod that its kubelet started at [`BOUND`] and rejected after a restart. The status, written at 1,340, contains
+/// nothing else.
 fn rejected() -> SeenPod {
     let mut object =
         json!({"phase": "Failed", "reason": "UnexpectedAdmissionError", "startTime": time(BOUND)});
@@ -301,11 +302,11 @@ fn a_rejected_pod_held_its_card_until_it_was_rejected_and_loses_no_charge() {
         |pod: &SeenPod, through, now| charged(due(pod, charged_through(through, now))).plan.settle;
     assert_eq!(end(&rejected(), None, 1_700), Some(1_340));
     assert_eq!(end(&rejected(), Some(1_200), 1_700), Some(1_340));
-    // Nothing that is charged is taken back because the status tells nothing.
+    // A status without times reverses no charge.
     assert_eq!(end(&rejected(), Some(1_500), 1_700), Some(1_500));
     let mut stripped = rejected();
     stripped.pod.metadata.managed_fields = None;
-    // A tenant can remove the time, and then it counts when the rejection was noticed.
+    // A tenant can remove the time of the status. Then the time at which the rejection was noticed counts.
     assert_eq!(end(&stripped, Some(1_200), 1_700), Some(1_700));
     let settled = Circumstances {
         progress: Some(settled(1_700)),

@@ -1,4 +1,5 @@
-//! Doing what the plan says: bounded in each round, each pod by itself, with longer and longer pauses where it fails.
+//! Carries out the plan. Each round does a limited number of actions, and each pod is independent of the others. A
+//! failed action is retried with backoff.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -16,11 +17,12 @@ use super::say::{self, Say};
 use super::{Enforcer, LOOK_EVERY};
 
 const COMPONENT: &str = "gpushare-timekeeper";
-/// In one round: what is left over comes next, after another look.
+/// The limits of one round. The next round plans again, and continues with what is left.
 const MOST_ACTIONS: usize = 64;
 const MOST_EVICTIONS: usize = 16;
 const AT_ONCE: usize = 8;
-/// An eviction names the version of its pod until it has failed this many times in a row because the pod had changed.
+/// An eviction requires the pod's resource version, until this many attempts in a row have failed because the pod had
+/// changed.
 const MOST_CHANGES: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
@@ -33,7 +35,7 @@ pub(super) struct Attempt {
     failures: u32,
     /// How many of the failures, counted back from the last one, came because the pod had changed.
     changes: u32,
-    /// Until when it is left alone; nothing if it was done, and the watch has to show it first.
+    /// When to try again after a failure. `None` if nothing is to be done until the watch shows another version.
     pauses_until: Option<Instant>,
 }
 
@@ -42,7 +44,7 @@ pub(super) struct Attempt {
 enum Outcome {
     Done(&'static str),
     Gone,
-    /// Nothing has happened, because the pod has another version than the action was decided on.
+    /// The pod was not evicted, because its version is no longer the one for which the eviction was planned.
     Changed,
     Failed(&'static str),
 }
@@ -62,7 +64,7 @@ impl Enforcer {
         paused.chain(look).chain(more.then_some(now)).min()
     }
 
-    /// As many as one round may do, of those that are not to wait; and whether others could be done too.
+    /// The actions that this round does, and whether more are due than one round may do.
     fn due(&self, planned: Vec<Action>, now: Instant) -> (Vec<Action>, bool) {
         let mut attempts = self.attempts.lock();
         let concerned: HashSet<&PodUid> = planned.iter().map(|action| &action.pod.id.uid).collect();
@@ -164,19 +166,20 @@ impl Enforcer {
         }
     }
 
-    /// The marks of a pod that is not to be evicted any more are taken off, which gives it another version: an eviction
-    /// that names its version and arrives after that is void. Only the pod's own changes make an eviction name none: a
-    /// request may arrive late just when the network is bad or while a disruption budget is asked for a long time.
+    /// When a pod is no longer to be evicted, its marks are removed, which changes its version. An eviction that still
+    /// requires the old version has no effect, however late it arrives. Only changes of the pod can make an eviction
+    /// require no version. Other failures cannot, because they are the cases in which a request may arrive late: when the
+    /// network is bad, or when the check of a disruption budget takes long.
     async fn evict(&self, action: &Action) -> Outcome {
         let pod = &action.pod;
         let changes = self.attempts.lock().get(&pod.id.uid).map(|one| one.changes);
-        // Nobody escapes by changing the pod all the time.
+        // A tenant cannot prevent the eviction by changing the pod all the time.
         let names_version = changes.unwrap_or(0) < MOST_CHANGES;
         let version = Some(pod.version.as_str()).filter(|_| names_version);
         match evict(self.timekeeper.client(), &pod.id, version).await {
             Ok(Evicted::Ending) => Outcome::Done("evicted"),
             Ok(Evicted::Gone) => Outcome::Gone,
-            // The watch shows it soon, and what is to be done is decided again.
+            // The watch soon shows the new version, and the action is planned again.
             Ok(Evicted::Changed) => Outcome::Changed,
             Ok(Evicted::Protected(why)) => {
                 self.say(action, &say::blocked(&why)).await;

@@ -1,7 +1,7 @@
-//! Which of the pods that wait for budget are let in when there is budget again.
+//! Which of the pods that wait for budget are admitted when there is budget again.
 //!
-//! The oldest come first, and only as many as what remains can pay for a while. If a thousand pods waited and an hour
-//! remained, they would use it up before anybody could count.
+//! The oldest pods come first, and only as many as the remaining budget can pay for some minutes. Otherwise a thousand
+//! waiting pods would use up a remaining hour before the timekeeper could charge them.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use kube::ResourceExt;
 
 use super::plan::{Payer, is_exhausted};
 
-/// What remains must pay this many seconds for everything that runs, is about to run, or is let in. Each pod counts
-/// as if it held whole cards of the highest price, because it is not known yet where it will run.
+/// The remaining budget must pay this many seconds for all pods that run, are about to run, or are admitted. Each pod
+/// counts as if it held whole cards of the highest price, because it is not known yet where it will run.
 const PAID_SECONDS: i64 = 300;
 
 /// The use of one budget.

@@ -3,11 +3,12 @@
 //! ```text
 //! View ──► plan (pure) ──► act ──► marks, gates, evictions, Events
 //!   ▲                                │
-//!   └──── what stands on the pods ◄──┘
+//!   └─ what is recorded on the pods ◄┘
 //! ```
 //!
-//! Only the leader acts, and it checks before each act whether it still leads. It keeps no state: a successor sees on
-//! the pods what is left to be done. The status of a budget says whether it is exhausted; that is not decided here.
+//! Only the leader acts, and it checks before each action whether it still leads. It keeps no state that the next leader
+//! needs, because the pods show what is left to do. The status of a budget says whether the budget is exhausted; that
+//! is not decided here.
 
 mod act;
 mod gates;
@@ -32,7 +33,7 @@ use plan::{Cluster, Plan, What, plan};
 
 /// The minimum pause between two rounds, however much happens.
 const PACE: Duration = Duration::from_millis(500);
-/// How often the clock is checked while an eviction is ahead, because the clock may be set.
+/// How often the clock is checked while an eviction is pending, because somebody may set the clock.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Enforces budgets; clones share everything.

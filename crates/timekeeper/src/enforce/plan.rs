@@ -1,7 +1,7 @@
-//! What is to be done on pods because of their budgets, read off what is known now.
+//! What is to be done on pods because of their budgets, computed from what is known now.
 //!
-//! Pure, and without memory: what was done stands on the pods, so whoever looks next, after a restart or as the
-//! next leader, finds the same to be left.
+//! Pure, and without state: what was done is recorded on the pods. So a restarted process or the next leader computes
+//! the same plan.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ use kube::ResourceExt;
 use super::gates;
 use super::say::{self, Say};
 
-/// A pod that was created over budget runs for this long at least: its controller creates it again as soon as it has
-/// gone, and would do so without end.
+/// A pod that was created over budget runs for at least this long. Its controller recreates it as soon as it is gone,
+/// so without this limit it would be evicted and recreated without a pause.
 const LEAST_RUN: SignedDuration = SignedDuration::from_mins(1);
 
 /// What is known of the cluster.
@@ -28,11 +28,11 @@ pub struct Cluster<'a> {
     pub pods: Vec<Subject>,
 }
 
-/// In the order in which it is to be done.
+/// Actions in the order in which they are to be done.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     pub actions: Vec<Action>,
-    /// When there is something to be done even if nothing happens.
+    /// When the next eviction is due, even if nothing changes until then.
     pub next: Option<Timestamp>,
 }
 
@@ -40,23 +40,23 @@ pub struct Plan {
 pub struct Action {
     pub pod: Subject,
     pub what: What,
-    /// What the pod's owner is told when it is done.
+    /// The Event for the pod's owner, posted when the action is done.
     pub say: Say,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
-    /// Lets exactly these marks stand on the pod.
+    /// Replaces the pod's marks by these.
     Mark(Marks),
-    /// Lets the scheduler look at it.
+    /// Removes the scheduling gate, so that the scheduler considers the pod.
     Open,
     Evict,
 }
 
-/// The budget that pays for a namespace; nothing if none does.
+/// The budget that pays for a namespace, if any.
 pub(super) type Payer<'a> = Option<&'a GpuBudget>;
 
-/// Nothing remains of it, or of one that it is a part of.
+/// Whether nothing remains of the budget or of one of its ancestors.
 pub(super) fn is_exhausted(budget: &GpuBudget) -> bool {
     let status = budget.status.as_ref();
     status.is_some_and(|status| status.exhausted)
@@ -122,7 +122,7 @@ fn payers<'a>(cluster: &Cluster<'a>) -> BTreeMap<&'a str, Payer<'a>> {
     cluster.namespaces.iter().map(payer).collect()
 }
 
-/// What is to stand on a pod that does not wait.
+/// The marks that a pod without a gate should have.
 fn marked(pod: &Subject, payer: Payer<'_>, now: Timestamp) -> Marks {
     let Some(budget) = payer.filter(|budget| is_exhausted(budget)) else {
         return Marks {
@@ -138,7 +138,8 @@ fn marked(pod: &Subject, payer: Payer<'_>, now: Timestamp) -> Marks {
     }
 }
 
-/// The grace begins when the pod is told, and what it was told holds.
+/// The time of the eviction. The grace period begins when this time is first written to the pod. After that, the time
+/// does not change.
 fn evict_at(pod: &Subject, budget: &GpuBudget, now: Timestamp) -> Timestamp {
     if let Some(told) = pod.marks.evict_at {
         return told;

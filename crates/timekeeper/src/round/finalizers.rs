@@ -1,4 +1,4 @@
-//! Objects of settled pods are let go, and those that a budget pays for are kept until then.
+//! Removes the finalizer from settled pods, and adds it to pods that a budget pays for.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ impl Timekeeper {
     pub(super) async fn change_finalizers(&self, due: &DueNow) {
         let off = due.over.iter().filter(|pod| pod.pod.awaits_metering());
         let off = off.map(|pod| (pod.clone(), Finalizer::Off));
-        // The webhook puts it on new pods; those that were there before their budget get it here.
+        // The webhook adds the finalizer to new pods. Pods that are older than their budget get it here.
         let unprotected = due.unprotected.iter();
         let on = unprotected.filter(|pod| !pod.pod.awaits_metering() && !pod.facts.deleting);
         let on = on.map(|pod| (pod.clone(), Finalizer::On));
@@ -28,7 +28,7 @@ impl Timekeeper {
 
     async fn change_finalizer(&self, pod: Arc<SeenPod>, to: Finalizer) {
         let facts = &pod.facts;
-        // The ledger keeps others from writing; here the lease does.
+        // The ledger refuses the writes of a former leader. The API server does not, so the lease is checked here.
         if self.leadership().term().is_none() {
             return;
         }

@@ -12,14 +12,14 @@ use crate::config::WRITE_TIMEOUT;
 const MOST: usize = 32;
 
 impl Timekeeper {
-    /// Ends them where their last charge ended, because nothing more is known.
+    /// Settles these pods where their last charge ended, because nothing more is known.
     pub(super) async fn end_lost(
         &self,
         books: &mut Books,
         snapshot: &Snapshot,
     ) -> Result<(), RecordError> {
         for lost in books.lost(&snapshot.pods).into_iter().take(MOST) {
-            // A watch may be late, so the API server is asked.
+            // The watch may be late, so the API server is queried.
             if !self.is_gone(&lost).await {
                 continue;
             }

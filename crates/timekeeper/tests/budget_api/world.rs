@@ -207,12 +207,12 @@ impl World {
         self.send(who, Request::get(path), Body::empty()).await
     }
 
-    /// A good answer to this question.
+    /// Sends a GET, which must succeed, and returns the answer.
     pub(crate) async fn good(&self, who: &str, path: &str) -> Value {
         self.get(who, path).await.good()
     }
 
-    /// The message of a refusal to answer it.
+    /// Sends a GET, which must be refused with this code, and returns the message.
     pub(crate) async fn refused(&self, who: &str, path: &str, code: u16) -> String {
         self.get(who, path).await.refused(code)
     }

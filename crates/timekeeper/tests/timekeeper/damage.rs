@@ -32,7 +32,7 @@ impl Running {
 }
 
 impl World {
-    /// With a pod that is charged by a timekeeper with the ledger as the program opens it.
+    /// A world with a pod, and a timekeeper that charges it and opens the ledger as the program does.
     async fn charging_kept() -> (Self, Running) {
         let world = Self::with_a_pod(36_000).await;
         world.at(700);

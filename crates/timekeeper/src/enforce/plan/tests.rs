@@ -249,7 +249,7 @@ fn what_runs_is_evicted_when_its_grace_is_over_and_not_before() {
     let due = world.plan_at(600);
     assert_eq!(short(&due), [("one", &What::Evict)]);
     assert_eq!(due.actions[0].say.reason, "BudgetEviction");
-    // What was told holds, whatever the budget says later.
+    // The announced time holds, whatever the budget says later.
     world = world.grace("a", 10);
     assert_eq!(short(&world.plan_at(599)), []);
     world.does(&due);
@@ -291,7 +291,7 @@ fn pods_wait_until_there_is_budget_again_and_the_oldest_are_let_in_first() {
     let both = [("older", &What::Open), ("younger", &What::Open)];
     assert_eq!(short(&plan), both);
     assert_eq!(plan.actions[0].say.reason, "BackInBudget");
-    // Who waits is let in too when the budget lets new pods run after all, or is gone.
+    // Waiting pods are also admitted when the budget no longer makes new pods wait, or is deleted.
     let mut gone = world.clone();
     gone.budgets.clear();
     for world in [world.exhausted("a", "Demote"), gone] {
@@ -316,14 +316,14 @@ fn no_more_are_let_in_than_what_remains_can_pay_for_a_while() {
     };
     assert_eq!(opened(&world), "123");
     assert_eq!(opened(&two_cards), "12");
-    // What runs and is about to counts too.
+    // Pods that run or are about to run count too.
     let busy = world.clone().pod(pending("0", "a"));
     assert_eq!(opened(&busy), "12");
-    // One may use up the rest, but not beside others.
+    // A single pod may use up the rest, but not beside others.
     let poor = world.clone().budget("a", "ThrottleNew", remaining(1));
     assert_eq!(opened(&poor), "1");
     assert_eq!(opened(&poor.pod(runs("0", "a"))), "");
-    // Dear cards use more.
+    // Expensive cards use more.
     world.budgets.get_mut("a").unwrap().spec.prices =
         serde_json::from_value(json!([{"model": "X*", "price": "2.5"}])).unwrap();
     assert_eq!(opened(&world), "1");
@@ -346,7 +346,7 @@ fn what_a_parent_has_left_counts_for_all_its_children() {
         let waiting = waits(&format!("{child}-waits"), child, 1);
         world = world.pod(running).pod(waiting);
     }
-    // 600 seconds are promised to what runs.
+    // 600 seconds are promised to running pods.
     assert_eq!(short(&world.plan_at(0)), []);
     let parent = world.budgets.get_mut("all").unwrap();
     parent.status.as_mut().unwrap().remaining_seconds = Some(900);

@@ -43,7 +43,7 @@ prop_compose! {
 prop_compose! {
     fn world()(
         budgets in prop::collection::vec((any::<bool>(), 0..3_usize, prop::option::of(0..3000_i64), 0..200_i64), 4),
-        // The last namespaces may have none.
+        // The last namespaces may have no budget.
         number in 2..5_usize,
         pods in pods(),
     ) -> World {
@@ -64,13 +64,14 @@ proptest! {
         let mut world = world;
         let first = world.plan_at(seconds);
         world.does(&first);
-        // Marks first, and who was let in may be marked then; nobody is told and evicted in one step.
+        // The first step sets marks and admits pods, and admitted pods may be marked in the second. No pod is marked and
+        // evicted in the same step.
         let second = world.plan_at(seconds);
         world.does(&second);
         let third = world.plan_at(seconds);
         world.does(&third);
         let left = world.plan_at(seconds);
-        // Who is marked as low may make room for nobody else, so nothing is left.
+        // Marking or evicting a pod makes room for no waiting pod, so nothing is left.
         prop_assert_eq!(short(&left), vec![]);
     }
 
