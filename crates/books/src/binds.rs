@@ -1,7 +1,7 @@
 //! Binds in progress: from the reservation to a known outcome.
 //!
-//! Only a booking that is still reserved is changed here; once the watch has spoken, it stays as the
-//! watch says.
+//! Only a booking that is still reserved or in doubt is changed here. Once the watch has shown the pod, the booking
+//! stays as the watch shows it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,11 +18,11 @@ pub(crate) struct Attempts(HashMap<PodUid, Attempt>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Attempt {
-    /// The last read that was begun before it. A fence up to that one may have been written before the pod had the version
-    /// that the bind names, and says nothing about it.
+    /// The last read that began before the bind. A fence with this number or a lower one may have been written before
+    /// the pod had the version that the bind names, so it says nothing about the bind.
     last_read: u64,
-    /// By the watch the pod was gone when its bind began, or by a list that came meanwhile. That may be
-    /// old or final: only a read can tell.
+    /// Whether the watch did not show the pod when the bind began, or a list since then did not. The watch may be
+    /// behind, or the pod may be gone: only a read can tell.
     missing: bool,
 }
 
@@ -33,7 +33,7 @@ impl Attempts {
         attempt.missing |= missing;
     }
 
-    /// A list does not show the pod.
+    /// Notes that a list does not show the pod.
     pub(crate) fn miss(&mut self, pod: PodUid) {
         self.0.entry(pod).or_default().missing = true;
     }
@@ -42,7 +42,7 @@ impl Attempts {
         self.0.remove(pod);
     }
 
-    /// After a list: what the API server has confirmed is no attempt any more.
+    /// Called after a list. A bind whose booking is confirmed or gone is no longer in progress.
     pub(crate) fn end_confirmed(&mut self, nodes: &Nodes) {
         self.0.retain(|pod, _| {
             let state = nodes.booking_state(pod);
@@ -50,7 +50,7 @@ impl Attempts {
         });
     }
 
-    /// What a bind's outcome means for its booking.
+    /// Applies a bind's outcome to its booking. Returns what remains to be done.
     pub(crate) fn conclude(
         &mut self,
         nodes: &mut Nodes,
@@ -84,7 +84,8 @@ impl Attempts {
         }
     }
 
-    /// A fence that began as this read shows the pod without a node.
+    /// A fence shows the pod without a node. `fence` is the number of its read. If it began after the bind, the bind is
+    /// void and its booking in doubt ends.
     pub(crate) fn clear_doubt(&mut self, nodes: &mut Nodes, pod: &PodUid, fence: u64) {
         let attempt = self.0.get(pod);
         let after_the_bind = attempt.is_some_and(|attempt| attempt.last_read < fence);
@@ -110,7 +111,7 @@ impl Attempts {
 pub struct Reservation {
     pub placement: Placement,
     pub record: String,
-    /// What the predecessors' tools read.
+    /// Annotations for the predecessors' tools.
     pub compatible: BTreeMap<String, String>,
 }
 
@@ -138,8 +139,8 @@ impl Reservation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Followup {
     Nothing,
-    /// The pod is to be read.
+    /// The pod must be read.
     Read,
-    /// The pod is to be fenced, so that the bind cannot take effect any more or is found to have done so.
+    /// The pod must be fenced. After that, the bind has either taken effect or never will.
     Fence,
 }

@@ -1,9 +1,9 @@
-//! The books: the one owner of all parts. Each thing that can happen is one method, which says what it means to which
-//! part, and in which order.
+//! The books: the one owner of all parts. Each thing that can happen is one method, which changes the parts concerned
+//! in the right order.
 //!
-//! The API server's word (watch and reads) always wins over what binds in progress believe, with one exception: a
-//! record that was accepted once is not exchanged for another one on the same node, because the containers already
-//! hold the first card.
+//! What the API server shows (by the watch and by reads) always wins over what binds in progress assume, with one
+//! exception: a record that was accepted once is not exchanged for another one on the same node, because the
+//! containers already hold the first card.
 
 mod preempting;
 mod waking;
@@ -35,9 +35,9 @@ use crate::waiting::Waiting;
 /// What the books ring when there is something to do.
 #[derive(Clone, Debug, Default)]
 pub struct Bells {
-    /// A waiting pod may fit.
+    /// Rung when a waiting pod may fit.
     pub wake: Arc<Notify>,
-    /// A refused pod may preempt, or a preemption may go on.
+    /// Rung when a refused pod may preempt, or a preemption may continue.
     pub preempt: Arc<Notify>,
 }
 
@@ -101,12 +101,12 @@ impl Books {
         Situation::new(&self.pods, &self.nodes, &self.preemptions)
     }
 
-    /// When what is known now was known, for [`RefusedPod`](crate::RefusedPod).
+    /// The logical time of what is known now, for [`RefusedPod`](crate::RefusedPod).
     pub fn moment(&self) -> Moment {
         self.nodes.growth().now()
     }
 
-    /// What is missing before answers can be given.
+    /// Whether the books can answer. The error says what is missing.
     pub fn ready(&self) -> Result<(), &'static str> {
         match (self.nodes_listed, self.pods_listed) {
             (true, true) => Ok(()),
@@ -130,7 +130,7 @@ impl Books {
         (fits && is_candidate(node)).then_some(node)
     }
 
-    /// For each of these nodes, why it cannot take a pod that asks for this. Only for pods for which the ledger
+    /// For each of these nodes, why it cannot take a pod with this request. Valid only for pods for which the ledger
     /// holds nothing.
     pub fn verdicts<'n>(
         &self,
@@ -154,7 +154,7 @@ impl Books {
     }
 
     pub fn replace_nodes(&mut self, mut listed: Vec<NodeFacts>) {
-        // In the order of names packing takes over each node at its end.
+        // Packing keeps nodes sorted by name. In this order it adds each new node at the end.
         listed.sort_by(|a, b| a.name.cmp(&b.name));
         let names: BTreeSet<&NodeName> = listed.iter().map(|node| &node.name).collect();
         let gone = self.nodes.iter().filter(|name| !names.contains(name));
@@ -184,10 +184,10 @@ impl Books {
         }
     }
 
-    /// Decides the pod's cards on the node and books them.
+    /// Chooses the pod's cards on the node and books them.
     ///
-    /// The version of the pod that the bind is to name must be known already: a fence that begins after this ends
-    /// the doubt about the bind.
+    /// The caller must already know the version of the pod that the bind will name: a fence that begins after this
+    /// call ends the doubt about the bind.
     pub fn reserve(
         &mut self,
         pod: &PodRef,
@@ -205,7 +205,7 @@ impl Books {
         let placement = self.nodes.reserve(uid, ask, host, node)?;
         self.stop_waiting_elsewhere(uid, node);
         self.attempts.begin(uid, self.reads.last(), missing);
-        // As long as it is booked, it must be possible to read it.
+        // A booked pod must be in the index, because a read needs its name.
         if missing {
             self.pods.keep(KnownPod::unseen(pod, ask));
         }
@@ -214,7 +214,7 @@ impl Books {
         Ok(Reservation::new(uid, ask, node, placement, ledger, told))
     }
 
-    /// What a bind's outcome means for its booking.
+    /// Applies a bind's outcome to its booking. Returns what remains to be done.
     pub fn conclude(&mut self, pod: &PodUid, outcome: &Outcome) -> Followup {
         self.attempts.conclude(&mut self.nodes, pod, outcome)
     }

@@ -19,11 +19,12 @@ use crate::preemptions::{Now, Situation};
 use crate::waiting::Waiting;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// For a pod whose victims are protected: PodDisruptionBudgets change slowly.
+/// The longest pause of a pod whose possible victims are protected: PodDisruptionBudgets change slowly.
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 /// How long the scheduler may take with a new pod before we look for victims unasked.
 const SCHEDULER_FIRST_MILLIS: i64 = 2_000;
-/// For a pod without possible victims: looking at all nodes after each of its refusals would be too much.
+/// The longest pause of a pod without possible victims: searching all nodes after each refusal would be too much
+/// work.
 const LONGEST_REST: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -35,7 +36,7 @@ pub(crate) struct Contenders {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Contender {
-    /// It was refused since victims were last looked for, or they are to be looked for again in any case.
+    /// Whether it was refused since the last search for victims, or needs another search in any case.
     asks: bool,
     failures: u32,
     not_before: Option<Instant>,
@@ -102,15 +103,14 @@ impl Contenders {
         }
     }
 
-    /// The pod has lost what was claimed for it.
+    /// Lets a pod contend again that has lost its claim and still waits.
     pub(crate) fn add_again(&mut self, pod: &PodUid, waiting: &Waiting) {
         if waiting.contains(pod) {
             self.add(pod);
         }
     }
 
-    /// No pod can be evicted for this one at present: it contends again when it is refused again, after a
-    /// pause.
+    /// No pod can be evicted for this one at present. It contends again after a pause, once it is refused again.
     pub(crate) fn rest(&mut self, pod: &PodUid, now: Instant) {
         let contender = self.pods.entry(pod.clone()).or_default();
         contender.asks = false;
@@ -153,7 +153,7 @@ impl Contenders {
 }
 
 impl Contender {
-    /// The pod, and when to look for victims at the earliest; nothing if it does not contend any more.
+    /// The pod, and the earliest time to look for victims; `None` if it no longer contends.
     fn turn<'s>(
         &self,
         uid: &PodUid,

@@ -42,8 +42,8 @@ pub(crate) fn proven(pods: &Pods, ledger: &Ledger, facts: &PodFacts) -> Option<B
     })
 }
 
-/// Says once that a bound pod is not booked: it was not bound by us, and its node's agent will not
-/// start it.
+/// Logs once that a bound pod is not booked: it has no valid record, so the agent of its node does
+/// not start it.
 fn report_unbooked(pods: &Pods, facts: &PodFacts, reason: &str) {
     let known = pods.get(facts.uid.as_str());
     if known.is_none_or(|known| known.node.is_none()) {

@@ -1,8 +1,9 @@
-//! From which pods the policy has learned: once from each, whether the watch or the scheduler shows it first.
+//! Lessons: the pods from which the policy has learned. It learns once from each pod, whether the watch or the
+//! scheduler shows the pod first.
 //!
-//! Usually the watch does. If the scheduler's own watch is ahead of ours, its request shows the pod first, and the
-//! policy must learn from it before it decides for it; otherwise the lessons applied to a pod would depend on
-//! milliseconds.
+//! Usually the watch is first. If the scheduler's own watch is ahead of ours, the scheduler's request shows the pod
+//! first. The policy must then learn from the pod before it places it; otherwise the lessons applied to a pod would
+//! depend on milliseconds.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -27,7 +28,7 @@ impl Lessons {
         pods.get(pod.as_str()).is_none() && !self.pods.contains(pod)
     }
 
-    /// The same for a pod that is about to be added to the index.
+    /// Like [`Self::lacks`], for a pod that is about to be added to the index.
     pub(crate) fn lacked(&mut self, pods: &Pods, pod: &PodUid) -> bool {
         let lacked = self.lacks(pods, pod);
         self.pods.remove(pod);

@@ -1,5 +1,5 @@
-//! What the extender knows, as a synchronous library: bookings, pods and nodes, who waits for room, and who is to make
-//! room for whom.
+//! What the extender knows, as a synchronous library: bookings, pods and nodes, which pods wait for room, and which
+//! pods must make room for others.
 //!
 //! ```text
 //!   Books ──┬── Nodes         bookings and claims on cards, the policy's view of them, where room has appeared
@@ -16,7 +16,7 @@
 //! Each part owns its fields. A step that concerns several parts is a method of [`Books`], or takes as arguments the
 //! parts that it may touch.
 //!
-//! There is no clock, network or task here: callers bring the time and hold the lock.
+//! There is no clock, network or task here: callers pass the time and hold the lock.
 
 mod binds;
 mod books;

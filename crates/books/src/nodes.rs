@@ -17,12 +17,12 @@ use tokio::sync::Notify;
 use crate::node_set::NodeSet;
 use growth::Growth;
 
-/// A node as the watch shows it; cards that cannot be read are none.
+/// A node as the watch shows it. A node whose cards cannot be read has none.
 #[derive(Clone, Debug)]
 pub struct NodeFacts {
     pub name: NodeName,
     pub cards: Vec<Card>,
-    /// What containers without pods still hold there, by the word of the node's agent.
+    /// What containers without pods still hold there, as the node's agent reports it.
     pub held: Vec<HeldPod>,
     pub allocatable: Host,
 }
@@ -32,7 +32,8 @@ pub struct Nodes {
     names: BTreeSet<NodeName>,
     ledger: Ledger,
     packing: Packing,
-    /// Kept up with packing when it is asked, while others only read.
+    /// Brought up to date by each query for the best node. The lock allows that while callers only read the
+    /// books.
     rankings: Mutex<Rankings>,
     growth: Growth,
 }
@@ -53,7 +54,7 @@ impl Nodes {
         self.names.len()
     }
 
-    /// The node's name, as it is kept.
+    /// The stored copy of the node's name, if the node is known.
     pub fn get(&self, name: &str) -> Option<&NodeName> {
         self.names.get(name)
     }
@@ -70,7 +71,7 @@ impl Nodes {
         &self.growth
     }
 
-    /// The candidate that packing prefers; nothing when it has no opinion.
+    /// The candidate that packing prefers; `None` if it has no preference.
     pub fn best(
         &self,
         ask: Option<&PodAsk>,
@@ -116,7 +117,7 @@ impl Nodes {
         self.names.insert(node.name);
     }
 
-    /// Whether these are the node's cards already, in whatever order.
+    /// Whether the node already has exactly these cards, in whatever order.
     fn has_just(&self, node: &NodeFacts) -> bool {
         let view = self.ledger.node(node.name.as_str());
         let rooms = view.map_or(&[][..], |view| view.rooms());
@@ -124,7 +125,7 @@ impl Nodes {
         rooms.len() == node.cards.len() && node.cards.iter().all(known)
     }
 
-    /// Returns its number, which may become another's.
+    /// Removes the node. Returns its number, which another node may get.
     pub(crate) fn remove(&mut self, name: &str) -> Option<u32> {
         self.ledger.remove_node(name);
         self.packing.remove_node(name);
@@ -132,7 +133,7 @@ impl Nodes {
         self.growth.remove(name)
     }
 
-    /// Lets the pod's node be named by the text that is kept of it already.
+    /// Replaces the name of the pod's node by the stored copy, so that both share memory.
     pub(crate) fn share_name(&self, facts: &mut PodFacts) {
         let known = |node: &NodeName| self.names.get(node).cloned();
         if let Some(known) = facts.node.as_ref().and_then(known) {

@@ -1,4 +1,4 @@
-//! A pod as a watch shows it, and how the books take it over.
+//! A pod as a watch shows it, and how the books apply it.
 
 use gpushare_core::names::event;
 use gpushare_core::{Host, NodeName, PodUid};
@@ -8,14 +8,14 @@ use gpushare_kube::notice::{Notice, Severity};
 
 use crate::Books;
 
-/// A pod as a watch shows it. Most pods of a cluster are not ours; of those only the uid is kept, and
-/// only for a moment.
+/// A pod as a watch shows it. Most pods of a cluster are not ours. Of those, only the uid and what they
+/// take of their node are kept.
 #[derive(Debug)]
 pub enum PodEvent {
     Ours(PodFacts),
-    /// Waits for a node with a request that makes no sense.
+    /// A pod that waits for a node with an invalid request.
     Invalid(Notice),
-    /// With what it takes of its node, if it runs on one.
+    /// Any other pod, with what it takes of its node if it runs on one.
     Other(PodUid, Option<(NodeName, Host)>),
 }
 
@@ -36,7 +36,7 @@ impl PodEvent {
         }
     }
 
-    /// Takes it over. Returns what its owner is to be told.
+    /// Applies the event. Returns the notice for the pod's owner, if there is one.
     pub fn apply(self, books: &mut Books) -> Option<Notice> {
         match self {
             Self::Ours(facts) => books.apply_pod(facts),
@@ -49,7 +49,7 @@ impl PodEvent {
         None
     }
 
-    /// Takes over a complete list. Returns the pods to be read one by one, and what owners are to be told.
+    /// Applies a complete list. Returns the pods to be read one by one, and the notices for owners.
     pub fn replace(pods: Vec<Self>, books: &mut Books) -> (Vec<PodRef>, Vec<Notice>) {
         let (mut ours, mut others, mut invalid) = (Vec::new(), Vec::new(), Vec::new());
         for pod in pods {

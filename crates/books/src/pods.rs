@@ -1,4 +1,4 @@
-//! The pods: one shape of a pod for everything that is decided about it, and an index of all of them.
+//! The pods: the one type of a pod that all decisions use, and an index of all pods.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -11,8 +11,8 @@ use gpushare_kube::convert::{PodFacts, PreemptionFacts};
 
 /// A pod that asks for our devices and has not ended.
 ///
-/// Of [`PodFacts`] this is what decisions need. Left out are the texts of its record and claim, which tens of
-/// thousands of pods would keep in memory.
+/// It has the part of [`PodFacts`] that decisions need. It leaves out the texts of the record and the claim,
+/// because tens of thousands of pods would keep them in memory.
 #[derive(Clone, Debug)]
 pub struct KnownPod {
     pub pod: PodRef,
@@ -24,13 +24,14 @@ pub struct KnownPod {
     pub rank: Rank,
     /// In seconds since 1970.
     pub created: i64,
-    /// The scheduler does not look at it: it is being deleted, or something must happen first.
+    /// Whether the scheduler does not consider it for now: it is being deleted, has a scheduling gate, has
+    /// become invalid, or is not shown by the watch.
     pub set_aside: bool,
     pub preemption: PreemptionFacts,
 }
 
 impl KnownPod {
-    /// Nothing if the pod asks for nothing, or for something invalid.
+    /// `None` if the pod asks for nothing, or its request is invalid.
     pub fn new(facts: PodFacts) -> Option<Self> {
         Some(Self {
             ask: facts.ask.ok()??,
@@ -49,7 +50,7 @@ impl KnownPod {
         })
     }
 
-    /// A pod that is to be bound although the watch does not show it, or not any more.
+    /// A pod that is being bound although the watch does not show it yet, or no longer does.
     pub(crate) fn unseen(pod: &PodRef, ask: &PodAsk) -> Self {
         Self {
             pod: pod.clone(),
@@ -77,7 +78,7 @@ impl KnownPod {
 /// Best first: the highest rank, then the oldest.
 pub(crate) type Turn = (Reverse<Rank>, i64, PodUid);
 
-/// All these pods.
+/// All pods that ask for our devices and have not ended.
 #[derive(Debug, Default)]
 pub struct Pods {
     by_uid: HashMap<PodUid, Arc<KnownPod>>,
@@ -90,7 +91,7 @@ impl Pods {
         self.by_uid.get(uid)
     }
 
-    /// For people, who know pods by name; pods are kept by uid.
+    /// Finds a pod by name, for people. The index itself is by uid.
     pub fn named(&self, namespace: &str, name: &str) -> Option<&Arc<KnownPod>> {
         let named =
             |known: &&Arc<KnownPod>| known.pod.namespace == namespace && known.pod.name == name;
@@ -106,10 +107,11 @@ impl Pods {
         self.by_uid.values().filter(|known| known.wants_node())
     }
 
-    /// What is to be kept of a pod; nothing if its request makes no sense.
+    /// What to keep of a pod; `None` if it asks for nothing, or its request is invalid.
     pub(crate) fn known(&self, facts: PodFacts) -> Option<KnownPod> {
         let mut pod = KnownPod::new(facts)?;
-        // What a bound pod chose when it waited is known only from then, and the policy learned from it.
+        // Annotations that choose cards are not read on a bound pod. So keep the request that was read while
+        // the pod waited: the policy learned from it.
         let before = self.get(pod.pod.uid.as_str());
         if let Some(before) = before.filter(|_| pod.node.is_some()) {
             pod.ask = before.ask.clone();
@@ -142,7 +144,7 @@ impl Pods {
         Some(known)
     }
 
-    /// Keeps these pods and no others. Returns those of before.
+    /// Keeps these pods and no others. Returns the previous ones.
     pub(crate) fn replace(
         &mut self,
         pods: HashMap<PodUid, Arc<KnownPod>>,

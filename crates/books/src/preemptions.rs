@@ -1,4 +1,5 @@
-//! Preemptions under way: for whom room is claimed, who has to go for it, and how far it is.
+//! Preemptions under way: for which pods room is claimed, which pods are evicted for them, and how far each has
+//! come.
 //!
 //! ```text
 //! plan ──► begin ──► written ──► victims evicted ──► victims gone ──► woken ──► bound
@@ -6,10 +7,11 @@
 //!            └ the room is claimed in the ledger from here on
 //! ```
 //!
-//! The claim on the pod is what survives a restart. Whoever sees one on a pending pod takes it over, so
-//! every replica knows them all; only the leader acts. A claim that we have ended ourselves may still be
-//! shown by the watch for a moment: it is told from a new one by the time at which it was made. What a
-//! leader has not written when it stops leading never was.
+//! The claim on the pod survives a restart. Every replica takes over the claims that it sees on pending pods, so
+//! all replicas know all claims; only the leader acts. The watch may still show a claim for a moment after we
+//! have ended it; the time at which it was made distinguishes it from a new claim. When a leader stops leading,
+//! it forgets the claims that the watch has not shown yet. If such a claim was written, the watch shows it
+//! later, and it is taken over as usual.
 
 mod plan;
 mod steps;
@@ -30,16 +32,16 @@ use crate::pods::Pods;
 pub use plan::{Proposal, Survey, Terms};
 pub use steps::{Outcome, Reason, Step};
 
-/// At most so many pods have room claimed for them at the same time.
+/// The most pods for which room is claimed at the same time.
 const MOST_AT_ONCE: usize = 64;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
-/// Now, for waiting and for comparing with what others have written.
+/// The present on two clocks: one for waiting, and one to compare with times that others have written.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
     pub instant: Instant,
-    /// Since 1970.
+    /// Milliseconds since 1970, by the wall clock.
     pub millis: i64,
 }
 
@@ -54,13 +56,13 @@ impl Now {
 #[derive(Debug)]
 pub struct Preemptions {
     live: BTreeMap<PodUid, Preemption>,
-    /// Ended by us, while the pod may still show the claim.
+    /// Claims that we have ended. Their pods may still carry them.
     ended: HashMap<PodUid, EndedClaim>,
     /// Rung when a step may be due.
     bell: Arc<Notify>,
 }
 
-/// What preemption is decided from: the pods, what they hold, and for whom they are to make room.
+/// What decisions about preemption are based on: the pods, what they hold, and the preemptions under way.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
     pub(crate) pods: &'a Pods,
@@ -97,7 +99,7 @@ struct Preemption {
 #[derive(Debug)]
 struct EndedClaim {
     since: i64,
-    /// The claim is off the pod.
+    /// The claim was removed from the pod.
     cleared: bool,
     /// A step is under way, perhaps one that began before the end.
     busy: bool,
@@ -142,7 +144,7 @@ impl Preemption {
 /// A claim that a pod carries.
 pub(crate) type ShownClaim = Result<(ClaimRecord, Placement), ClaimError>;
 
-/// Why a proposal was not taken up.
+/// Why a proposal was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StaleProposal {
     /// The pod has ended, is bound or being bound, or has a claim already.
@@ -156,7 +158,7 @@ pub enum StaleProposal {
 pub struct NewPreemption {
     /// Its first step, which is under way from now on.
     pub first: Step,
-    /// Whose claims of lower rank on the same cards have ended for it.
+    /// The pods of lower rank whose claims on the same cards were ended for it.
     pub outranked: Vec<PodRef>,
 }
 
@@ -177,7 +179,7 @@ impl Preemptions {
         self.live.len() < MOST_AT_ONCE
     }
 
-    /// Whether a claim of the pod is alive, or was and is still to be taken off it.
+    /// Whether the pod has a claim, or an ended claim that must still be removed from it.
     pub(crate) fn is_under_way(&self, pod: &PodUid) -> bool {
         let ended = self.ended.get(pod);
         self.live.contains_key(pod) || ended.is_some_and(|ended| !ended.cleared)
@@ -188,7 +190,7 @@ impl Preemptions {
         self.live.get(pod).map(|live| &live.record)
     }
 
-    /// Whether this is the claim that is alive for the pod.
+    /// Whether this is the pod's present claim.
     pub fn is_claim_of(&self, pod: &PodUid, record: &str) -> bool {
         let live = self.live.get(pod);
         live.is_some_and(|live| live.record.encode() == record)
@@ -230,7 +232,7 @@ impl Preemptions {
         self.bell.notify_one();
     }
 
-    /// Gives the pod's claimed room back. The claim is taken off the pod later.
+    /// Gives the pod's claimed room back. The claim is removed from the pod later.
     pub(crate) fn end(&mut self, nodes: &mut Nodes, pod: &PodUid) {
         let Some(live) = self.live.remove(pod) else {
             return;
@@ -249,13 +251,13 @@ impl Preemptions {
         self.bell.notify_one();
     }
 
-    /// Forgets the pod's claim, because it is bound, ended or gone, or the claim was taken off it.
+    /// Forgets the pod's claim, because the pod is bound, ended or gone, or lost the claim.
     pub(crate) fn forget(&mut self, nodes: &mut Nodes, pod: &PodUid) {
         self.end(nodes, pod);
         self.ended.remove(pod);
     }
 
-    /// This replica has stopped leading: of what it had begun and ended only what the pods show is left.
+    /// This replica has stopped leading. It keeps only the claims that the watch has shown.
     pub(crate) fn stop(&mut self, nodes: &mut Nodes) {
         self.ended.clear();
         let unseen = |(pod, live): (&PodUid, &Preemption)| (!live.seen).then(|| pod.clone());
@@ -278,7 +280,8 @@ impl Preemptions {
         self.live.keys().chain(self.ended.keys()).cloned().collect()
     }
 
-    /// What the watch shows of the claim of a pod that wants a node. Returns whether the pod has lost its claim.
+    /// Applies what the watch shows of the claim of a pod that wants a node. Returns whether the pod has lost
+    /// its claim.
     pub(crate) fn note_claim(
         &mut self,
         pods: &Pods,
@@ -307,10 +310,10 @@ impl Preemptions {
                 live.seen = true;
                 false
             }
-            // Ours is newer than the watch.
+            // Our claim is newer than what the watch shows.
             (Some(live), Some((shown, _))) if shown.since < live.record.since => false,
             (Some(live), None) if !live.seen => false,
-            // Another leader ended it, and perhaps began another one.
+            // No claim was known, or another leader ended ours. The pod may carry a new claim.
             (live, shown) => {
                 let lost = live.is_some();
                 if lost {
@@ -327,7 +330,7 @@ impl Preemptions {
         }
     }
 
-    /// Something has happened that preemptions under way may have waited for.
+    /// Rings if there are preemptions that may have waited for what has just happened.
     pub(crate) fn ring(&self) {
         if !self.live.is_empty() || !self.ended.is_empty() {
             self.bell.notify_one();

@@ -1,7 +1,7 @@
 //! Verdicts: whether each node can take a request, kept for other pods with an equal request.
 //!
-//! A pod that fits nowhere rarely waits alone, and every try asks about all nodes. Between two tries few
-//! nodes change, and only those are judged again. The answer is the same that the ledger would give.
+//! A pod that fits nowhere rarely waits alone, and the scheduler asks about all nodes at every try. Between two tries
+//! few nodes change, and only those are judged again. The answer is the one that the ledger would give.
 
 use std::collections::HashMap;
 
@@ -19,11 +19,11 @@ const KEPT: usize = 8;
 /// the other. More of them are kept, about eight megabytes in all: such a request may be judged in several tries, and
 /// what one try has found out must last until the next.
 const KEPT_COMPLEX: usize = 16;
-/// How many more nodes or reasons than existing nodes a sheet may hold: beyond that it is dropped, with its nodes
-/// that are gone and its unused reasons.
+/// How many more nodes or reasons than there are nodes a sheet may hold. A larger sheet has collected deleted nodes
+/// or unused reasons, and is dropped.
 const SLACK: usize = 256;
 
-/// Verdicts for the requests asked about last. They have a lock of their own: who asks only reads the books.
+/// Verdicts for the most recent requests. They have a lock of their own, because callers only read the books.
 #[derive(Debug, Default)]
 pub(crate) struct Verdicts(Mutex<Shelves>);
 
@@ -55,7 +55,7 @@ struct Line {
 pub type Verdict = Option<usize>;
 
 impl Verdicts {
-    /// For each of these nodes, why it cannot take a pod that asks for this. Only for pods for which the ledger
+    /// For each of these nodes, why it cannot take a pod with this request. Valid only for pods for which the ledger
     /// holds nothing.
     pub(crate) fn on<'n>(
         &self,
@@ -114,7 +114,7 @@ impl Sheet {
         }
     }
 
-    /// The sheet without verdicts that may be outdated; nothing if it has to be built again.
+    /// The sheet without verdicts that may be outdated; `None` if it must be built again.
     fn caught_up(mut self, nodes: &Nodes) -> Option<Self> {
         let most = nodes.count() + SLACK;
         if self.nodes.len() > most || self.reasons.count() > most {

@@ -1,8 +1,8 @@
 //! Pods that we refused and that wait: what they ask for, where they may go, and when they were woken.
 //!
-//! kube-scheduler does not learn that a card has room again, so a pod that waits here must be woken. A pod
-//! leaves when it is booked, bound, being deleted, ended or gone. What a woken pod will probably take is
-//! its prospect: others are not woken for that. Filter and bind do not look at prospects.
+//! kube-scheduler does not learn that a card has room again, so a pod that waits here must be woken. A pod leaves
+//! when it is booked, bound, being deleted, ended or gone. The room that a woken pod will probably take is its
+//! prospect: no other pod is woken for that room. Filter and bind do not look at prospects.
 
 pub(crate) mod plan;
 
@@ -18,7 +18,8 @@ use crate::node_set::NodeSet;
 use crate::nodes::growth::Moment;
 use crate::pods::{KnownPod, Turn};
 
-/// Past this many, those that would be woken last are forgotten; the scheduler still tries them now and then.
+/// If more pods wait, those that would be woken last are forgotten. The scheduler still tries them from time to
+/// time.
 const MOST_WAITING: usize = 10_000;
 /// How long the scheduler may take to try a woken pod: its own backoff is ten seconds at most by default.
 const PROSPECT_LASTS: Duration = Duration::from_secs(15);
@@ -33,12 +34,12 @@ pub struct RefusedPod {
     pub(crate) pod: KnownPod,
     /// The nodes that the scheduler named, which have passed its own checks; one in each line.
     named: String,
-    /// When that was decided.
+    /// The logical time of what the refusal is based on.
     pub(crate) moment: Moment,
 }
 
 impl RefusedPod {
-    /// Nothing if the pod asks for nothing or for something invalid: no room can help it.
+    /// `None` if the pod asks for nothing, or its request is invalid: no room can help it.
     pub fn new<'a>(
         facts: PodFacts,
         named: impl Iterator<Item = &'a str>,
@@ -72,13 +73,15 @@ pub struct Waiting {
 #[derive(Debug)]
 struct Entry {
     pod: Arc<KnownPod>,
-    /// The nodes that the scheduler named last; nothing if it was never heard: any may do.
+    /// The nodes that the scheduler named last; `None` if it has not asked about the pod yet, so that any node may
+    /// do.
     candidates: Option<Arc<NodeSet>>,
-    /// Of room that appeared until then the scheduler has had its chance: it asked, or was made to.
+    /// The scheduler has tried the pod with the room that appeared until then, by itself or because the pod was
+    /// woken.
     heard: Moment,
-    /// What appeared until then has been looked at here.
+    /// Room that appeared until then has already been checked for this pod here.
     seen: Moment,
-    /// Rounds in a row that had no steps left to search for it.
+    /// Rounds in a row in which no steps were left to search for the pod.
     passed_over: u32,
     since: Instant,
     wakes: Wakes,
@@ -86,18 +89,18 @@ struct Entry {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Wakes {
-    /// In a row, without being booked.
+    /// Wakes in a row after which the pod was not booked.
     count: u32,
     last: Option<Instant>,
 }
 
-/// What a woken pod will probably take.
+/// The room that a woken pod will probably take.
 #[derive(Clone, Debug)]
 struct Prospect {
     node: NodeName,
     charges: Charges,
     until: Instant,
-    /// As it was before the pod was woken.
+    /// The value of `Entry::heard` before the pod was woken.
     heard: Moment,
 }
 
@@ -138,12 +141,12 @@ impl Waiting {
             let Some((_, _, last)) = self.turns.pop_last() else {
                 return;
             };
-            // Its prospect, if it has one, ends with time.
+            // Its prospect, if it has one, expires.
             self.pods.remove(&last);
         }
     }
 
-    /// The pod does not wait any more. Returns where it had a prospect.
+    /// The pod no longer waits. Returns the node of its prospect.
     pub(crate) fn remove(&mut self, pod: &PodUid) -> Option<NodeName> {
         let entry = self.pods.remove(pod)?;
         self.turns.remove(&entry.pod.turn());
@@ -157,7 +160,7 @@ impl Waiting {
             .filter_map(|(_, _, pod)| self.pods.get(pod))
     }
 
-    /// The node is gone, and its number may become another's.
+    /// The node is gone, and another node may get its number.
     pub(crate) fn forget_node(&mut self, number: u32) {
         for entry in self.pods.values_mut() {
             if let Some(candidates) = &mut entry.candidates
@@ -168,8 +171,8 @@ impl Waiting {
         }
     }
 
-    /// The pod was refused. The moment and the candidates are those of the refusal. Returns where it had a prospect:
-    /// whatever it was woken for, it did not get it, and others may try.
+    /// The pod was refused. The moment and the candidates are those of the refusal. Returns the node of its
+    /// prospect: the pod did not get the room that it was woken for, and others may try.
     pub(crate) fn refuse(
         &mut self,
         pod: KnownPod,
@@ -194,7 +197,7 @@ impl Waiting {
         prospect.map(|prospect| prospect.node)
     }
 
-    /// Lets a pod wait that the scheduler has not asked about: a predecessor may have refused it, and room may have
+    /// Adds a pod that the scheduler has not asked about: an earlier leader may have refused it, and room may have
     /// appeared since.
     pub(crate) fn add_unasked(&mut self, pod: &Arc<KnownPod>, now: Instant) {
         if self.contains(&pod.pod.uid) {
@@ -211,7 +214,7 @@ impl Waiting {
         });
     }
 
-    /// A pod that waits, and the nodes that the scheduler named last, if it was heard at all.
+    /// A waiting pod, and the nodes that the scheduler named last, if it has asked about the pod.
     pub(crate) fn get(&self, pod: &PodUid) -> Option<(&Arc<KnownPod>, Option<&Arc<NodeSet>>)> {
         let entry = self.pods.get(pod)?;
         Some((&entry.pod, entry.candidates.as_ref()))
@@ -225,7 +228,7 @@ impl Waiting {
         self.pods.keys()
     }
 
-    /// Pods that have been refused since then and are not expected to be bound soon, best first, each
+    /// Refused pods that have waited since `then` or longer and are not expected to be bound soon. Best first, each
     /// with the nodes that the scheduler named last.
     pub fn refused_since(&self, then: Instant) -> Vec<(Arc<KnownPod>, Arc<NodeSet>)> {
         let expected = |entry: &Entry| self.prospects.contains_key(&entry.pod.pod.uid);

@@ -1,10 +1,10 @@
 //! Explores at random the orders in which things can happen to an extender: binds, lost answers, binds that arrive
-//! after their sender has given up or was told of a conflict, watches that lag, lists, pods that end, tenants that
+//! after their sender has given up or has received a conflict, watches that lag, lists, pods that end, tenants that
 //! edit them, nodes that come and go, restarts and changes of the leader.
 //!
-//! The [books](super::Books) are the real ones. What surrounds it in the product (tasks, the client, the
-//! API server, the scheduler, users) is modelled here in plain threads, and shuttle chooses whose step is
-//! next. After every step the books are compared with the truth:
+//! The [books](super::Books) are the real ones. What surrounds them in the product (tasks, the client, the API
+//! server, the scheduler, users) is modelled here in plain threads, and shuttle chooses which thread takes the next
+//! step. After every step the books are compared with the truth:
 //!
 //! * no card is ever given to more pods than it has room for;
 //! * no pod is booked where pods, and containers without pods that the agent has reported, leave too little room;

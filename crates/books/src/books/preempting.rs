@@ -1,4 +1,4 @@
-//! Who contends for room that others hold, and for whom room is claimed.
+//! Which pods contend for room that others hold, and for which of them room is claimed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::preemptions::{
 };
 
 impl Books {
-    /// Keeps the pod. Pods may contend that did not before.
+    /// Keeps the pod, and lets pods contend that may do so now.
     pub(super) fn keep(&mut self, pod: KnownPod) {
         let (uid, rank, placed) = (pod.pod.uid.clone(), pod.rank, pod.node.is_some());
         let before = self.pods.keep(pod);
@@ -30,7 +30,7 @@ impl Books {
         }
     }
 
-    /// Keeps these pods and no others. Returns those of before.
+    /// Keeps these pods and no others. Returns the previous ones.
     pub(super) fn replace_index(
         &mut self,
         pods: HashMap<PodUid, Arc<KnownPod>>,
@@ -60,8 +60,8 @@ impl Books {
         self.contenders.remove(pod);
     }
 
-    /// No pod can be evicted for this one at present: it contends again when it is refused again, after a
-    /// pause.
+    /// No pod can be evicted for this one at present. It contends again after a pause, once it is refused
+    /// again.
     pub fn rest(&mut self, pod: &PodUid, now: Instant) {
         self.contenders.rest(pod, now);
     }
@@ -99,7 +99,7 @@ impl Books {
         Ok(NewPreemption { first, outranked })
     }
 
-    /// Gives the pod's claimed room back. The claim is taken off the pod later.
+    /// Gives the pod's claimed room back. The claim is removed from the pod later.
     pub fn end_preemption(&mut self, pod: &PodUid) {
         self.preemptions.end(&mut self.nodes, pod);
     }
@@ -110,7 +110,7 @@ impl Books {
         self.contenders.remove(pod);
     }
 
-    /// This replica has stopped leading: of what it had begun and ended only what the pods show is left.
+    /// This replica has stopped leading. It keeps only the claims that the watch has shown.
     pub fn stop_preempting(&mut self) {
         self.preemptions.stop(&mut self.nodes);
     }
@@ -120,7 +120,7 @@ impl Books {
         self.preemptions.end_all(&mut self.nodes);
     }
 
-    /// What the watch shows of the pod's claim.
+    /// Applies what the watch shows of the pod's claim.
     pub(super) fn note_claim(&mut self, pod: &PodUid, shown: Option<ShownClaim>) {
         let known = self.pods.get(pod.as_str());
         if !known.is_some_and(|known| known.wants_node()) {
@@ -134,7 +134,7 @@ impl Books {
         }
     }
 
-    /// A complete list of pods carries these claims.
+    /// Applies the claims that a complete list of pods carries.
     pub(super) fn replace_claims(&mut self, mut shown: HashMap<PodUid, ShownClaim>) {
         for pod in self.preemptions.uids() {
             let shown = shown.remove(&pod);

@@ -1,4 +1,4 @@
-//! Refused pods, and whom to wake.
+//! Refused pods, and which of them to wake.
 
 use std::time::Instant;
 
@@ -32,7 +32,7 @@ impl Books {
         self.nodes.growth().ring_since(moment);
     }
 
-    /// Lets every pending pod wait that the scheduler has not asked about: a predecessor may have refused
+    /// Adds every pending pod that the scheduler has not asked about: an earlier leader may have refused
     /// it, and room may have appeared since.
     pub fn await_all_pending(&mut self, now: Instant) {
         for pod in self.pods.pending() {
@@ -43,22 +43,22 @@ impl Books {
         self.nodes.growth().ring_since(0);
     }
 
-    /// The pod does not wait any more; what it was woken for is for others.
+    /// The pod no longer waits. The room that it was woken for is left to others.
     pub fn stop_waiting(&mut self, pod: &PodUid) {
         self.contenders.remove(pod);
         let prospect = self.waiting.remove(pod);
         self.leave_room(prospect);
     }
 
-    /// The pod was booked on the node, where its prospect becomes the booking.
+    /// The pod was booked on the node. If its prospect was on another node, that room is left to others.
     pub(super) fn stop_waiting_elsewhere(&mut self, pod: &PodUid, node: &NodeName) {
         self.contenders.remove(pod);
         let prospect = self.waiting.remove(pod);
         self.leave_room(prospect.filter(|prospect| prospect != node));
     }
 
-    /// After a list: only pending pods wait. One that is not listed and was not `known` before may be
-    /// newer than the list.
+    /// Called after a list: only pending pods still wait. A pod that is not listed and was not `known`
+    /// before may be newer than the list, so it still waits, too.
     pub(super) fn stop_waiting_unless_pending(&mut self, known: impl Fn(&PodUid) -> bool) {
         let pending = |pod: &PodUid| {
             let listed = self.pods.get(pod.as_str());
@@ -72,7 +72,7 @@ impl Books {
         }
     }
 
-    /// What there is to decide now.
+    /// What a decision about which pods to wake is based on now.
     pub fn outlook(&self, now: Instant) -> Outlook {
         let (ledger, growth) = (self.nodes.ledger(), self.nodes.growth());
         Outlook::new(&self.waiting, ledger, growth, now)
@@ -97,8 +97,8 @@ impl Books {
         }
     }
 
-    /// Notes a plan; returns those to be woken now. Who has been booked or refused since the outlook is
-    /// left alone.
+    /// Notes a plan. Returns the pods to be woken now. Pods that were booked or refused since the outlook
+    /// are skipped.
     pub fn note_plan(&mut self, plan: Plan, now: Instant) -> Vec<PodRef> {
         self.waiting.note_plan(plan, now)
     }

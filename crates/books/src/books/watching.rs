@@ -20,7 +20,7 @@ impl Books {
         self.take_in(facts, Ledger::confirm);
     }
 
-    /// `book` says how sure the books may be of a bound pod.
+    /// `book` enters a bound pod into the ledger: as confirmed by the watch, or as shown by a single read.
     fn take_in(&mut self, mut facts: PodFacts, book: fn(&mut Ledger, Bound)) {
         self.nodes.share_name(&mut facts);
         if facts.ended {
@@ -53,9 +53,9 @@ impl Books {
         self.preemptions.ring();
     }
 
-    /// A pod that waits for a node with an invalid request: nothing is decided for it. The request may have
-    /// been valid when a bind of it began, and that bind may have taken effect before the watch showed anything of it, so
-    /// what it has booked stays until its outcome is known.
+    /// A pod that waits for a node with an invalid request gets no decision. Its request may have been valid when its
+    /// bind began, and the bind may take effect before the watch shows it. So the booking stays until the outcome of
+    /// the bind is known.
     pub fn apply_invalid(&mut self, pod: &PodUid) {
         if !self.nodes.is_booked(pod) {
             self.end_pod(pod);
@@ -98,8 +98,8 @@ impl Books {
         self.preemptions.ring();
     }
 
-    /// A complete list of pods, and what other pods take of their nodes. Returns those to be read one by one, because
-    /// their booking is newer than the list or their pod is gone.
+    /// Applies a complete list of pods, and what other pods take of their nodes. Returns the pods to be read one by
+    /// one: their bookings are newer than the list, or the pods are gone.
     pub fn replace_pods(
         &mut self,
         mut listed: Vec<PodFacts>,
@@ -130,7 +130,7 @@ impl Books {
         let to_read = self.keep_listed(pods, unsure);
         self.replace_claims(claims);
         self.nodes.redraw_all();
-        // After that: the lesson looks at what is free.
+        // Comes after the redraw, because a lesson depends on what is free.
         let new = new.iter().map(|pod| (&pod.ask, pod.host));
         self.nodes.observe_all(new);
         self.attempts.end_confirmed(&self.nodes);
@@ -142,7 +142,7 @@ impl Books {
             .collect()
     }
 
-    /// Keeps the listed pods, and those whose booking may be newer than the list. Returns of the latter those to be
+    /// Keeps the listed pods, and those whose booking may be newer than the list. Returns which of the latter must be
     /// read.
     fn keep_listed(
         &mut self,
@@ -155,7 +155,7 @@ impl Books {
                 pods.entry(uid.clone()).or_insert(pod);
             }
             match self.nodes.booking_state(&uid) {
-                // The answer to its bind comes first.
+                // The answer to its bind comes before any read.
                 Some(BookingState::Reserved) => self.attempts.miss(uid),
                 Some(BookingState::Settled) => to_read.push(uid),
                 _ => {}
@@ -174,12 +174,12 @@ impl Books {
         self.reads.begin(pod)
     }
 
-    /// A read that could not be answered.
+    /// Ends a read that got no answer.
     pub fn abandon_read(&mut self, pod: &PodUid, read: Read) {
         self.reads.end(pod, read);
     }
 
-    /// The answer of a read.
+    /// Applies the answer of a read.
     pub fn finish_read(&mut self, pod: &PodUid, read: Read, answer: Option<PodFacts>) -> Finding {
         if self.reads.end(pod, read) {
             return Finding::Stale;
@@ -188,15 +188,15 @@ impl Books {
             self.end_pod(pod);
             return Finding::Gone;
         };
-        // Not confirmed yet: a list under way may be older than this answer.
+        // The booking is not confirmed yet, because a list under way may be older than this answer.
         self.take_in(facts.clone(), Ledger::learn);
         Finding::Found(Box::new(facts))
     }
 
-    /// The answer of a fence: no bind that was decided before it can take effect any more.
+    /// Applies the answer of a fence: no bind that was decided before the fence can still take effect.
     ///
-    /// A fence of a pod without a node stays valid whatever became known of the pod since. If it had to be
-    /// repeated, a tenant that changes a pod all the time would keep binds closed at the beginning of a term.
+    /// A fence of a pod without a node stays valid whatever has become known about the pod since. If the fence had to
+    /// be repeated, a tenant that changes a pod all the time would keep binds closed at the beginning of a term.
     pub fn finish_fence(&mut self, pod: &PodUid, read: Read, answer: Option<PodFacts>) -> Finding {
         let unbound = answer
             .clone()

@@ -22,7 +22,7 @@ impl Nodes {
         booking.map(|booking| booking.node.clone())
     }
 
-    /// Decides the pod's cards on the node and books them.
+    /// Chooses the pod's cards on the node and books them.
     pub(crate) fn reserve(
         &mut self,
         pod: &PodUid,
@@ -45,12 +45,12 @@ impl Nodes {
         self.ledger.settle(pod);
     }
 
-    /// The bind may take effect.
+    /// The outcome of the bind is unknown: it may still take effect.
     pub(crate) fn doubt(&mut self, pod: &PodUid) {
         self.ledger.doubt(pod);
     }
 
-    /// Ends what the pod has booked and takes.
+    /// Ends the pod's booking, and frees what it takes of its node.
     pub(crate) fn release(&mut self, pod: &PodUid) {
         let mut changed: Vec<NodeName> = self.booked_node(pod).into_iter().collect();
         self.ledger.release(pod);
@@ -61,8 +61,8 @@ impl Nodes {
         self.redraw(&changed);
     }
 
-    /// A pod as the API server shows it, with the booking that it proves. `book` says how sure the books may be of
-    /// that. Returns the node on which it is booked now.
+    /// Applies a pod as the API server shows it, with the booking that it proves. `book` enters that booking into the
+    /// ledger. Returns the node on which the pod is booked now.
     pub(crate) fn place(
         &mut self,
         facts: &PodFacts,
@@ -74,7 +74,7 @@ impl Nodes {
             book(&mut self.ledger, bound);
         }
         let booked = self.booked_node(&facts.uid);
-        // Until the watch shows where it is, the node that its booking names counts.
+        // Until the watch shows the pod's node, the node of its booking counts.
         let node = facts.node.as_ref().or(booked.as_ref());
         let takes = node.map(|node| (node, facts.host));
         let mut changed = self.packing.set_pod(&facts.uid, takes);
@@ -101,7 +101,8 @@ impl Nodes {
         }
     }
 
-    /// Counts what these pods take, and no others. To be [redrawn](Self::redraw_all) when the bookings are known too.
+    /// Counts what these pods take, and no others. The caller must [redraw](Self::redraw_all) the nodes once the
+    /// bookings are known, too.
     pub(crate) fn replace_occupants<'p>(
         &mut self,
         pods: impl Iterator<Item = (&'p PodUid, &'p NodeName, Host)>,

@@ -33,8 +33,8 @@ pub(crate) struct NodeGrowth {
     pub(crate) room: Moment,
     /// When its cards changed, or it appeared: pods that could not use it before may be able to now.
     pub(crate) cards: Moment,
-    /// When a woken pod did not take what it was expected to. This is nothing new for the scheduler, but the
-    /// pods next in turn were not woken for that room.
+    /// When a woken pod did not take the room that it was expected to take. This is nothing new for the
+    /// scheduler, but the pods next in turn were not woken for that room.
     pub(crate) left: Moment,
 }
 

@@ -1,7 +1,7 @@
 //! Proposals: on which node a pod's preemption costs least, from what is known now.
 //!
-//! Looking at thousands of nodes takes a while, so it is done in portions between which others get at
-//! the state; what was found is looked at again before it is taken up.
+//! Searching thousands of nodes takes a while, so it is done in portions, and others can use the state in between. A
+//! proposal is checked again before it is accepted.
 
 use std::collections::HashSet;
 
@@ -14,43 +14,44 @@ use gpushare_kube::budgets::Budgets;
 use super::{Now, Situation, StaleProposal};
 use crate::pods::KnownPod;
 
-/// What may be tried on one node: half to choose, half to place a pod of several containers.
+/// The most steps on one node: half to choose victims, half to place a pod of several containers.
 const STEPS_ON_A_NODE: u32 = 4 * Steps::PER_NODE;
-/// Past so many, the nodes that are left are looked at another time, so that others get at the state.
+/// After this many steps, the remaining nodes are left to the next portion, so that others can use the state in
+/// between.
 const STEPS_AT_ONCE: u32 = 2 * Steps::PER_NODE;
-/// Whoever has not ended this long after it should have will not soon.
+/// How long after its deadline a victim may still end. After that, it counts as stuck.
 const STUCK_AFTER_SECONDS: i64 = 60;
 
-/// What a decision has to respect.
+/// The constraints of a decision.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
     pub budgets: Budgets,
-    /// These go whatever is decided here.
+    /// Pods that are assumed to end, whatever is decided here.
     pub going: HashSet<PodUid>,
 }
 
-/// Who has to go from which node.
+/// Which pods to evict from which node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposal {
     pub node: NodeName,
-    /// Those first that a disruption budget may still keep: if it does, the others stay too.
+    /// Pods that count for a disruption budget come first: if it refuses one of them, the others stay too.
     pub victims: Vec<PodUid>,
     pub cost: Cost,
 }
 
-/// What looking at nodes came to.
+/// The result of searching nodes for victims.
 #[derive(Debug, Default)]
 pub struct Survey {
     pub best: Option<Proposal>,
-    /// On some node the steps were used up before it was known whether anybody can go.
+    /// On some node the steps were used up before it was known whether evictions make room.
     pub cut: bool,
-    /// The nodes looked at, counted from the first.
+    /// How many of the nodes were searched, counted from the first.
     pub nodes: usize,
 }
 
 impl Situation<'_> {
-    /// The cheapest proposal that costs less than the limit, on as many of these nodes as can be looked at in one go:
-    /// at least one.
+    /// The cheapest proposal that costs less than the limit, on as many of these nodes as can be searched in one
+    /// portion, but at least on one.
     pub fn propose(
         &self,
         preemptor: &KnownPod,
@@ -94,7 +95,7 @@ impl Situation<'_> {
         survey
     }
 
-    /// Whether the pod fits on one of these nodes without anybody having to go.
+    /// Whether the pod fits on one of these nodes without evictions.
     pub fn fits_somewhere(&self, preemptor: &KnownPod, nodes: &[NodeName]) -> bool {
         let steps = Steps::for_request();
         let search = self.ledger.search(&preemptor.ask, &steps);
@@ -103,7 +104,7 @@ impl Situation<'_> {
         nodes.iter().any(fits)
     }
 
-    /// Whether no disruption budget keeps these pods from going, all together.
+    /// Whether disruption budgets allow the eviction of all these pods together.
     pub fn may_all_go(&self, victims: &[PodUid], budgets: &Budgets) -> bool {
         let mut headroom = budgets.headroom();
         for victim in victims {
@@ -135,7 +136,7 @@ impl Situation<'_> {
         })
     }
 
-    /// Where the pod would go if the proposal were carried out now, and whose claims have to end for it.
+    /// Where the proposal would place the pod now, and the pods whose claims must end for it.
     pub(crate) fn check(
         &self,
         preemptor: &KnownPod,
@@ -153,7 +154,7 @@ impl Situation<'_> {
             .ok_or(StaleProposal::Node)
     }
 
-    /// Nothing when it would not help.
+    /// `None` if the proposal would not make room.
     fn still_makes_room(
         &self,
         preemptor: &KnownPod,
@@ -211,7 +212,7 @@ impl Situation<'_> {
         known.is_some_and(|known| known.rank < preemptor.rank)
     }
 
-    /// Victims of preemptions under way: they go, also if they do not know it yet.
+    /// Victims of preemptions under way. They will end, even if they have not been evicted yet.
     fn doomed(&self) -> HashSet<&PodUid> {
         let live = self.preemptions.live.values();
         live.flat_map(|live| &live.record.victims).collect()
@@ -273,7 +274,7 @@ impl KnownPod {
         }
     }
 
-    /// Disruption budgets count pods that run.
+    /// A pod that does not run is not protected, because disruption budgets count only running pods.
     fn guard(&self, budgets: &Budgets) -> Guard {
         if self.preemption.running {
             budgets.guard(&self.pod.namespace, &self.preemption.labels)
@@ -282,13 +283,13 @@ impl KnownPod {
         }
     }
 
-    /// Its end is overdue: neither waiting nor evicting helps.
+    /// Whether its end is long overdue, so that neither waiting nor evicting helps.
     pub(super) fn is_stuck(&self, now: Now) -> bool {
         let overdue = |ends: i64| ends.saturating_add(STUCK_AFTER_SECONDS) < now.millis / 1000;
         self.preemption.ends_by.is_some_and(overdue)
     }
 
-    /// When it will be stuck, in milliseconds since 1970.
+    /// When it will count as stuck, in milliseconds since 1970.
     pub(super) fn stuck_at(&self) -> Option<i64> {
         let seconds = self
             .preemption

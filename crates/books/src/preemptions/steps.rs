@@ -1,7 +1,7 @@
-//! What is to be done next about each preemption, read off what is known now.
+//! The next step of each preemption, derived from what is known now.
 //!
-//! Nothing remembers a sequence: a step follows from the state alone, so that an interrupted preemption
-//! goes on at the right place, whoever goes on with it.
+//! No sequence of steps is stored. Each step follows from the present state alone, so any replica can
+//! continue an interrupted preemption at the right step.
 
 use std::time::Instant;
 
@@ -14,10 +14,10 @@ use super::{EndedClaim, Now, Preemption, Preemptions, Repeated, Situation};
 use crate::nodes::Nodes;
 use crate::pods::{KnownPod, Pods};
 
-/// A preemption that has not come to an end after this long is given up, unless it waits for pods that
-/// are ending.
+/// A preemption that is not over after this long is given up, unless it waits for pods that are ending.
 const LASTS_MILLIS: i64 = 10 * 60 * 1000;
-/// How long the scheduler may take to begin with the evictions that it took on.
+/// How long the scheduler may take to begin the evictions that it announced. After that, we evict the
+/// victims.
 const SCHEDULER_TAKES_MILLIS: i64 = 15 * 1000;
 
 /// Something to be done with the API server for a preemptor.
@@ -30,11 +30,11 @@ pub enum Step {
         victims: Vec<PodRef>,
         node: NodeName,
     },
-    /// Nominates the pod again, because the scheduler took it back.
+    /// Nominates the node for the pod again, because the scheduler has cleared the nomination.
     Nominate { node: NodeName },
-    /// Makes the scheduler try the pod: its room is there.
+    /// Makes the scheduler try the pod, because its room is free.
     Wake { node: NodeName },
-    /// Takes the claim off the pod.
+    /// Removes the claim from the pod.
     Clear,
     /// Ends the preemption.
     GiveUp(Reason),
@@ -42,11 +42,11 @@ pub enum Step {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It took too long.
+    /// The preemption took too long.
     Late,
-    /// Somebody who has to go was told to, and does not end.
+    /// A pod on the claimed cards should have ended, and does not.
     Stuck,
-    /// Nobody is left to wait for, and there is no room.
+    /// No pod is left to wait for, and there is no room.
     NoRoom,
 }
 
@@ -54,7 +54,7 @@ pub enum Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,
-    /// To be tried again.
+    /// The step will be tried again.
     Failed,
     /// The pod is gone.
     Gone,
@@ -63,7 +63,7 @@ pub enum Outcome {
 enum Next {
     Do(Step),
     At(Instant),
-    /// Until something happens.
+    /// There is nothing to do until something happens.
     Wait,
 }
 
@@ -132,7 +132,7 @@ impl Situation<'_> {
         }
         let node = live.record.node();
         let fits = self.fits_there(pod, node);
-        // The last of those who were told to go has gone by then, or is stuck.
+        // By this time the last of the ending pods on the claimed cards has ended or is stuck.
         let overdue = self.holders(pod).filter_map(|(_, known)| known.stuck_at());
         let gone_by = overdue.max().filter(|by| *by > now.millis);
         let late_at = live.record.since.saturating_add(LASTS_MILLIS);
@@ -144,7 +144,7 @@ impl Situation<'_> {
             .at_latest(now.when(given_up_at))
     }
 
-    /// What is next of a preemption that is not late.
+    /// The next step of a preemption that is not late.
     fn towards_the_end(
         &self,
         pod: &PodUid,
@@ -160,7 +160,7 @@ impl Situation<'_> {
         let node = live.record.node().clone();
         let scheduler_evicts = live.record.evictor == Evictor::Scheduler;
         let victims = self.victims_left(pod, live);
-        // What the scheduler evicts for may be more than cards.
+        // If the scheduler evicts the victims, the pod may lack more than room on cards.
         if !victims.is_empty() && (scheduler_evicts || !fits) {
             let patience = if scheduler_evicts {
                 SCHEDULER_TAKES_MILLIS
@@ -186,8 +186,8 @@ impl Situation<'_> {
         Next::At(now.when(gone_by))
     }
 
-    /// Nobody on the claimed cards is on the way out. Those whom another preemption will tell to go are
-    /// waited for.
+    /// No pod on the claimed cards is ending. Waits if another preemption will evict one of them;
+    /// otherwise gives up.
     fn without_anybody_going(&self, pod: &PodUid, now: Now) -> Next {
         let mut stuck = false;
         for (holder, known) in self.holders(pod) {
@@ -209,7 +209,7 @@ impl Situation<'_> {
         self.fits_within(pod, node, &Steps::for_request())
     }
 
-    /// The same for one of many nodes, which share the steps.
+    /// Like [`Self::fits_there`], for one of many nodes, which share the steps.
     pub(crate) fn fits_within(&self, pod: &PodUid, node: &NodeName, steps: &Steps) -> bool {
         let ask = self.pods.get(pod.as_str()).map(|known| &known.ask);
         ask.is_some_and(|ask| {
@@ -218,7 +218,8 @@ impl Situation<'_> {
         })
     }
 
-    /// Whether the victim has to go for the pod now: between two evictions everything may change.
+    /// Whether the victim must still be evicted for the pod: between two evictions everything may
+    /// change.
     pub fn must_go(&self, victim: &PodUid, pod: &PodUid) -> bool {
         let live = self.preemptions.live.get(pod);
         live.is_some_and(|live| {
@@ -227,8 +228,8 @@ impl Situation<'_> {
         })
     }
 
-    /// The victims that nobody has told to go yet. Whatever the claim says, nobody goes for a pod that
-    /// does not outrank it.
+    /// The victims that are not ending yet. Whatever the claim says, no victim is evicted for a pod
+    /// that does not outrank it.
     fn victims_left(&self, pod: &PodUid, live: &Preemption) -> Vec<PodRef> {
         let preemptor = self.pods.get(pod.as_str());
         let Some(preemptor) = preemptor.filter(|known| known.preemption.preempts) else {
@@ -248,7 +249,7 @@ impl Situation<'_> {
             .collect()
     }
 
-    /// Who holds a part of the claimed cards.
+    /// The pods that hold a part of the claimed cards.
     fn holders(&self, pod: &PodUid) -> impl Iterator<Item = (&PodUid, &KnownPod)> {
         let claim = self.ledger.claimed(pod.as_str());
         claim.into_iter().flat_map(move |claim| {
@@ -287,7 +288,7 @@ impl Preemption {
 }
 
 impl Next {
-    /// Looked at again then, if nothing happens before.
+    /// Looks again at this moment at the latest, even if nothing happens before.
     fn at_latest(self, moment: Instant) -> Self {
         match self {
             Self::Do(step) => Self::Do(step),

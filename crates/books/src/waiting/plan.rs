@@ -1,8 +1,7 @@
-//! Whom to wake: exactly those whose pods would fit now, each counted against what the ones before it
-//! will take.
+//! Which pods to wake: exactly those that would fit now, after the pods before them have taken their room.
 //!
-//! Looking, deciding and noting are three steps, so that the decision itself, which can take a while
-//! with many pods and nodes, is made without the lock.
+//! Reading the state, deciding, and noting the plan are three steps. The decision, which can take a while with many
+//! pods and nodes, is made without the lock.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -18,14 +17,14 @@ use crate::node_set::NodeSet;
 use crate::nodes::growth::{Growth, Moment, NodeGrowth};
 use crate::pods::KnownPod;
 
-/// What the decision is made from.
+/// What a decision about which pods to wake is based on.
 #[derive(Debug)]
 pub struct Outlook {
     classes: Classes,
     moment: Moment,
     /// Best first.
     pods: Vec<Hopeful>,
-    /// Those that have grown, with the rooms that the prospects of others leave.
+    /// The nodes that have grown, with the room that prospects leave.
     nodes: Vec<GrownNode>,
     /// When a pod that pauses now may be woken again, or a prospect ends.
     next: Option<Instant>,
@@ -38,7 +37,7 @@ struct Hopeful {
     heard: Moment,
     seen: Moment,
     passed_over: u32,
-    /// Room that is kept for it, and counts against everybody else.
+    /// Room that is claimed for it, and counts against all other pods.
     kept: Option<Kept>,
 }
 
@@ -55,7 +54,7 @@ struct GrownNode {
     rooms: Arc<Vec<CardRoom>>,
 }
 
-/// Whom to wake, and who need not be looked at again for what is known now.
+/// Which pods to wake, and which need not be checked again until something changes.
 #[derive(Debug, Default)]
 pub struct Plan {
     moment: Moment,
@@ -63,7 +62,7 @@ pub struct Plan {
     tried: Vec<PodUid>,
     /// There were no steps left to search for these.
     passed_over: Vec<PodUid>,
-    /// More would fit than were asked for, or are still to be searched for.
+    /// More pods may fit than were asked for, or some pods still have to be searched for.
     pub unfinished: bool,
     pub next: Option<Instant>,
 }
@@ -76,7 +75,7 @@ struct Wake {
 }
 
 impl Outlook {
-    /// What there is to decide now.
+    /// What a decision about which pods to wake is based on now.
     pub(crate) fn new(waiting: &Waiting, ledger: &Ledger, growth: &Growth, now: Instant) -> Self {
         let mut next: Option<Instant> = None;
         let mut pods = Vec::new();
@@ -142,8 +141,8 @@ fn grown_nodes(
 }
 
 impl Waiting {
-    /// Ends prospects that have lasted too long. The pods have not taken what they were woken for: others may try, on
-    /// the nodes that are returned. Each was heard of, so it is not woken again for the same room.
+    /// Ends prospects that have lasted too long. Returns their nodes: the pods have not taken the room that they were
+    /// woken for, so others may try. The same pods are not woken again for that room.
     pub(crate) fn end_prospects(&mut self, now: Instant) -> Vec<NodeName> {
         let over = self
             .prospects
@@ -151,7 +150,7 @@ impl Waiting {
         over.map(|(_, prospect)| prospect.node).collect()
     }
 
-    /// The wake did not reach the pod: it is as if it had not been woken. Returns where it had a prospect.
+    /// The wake did not reach the pod, so the scheduler has not tried it with that room. Returns the node of its prospect.
     pub(crate) fn wake_failed(&mut self, pod: &PodUid) -> Option<NodeName> {
         let prospect = self.prospects.remove(pod)?;
         if let Some(entry) = self.pods.get_mut(pod) {
@@ -160,8 +159,7 @@ impl Waiting {
         Some(prospect.node)
     }
 
-    /// Notes a plan; returns those to be woken now. Who has been booked or refused since the outlook is
-    /// left alone.
+    /// Notes a plan. Returns the pods to be woken now. Pods that were booked or refused since the outlook are skipped.
     pub(crate) fn note_plan(&mut self, plan: Plan, now: Instant) -> Vec<PodRef> {
         for pod in plan.tried {
             if let Some(entry) = self.pods.get_mut(&pod) {
@@ -221,8 +219,7 @@ impl GrownNode {
 }
 
 impl Hopeful {
-    /// A node that takes the pod, and where on it. Nodes without room for anybody with the same request
-    /// are struck from the list.
+    /// A placement of the pod, and its node. Nodes without room for the request are removed from `left`.
     fn find<'n>(
         &self,
         search: &Search<'_>,
@@ -254,7 +251,7 @@ impl Hopeful {
         Some((search.place(&node.rooms).ok()?, node))
     }
 
-    /// Whether the node has something that the scheduler has not tried the pod with.
+    /// Whether the node has grown in a way that the scheduler has not tried the pod with.
     fn concerns(&self, grown: &NodeGrowth) -> bool {
         let allowed = |candidates: &Arc<NodeSet>| candidates.contains(grown.number);
         grown.last() > self.seen
@@ -263,16 +260,17 @@ impl Hopeful {
     }
 }
 
-/// For each request met so far, the places of the nodes that may still have room for it: rooms only
-/// shrink while planning, so what had none need not be looked at again.
+/// For each request met so far, the places of the nodes that may still have room for it. Rooms only shrink while
+/// planning, so a node without room need not be checked again.
 #[derive(Default)]
 struct Hopes<'a>(Vec<(&'a PodAsk, Vec<usize>)>);
 
-/// More different requests than this are rare, and only cost time.
+/// More different requests than this are rare. Those are not remembered, which only costs time.
 const REMEMBERED: usize = 256;
 
 impl<'a> Hopes<'a> {
-    /// Of `nodes` nodes, for the request; to be given back with [`Self::keep`].
+    /// The places that are left for the request, at first those of all `nodes` nodes. The caller returns them with
+    /// [`Self::keep`].
     fn take(&mut self, ask: &'a PodAsk, nodes: usize) -> Vec<usize> {
         let known = self.0.iter_mut().find(|(known, _)| *known == ask);
         known.map_or_else(|| (0..nodes).collect(), |(_, left)| std::mem::take(left))
@@ -287,8 +285,8 @@ impl<'a> Hopes<'a> {
     }
 }
 
-/// In which order the pods are looked at: best first. Only those that need steps wait for others of their kind that
-/// were passed over more often, so that each is searched for in the end, however many others wait.
+/// The order in which the pods are checked: best first. A pod of several containers comes after those that were passed
+/// over more often, so that each of them is searched for in the end, however many others wait.
 fn in_turn(pods: &[Hopeful]) -> impl Iterator<Item = &Hopeful> {
     let passed_over = pods.iter().map(|hopeful| hopeful.passed_over);
     let most = passed_over.max().unwrap_or(0);
@@ -308,7 +306,7 @@ impl Plan {
 }
 
 impl Outlook {
-    /// Decides whom to wake, at most so many.
+    /// Decides which pods to wake, at most this many.
     pub fn plan(mut self, most: usize) -> Plan {
         let mut plan = Plan {
             moment: self.moment,
@@ -316,7 +314,7 @@ impl Outlook {
             ..Plan::default()
         };
         let mut hopes = Hopes::default();
-        // For all pods of several containers together; others need none.
+        // Shared by all pods of several containers; other pods need no steps.
         let steps = Steps::for_request();
         for hopeful in in_turn(&self.pods) {
             if plan.wakes.len() == most {
@@ -335,7 +333,7 @@ impl Outlook {
             hopes.keep(ask, left);
             let Some((placement, node)) = found else {
                 // The pod whose search used up all the steps of a round counts as tried; otherwise the next round would
-                // begin with it again. One that got only what others left is searched for again.
+                // begin with it again. A pod that had only a part of the steps is searched for again.
                 if ask.is_complex() && steps.are_used_up() && !had_all {
                     plan.pass_over(pod);
                 } else {

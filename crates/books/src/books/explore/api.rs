@@ -43,7 +43,7 @@ impl fmt::Debug for Seen {
     }
 }
 
-/// What the watch of an extender hears of.
+/// What the watch of an extender receives next.
 pub(super) enum Next {
     Event(Box<Event>),
     /// The extender begins to lead.
@@ -60,7 +60,7 @@ pub(super) enum Event {
 #[derive(Clone, Debug)]
 struct Pod {
     uid: String,
-    /// Another one after each change.
+    /// Changes with every change of the pod.
     version: usize,
     gib: u64,
     node: Option<String>,
@@ -74,11 +74,11 @@ pub(super) struct Api {
     truth: Mutex<Truth>,
     changed: Condvar,
     pub(super) story: Story,
-    /// Those whose books are held against the truth.
+    /// The extenders whose books are compared with the truth.
     pub(super) extenders: Arc<Mutex<Vec<Weak<Instance>>>>,
 }
 
-/// What happened, for people. Nobody waits for its lock, so it is no matter of order.
+/// What happened, for people. Its lock is not one of shuttle's, so writing to it does not add orders to explore.
 #[derive(Clone, Default)]
 pub(super) struct Story(std::sync::Arc<std::sync::Mutex<Vec<String>>>);
 
@@ -95,13 +95,13 @@ impl Story {
         self.events().join("\n")
     }
 
-    /// Something happened that must not.
+    /// Fails the test: something happened that must not happen.
     pub(super) fn broken(&self, what: &str) -> ! {
         panic!("BROKEN: {what}\n{}", self.text())
     }
 }
 
-/// When one thread has failed, the others shall not hide it by failing too.
+/// Locks even if another thread has failed, so that its failure is not hidden by further ones.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -119,13 +119,14 @@ pub(super) struct Truth {
     history: Vec<Event>,
     /// Containers that run although their pods are gone, with their nodes and what they hold.
     outlived: BTreeMap<PodUid, (String, u64)>,
-    /// What each extender was told of them by the agents of the nodes, until the agents tell that they have ended.
+    /// The outlived containers that agents have reported to each extender, until the agents report that they have
+    /// ended.
     told: BTreeSet<(usize, PodUid)>,
     /// Which extender may act, and its term.
     leader: Option<(usize, u64)>,
     /// In which term each extender has opened binds.
     open: BTreeMap<usize, u64>,
-    /// Nothing happens any more.
+    /// Whether the history has ended.
     over: bool,
 }
 
@@ -189,7 +190,7 @@ impl Api {
         });
     }
 
-    /// The tenant annotates the pod with a choice that makes no sense, or takes it off again.
+    /// The tenant annotates the pod with a choice that makes no sense, or removes the annotation.
     pub(super) fn annotate(&self, name: &str, senseless: bool) {
         self.change(|truth| {
             if let Some(pod) = truth.pods.get_mut(name) {
@@ -225,7 +226,7 @@ impl Api {
         self.truth().term_of(extender) == Some(term)
     }
 
-    /// A bind arrives, whenever that is.
+    /// A bind arrives, at whatever time.
     pub(super) fn bind(&self, bind: &Bind) -> Result<(), Answer> {
         self.change(|truth| {
             let Some(pod) = truth.pods.get_mut(&bind.pod.name) else {
@@ -256,14 +257,14 @@ impl Api {
         self.truth().see(name)
     }
 
-    /// All pods, and where a watch goes on from there.
+    /// All pods, and the place in the history from which a watch continues.
     pub(super) fn list(&self) -> (Vec<Seen>, usize) {
         let truth = self.truth();
         let pods = truth.pods.keys().filter_map(|name| truth.see(name));
         (pods.collect(), truth.history.len())
     }
 
-    /// What the watch of an extender hears of next, waited for.
+    /// Waits for what the watch of an extender receives next.
     pub(super) fn next(&self, extender: usize, at: usize, listed: u64) -> Next {
         let mut truth = self.truth();
         loop {
@@ -279,13 +280,13 @@ impl Api {
         }
     }
 
-    /// Nobody leads from now on.
+    /// No extender leads from now on.
     pub(super) fn end_term(&self) {
         self.change(|truth| truth.leader = None);
         self.story.tell("nobody leads".to_owned());
     }
 
-    /// Who leads; waited for if nobody does.
+    /// Waits until an extender leads, and returns it.
     pub(super) fn some_leader(&self) -> usize {
         let mut truth = self.truth();
         loop {
@@ -310,7 +311,8 @@ impl Api {
         self.story.tell(format!("extender {extender} opens binds"));
     }
 
-    /// The extender's term when binds are open in it, waited for; nothing when it does not lead.
+    /// Waits until binds are open in the extender's term, and returns the term; `None` if the extender does not
+    /// lead.
     pub(super) fn open_term(&self, extender: usize) -> Option<u64> {
         let mut truth = self.truth();
         let term = truth.term_of(extender)?;

@@ -1,4 +1,4 @@
-//! A small cluster that lives: a scheduler and a user for each pod, and extenders that succeed each other.
+//! A small cluster: a scheduler and a user for each pod, and extenders that succeed each other.
 
 use gpushare_core::card::Card;
 use gpushare_core::{Amounts, HeldPod, Host, NodeName, PodUid, gpu};
@@ -15,7 +15,7 @@ use gpushare_kube::PodRef;
 const NODES: [&str; 2] = ["n1", "n2"];
 /// Two of them do not fit on one card.
 const PODS: [u64; 3] = [5, 5, 4];
-/// How often the scheduler tries a pod, and how often it finds at most that no node will do.
+/// How many binds the scheduler tries for a pod, and how many searches without a suitable node it accepts.
 const ATTEMPTS: usize = 6;
 const VAIN_ATTEMPTS: usize = 20;
 
@@ -39,7 +39,7 @@ pub(super) struct Plan {
     pub(super) fault: Option<Fault>,
 }
 
-/// How long a watch shows nothing new. What others have written makes binds void, so some mistakes show only if it is
+/// When a watch shows nothing new. Writes by others make binds void, so some mistakes show only if the watch is
 /// behind at the worst moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lag {
@@ -50,21 +50,21 @@ pub(super) enum Lag {
     UntilItBinds,
 }
 
-/// How much goes wrong: each happens once in so many times.
+/// How bad the network is. A plain number means that something happens once in so many times.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Network {
     pub(super) request_lost: u32,
-    /// It arrives when its sender has long given it up.
+    /// The request arrives long after its sender has given up.
     pub(super) request_late: u32,
     pub(super) answer_lost: u32,
-    /// The answer is a conflict although there is none, and the request may still take effect.
+    /// The answer is a conflict although there is none. The request may still take effect.
     pub(super) false_conflict: u32,
     pub(super) read_answered: u32,
     pub(super) watch_breaks: u32,
     /// How long a list takes at most.
     pub(super) list_steps: u32,
-    /// Why a leader is deposed: no bind of the first one arrives any more, and while it does not lead its
-    /// reads are not answered.
+    /// Whether extenders are deposed because they are cut off: no bind of the first term arrives, and reads of an
+    /// extender that does not lead are not answered.
     pub(super) deposed_is_cut_off: bool,
 }
 
@@ -96,7 +96,7 @@ pub(super) enum Succession {
     None,
     /// The extender is killed and another one started; requests under way are still carried out.
     Crash,
-    /// Of two extenders first one leads, then the other, then the first again.
+    /// Two extenders: the first one leads, then the second, then the first again.
     Election,
 }
 
@@ -149,7 +149,7 @@ pub(super) fn live(plan: Plan) -> Story {
     for extender in &extenders {
         extender.finish();
     }
-    // Nobody asks what a killed extender knew last.
+    // What a killed extender knew last does not matter.
     if plan.succession != Succession::Crash {
         first.check_empty();
     }
@@ -162,7 +162,7 @@ fn follow(extender: &Arc<Instance>) -> JoinHandle<()> {
     thread::spawn(move || extender.follow())
 }
 
-/// A term ends, mostly when binds were open for a while.
+/// Ends a term, mostly after binds were open for a while.
 fn end_term_of(api: &Api, extender: usize) {
     if !chance(4) {
         api.open_term(extender);
@@ -206,7 +206,7 @@ fn live_pod(api: &Arc<Api>, extenders: &[Arc<Instance>], name: &str, gib: u64, p
     }
 }
 
-/// A tenant annotates its pod, waiting or running, and may or may not take that back.
+/// A tenant annotates its pod, waiting or running, and may or may not remove the annotation again.
 fn edit(api: &Api, name: &str) {
     for senseless in [true, false, true] {
         delay(60);
@@ -236,7 +236,7 @@ fn end(api: &Api, extenders: &[Arc<Instance>], name: &str, plan: Plan) {
     api.delete(name);
 }
 
-/// The agent sees that containers run on, tells so, and tells when they have ended.
+/// The agent sees and reports that containers outlive their pod, and later reports that they have ended.
 fn outlive(api: &Api, extenders: &[Arc<Instance>], pod: &PodUid, node: &str, plan: Plan) {
     let tell = || {
         for extender in extenders {
@@ -258,7 +258,7 @@ fn schedule(api: &Api, extenders: &[Arc<Instance>], pod: &PodRef) {
             return;
         }
         let leader = api.some_leader();
-        // A request may still reach the one that led before.
+        // A request may still reach the earlier leader.
         let number = if chance(4) { 1 - leader } else { leader };
         let Some(extender) = extenders.get(number) else {
             return;
@@ -266,7 +266,7 @@ fn schedule(api: &Api, extenders: &[Arc<Instance>], pod: &PodRef) {
         let turn = shuttle::rand::thread_rng().gen_range(0..NODES.len());
         let mut nodes = NODES.iter().cycle().skip(turn).take(NODES.len());
         let mut node = nodes.find(|node| extender.fits(&pod.uid, node)).copied();
-        // What was offered may be taken by the time of the bind.
+        // The offered node may be taken by the time of the bind.
         if node.is_none() && chance(8) {
             node = NODES.first().copied();
         }

@@ -29,7 +29,7 @@ pub(super) enum Fault {
     BooksAfterBind,
     /// A bind takes effect even if the pod has changed since.
     BindsAnyVersion,
-    /// A doubt is cleared by a read, which keeps no bind from taking effect later.
+    /// A doubt is cleared by a read, which does not prevent a bind from taking effect later.
     ReadsInsteadOfFencing,
     /// A fence that was not answered counts as written, so that what a read shows after it is final.
     BelievesUnansweredFences,
@@ -44,15 +44,15 @@ pub(super) enum Fault {
     /// A list ends every booking that is not in it.
     ListEndsUnconfirmed,
     BindsWhenDeposed,
-    /// Annotations that choose cards are read on a bound pod too: if they make no sense, it asks for nothing.
+    /// Annotations that choose cards are also read on a bound pod. If they make no sense, the pod asks for nothing.
     ReadsChoicesOfBound,
-    /// A pod whose request has become invalid loses what a bind under way has booked for it.
+    /// A pod whose request has become invalid loses the booking of a bind under way.
     FreesOnInvalid,
     /// An agent's report of containers that have outlived their pods is ignored.
     IgnoresHeld,
     /// Containers that have outlived their pods are booked, but take no room.
     HeldTakesNoRoom,
-    /// What containers hold that have outlived their pod is freed when the pod's object is deleted.
+    /// The room of containers that have outlived their pod is freed when the pod's object is deleted.
     FreesHeldWithPod,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Instance {
     api: Arc<Api>,
     books: Mutex<Books>,
     plan: Plan,
-    /// Work in the background, to be waited for in the end.
+    /// Work in the background, which the test waits for at the end.
     background: Mutex<Vec<JoinHandle<()>>>,
 }
 

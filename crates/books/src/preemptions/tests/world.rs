@@ -81,7 +81,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Cards of eight GiB.
+    /// One node with this many cards of eight GiB.
     pub(super) fn new(cards: usize) -> Self {
         Self {
             books: empty(cards),
@@ -133,7 +133,7 @@ impl World {
         Ok(())
     }
 
-    /// The pod is told to end within this many seconds.
+    /// The pod's deletion begins, with this many seconds of grace.
     pub(super) fn ends(&mut self, uid: &str, seconds: i64) {
         let ends_by = self.millis / SECOND + seconds;
         self.change(uid, |pod| pod.ends_by = Some(ends_by));

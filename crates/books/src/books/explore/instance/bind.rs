@@ -1,4 +1,4 @@
-//! Binds of the model's extender: as `bind.rs`, and `gpushare_kube::bind`.
+//! Binds of the model's extender, like the product's `bind.rs` and `gpushare_kube::bind`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::Reservation;
 use gpushare_kube::PodRef;
 
 const MOST_SENDS: usize = 3;
-/// Steps that a request is on its way, ordinarily and when it is late.
+/// The most steps for which a request is under way, ordinarily and if it is late.
 const ON_ITS_WAY: u32 = 30;
 const LATE: u32 = 300;
 
@@ -30,7 +30,7 @@ impl Instance {
         })
     }
 
-    /// As `Extender::bind`; whether the scheduler hears of success.
+    /// Like `Extender::bind`. Returns whether the scheduler is answered with success.
     pub(in super::super) fn bind(self: &Arc<Self>, pod: &PodRef, node: &NodeName) -> bool {
         let Some(term) = self.api.open_term(self.number) else {
             return false;
@@ -74,7 +74,8 @@ impl Instance {
         Some(outcome)
     }
 
-    /// As `Books::reserve`, in one moment with the check of the room: nobody tells of containers in between.
+    /// Like `Books::reserve`. The truth stays locked until the room is checked, so no agent reports containers in
+    /// between.
     fn reserve(&self, pod: &PodRef, ask: &PodAsk, node: &NodeName) -> Option<Reservation> {
         let (number, story) = (self.number, &self.api.story);
         let reserved = {
@@ -85,7 +86,7 @@ impl Instance {
             if self.has(Fault::BooksAfterBind) {
                 books.forget_booking(&pod.uid);
             }
-            // Another one may know less, but its bind does not take effect.
+            // An extender that may not bind may know less, but its bind does not take effect.
             if reserved.is_some() && truth.may_bind(number) {
                 truth.check_room(number, &pod.uid, node.as_str());
             }
@@ -110,7 +111,7 @@ impl Instance {
         }
     }
 
-    /// As `Extender::post`.
+    /// Like `Extender::post`.
     fn post(self: &Arc<Self>, pod: &PodRef, bind: &Bind, term: u64) -> Outcome {
         let answer = match self.send(bind, term) {
             Ok(()) => return Outcome::Bound,
@@ -131,14 +132,14 @@ impl Instance {
         }
     }
 
-    /// A conflict that the pod shows no reason for: the API server also calls it one when its database did not answer,
-    /// and then the bind may still take effect.
+    /// Whether the pod shows no reason for the conflict. The API server also answers with a conflict if its database
+    /// did not answer, and then the bind may still take effect.
     fn proves_nothing(&self, bind: &Bind, seen: &Seen) -> bool {
         let open = bind.can_take_effect(&seen.facts) && !seen.deleting;
         open && !self.has(Fault::BelievesConflicts)
     }
 
-    /// The request on its way, which may get lost or arrive at any time, and its answer, which may get lost too.
+    /// Sends the request, which may get lost or arrive at any time. Its answer may get lost too.
     fn send(self: &Arc<Self>, bind: &Bind, term: u64) -> Result<(), Answer> {
         let leads = self.api.goes_on(self.number, term) || self.has(Fault::BindsWhenDeposed);
         if !leads || chance(5) {

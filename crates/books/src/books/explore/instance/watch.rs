@@ -1,4 +1,4 @@
-//! Watch, lists and reads of the model's extender: as `watch.rs`.
+//! Watch, lists and reads of the model's extender, like the product's `watch.rs`.
 
 use gpushare_core::ledger::BookingState;
 use gpushare_core::placement::Charges;
@@ -24,7 +24,8 @@ pub(super) enum Look {
 }
 
 impl Instance {
-    /// As `Extender::follow_pods`: lists again for each term, then fences what waits, and opens binds in it.
+    /// Like `Extender::follow_pods`: lists again for each term, then fences the pods that wait, and opens binds in
+    /// it.
     pub(in super::super) fn follow(self: &Arc<Self>) {
         let (mut at, mut listed) = (self.list(), 0);
         loop {
@@ -38,7 +39,7 @@ impl Instance {
                     listed = term;
                 }
                 Next::Event(_) if self.is_behind() => thread::yield_now(),
-                // The watch broke, and is taken up with a new list.
+                // The watch broke, and starts again with a new list.
                 Next::Event(_) if chance(self.plan.network.watch_breaks) => at = self.list(),
                 Next::Event(event) => {
                     self.take_in(*event);
@@ -48,7 +49,7 @@ impl Instance {
         }
     }
 
-    /// A watch may be as far behind as it likes.
+    /// Whether the watch shows nothing new at present.
     fn is_behind(&self) -> bool {
         if self.api.is_over() {
             return false;
@@ -113,7 +114,7 @@ impl Instance {
         });
     }
 
-    /// What the extender reads on a pod.
+    /// What the extender reads from a pod.
     fn read_facts(&self, seen: Seen) -> PodFacts {
         let mut facts = seen.facts;
         if seen.senseless && self.has(Fault::ReadsChoicesOfBound) {
@@ -126,8 +127,8 @@ impl Instance {
         self.change("sees a node", |books| books.apply_node(facts));
     }
 
-    /// The agent of the node tells what containers without pods hold there. Before the books change nobody relies on
-    /// it, afterwards they must agree with it.
+    /// The agent of the node reports what containers without pods hold there. No check relies on the report before
+    /// the books have it. After that, the books must agree with it.
     pub(in super::super) fn hear(&self, facts: impl Fn(Vec<HeldPod>) -> NodeFacts, node: &str) {
         let held = {
             let mut truth = self.api.truth();
@@ -156,7 +157,7 @@ impl Instance {
         self.change("loses a node", |books| books.delete_node(name));
     }
 
-    /// As `Extender::follow_up`.
+    /// Like `Extender::follow_up`.
     pub(super) fn follow_up(self: &Arc<Self>, pod: PodRef, followup: Followup) {
         let mut by = match followup {
             Followup::Nothing => return,
@@ -172,7 +173,7 @@ impl Instance {
         });
     }
 
-    /// As `Extender::open_when_fenced`.
+    /// Like `Extender::open_when_fenced`.
     fn open_when_fenced(self: &Arc<Self>, term: u64) {
         let mut pods: Vec<PodRef> = {
             let books = self.books();
@@ -182,7 +183,8 @@ impl Instance {
                 .map(|known| known.pod.clone())
                 .collect()
         };
-        // A hash map gives them in another order in every run, and a seed shall explore the same orders in each.
+        // A hash map returns pods in a different order in every run, but a seed must explore the same orders in
+        // every run.
         pods.sort_by(|one, other| one.uid.cmp(&other.uid));
         self.in_background(move |own| {
             for pod in pods {
@@ -210,7 +212,7 @@ impl Instance {
 
     fn is_reachable(&self) -> bool {
         let leads = self.api.truth().term_of(self.number).is_some();
-        // In the end everybody is.
+        // In the end every extender is reachable.
         leads || !self.plan.is_cut_off_when_deposed() || self.api.is_over()
     }
 
@@ -223,7 +225,7 @@ impl Instance {
         }
     }
 
-    /// As `Extender::find_out`; an error when there is no answer.
+    /// Like `Extender::find_out`. Returns an error if there is no answer.
     pub(super) fn look(self: &Arc<Self>, pod: &PodRef, by: Look) -> Result<Option<Seen>, ()> {
         loop {
             let begin = || {
@@ -233,7 +235,7 @@ impl Instance {
             };
             let mut read = begin();
             let answered = chance(self.plan.network.read_answered);
-            // What is not answered has arrived all the same, or it has not: then a fence has written nothing.
+            // A request without an answer may have arrived or not. A fence that has not arrived has written nothing.
             let arrives = answered || chance(2);
             let answer = arrives.then(|| self.ask(pod, by)).flatten();
             delay(5);
