@@ -46,7 +46,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn read(&self, read: Read) -> Answer<'_, Found>;
 }
 
-/// The number of a writer's term. Whoever took over last has the largest, and no other can write.
+/// The number of a writer's term. The process that took over last has the largest number, and no other can write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(i64);
 
@@ -95,12 +95,12 @@ pub enum Change {
     Charge(Charge),
     /// Nothing was held after `end`: what was charged past it is reversed, and nothing more is accepted.
     Settle(Settlement),
-    /// The budget's amount for a slot is this; what was issued before counts.
+    /// Sets the budget's amount for a slot. Only the difference to what was issued before is written.
     Issue {
         leg: Leg,
         amount: Amount,
     },
-    /// What is left of a slot goes into a later one, up to the cap; once.
+    /// Carries what is left of a slot into a later one, up to the cap. The later slot receives this only once.
     Rollover {
         budget: String,
         old: Seconds,
@@ -108,7 +108,7 @@ pub enum Change {
         cap: Amount,
     },
     Grant(Grant),
-    /// The cards of a node, for pods that outlive it; nothing forgets them.
+    /// Stores the cards of a node, for pods that outlive it. If `cards` is `None`, the node is forgotten.
     Remember {
         node: String,
         cards: Option<String>,
@@ -126,7 +126,7 @@ pub struct Settlement {
 /// More for a budget's slot, by somebody's decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Chosen by whoever asks for it: the same one is granted once.
+    /// Chosen by the caller. A grant with a known id is not granted again.
     pub id: String,
     pub leg: Leg,
     pub amount: Amount,
@@ -137,7 +137,7 @@ pub struct Grant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Applied,
-    /// It was there before, or there was nothing to do.
+    /// The change was written before, or there was nothing to do.
     AlreadyThere,
 }
 
@@ -173,7 +173,7 @@ pub enum Read {
     Audit,
     /// Whether the database can be trusted.
     Check {
-        /// However long it takes.
+        /// Also compares indexes with their tables, and checks references. Only the SQLite store distinguishes this.
         thorough: bool,
     },
 }
@@ -244,14 +244,14 @@ pub struct Line {
     pub formula: String,
     pub seconds: Seconds,
     pub amount: Amount,
-    /// What the pod held. Nothing where it is not known.
+    /// What the pod held. Empty if it is not known.
     pub cards: Vec<HeldCard>,
 }
 
 /// One movement between two accounts, with the entry that it is a part of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Posting {
-    /// Grows with each.
+    /// Later postings have larger ids.
     pub id: i64,
     pub entry: i64,
     pub kind: String,
@@ -292,7 +292,7 @@ impl Ledger {
         Self(Arc::new(store))
     }
 
-    /// Makes this process the writer. Whoever was it before can write no more.
+    /// Makes this process the writer. The previous writer can no longer write.
     pub async fn take_over(&self, holder: &str) -> Result<Epoch, StoreError> {
         let holder = holder.to_owned();
         match self.0.write(Write::TakeOver { holder }).await? {
@@ -309,7 +309,7 @@ impl Ledger {
     }
 
     /// Replaces the charges of pods that ended before a moment by their sums. Balances stay as they are;
-    /// statements of that time are no longer possible. Answers how many entries went.
+    /// statements of that time are no longer complete. Returns how many entries were deleted.
     pub async fn retain(
         &self,
         epoch: Epoch,
@@ -392,7 +392,8 @@ impl Ledger {
         }
     }
 
-    /// At most so many of the postings that were written in a time and follow the one with the id `after`; 0 for the first.
+    /// At most `most` of the postings that were written within a span and whose id is larger than `after`. The first
+    /// page begins after 0.
     pub async fn postings(
         &self,
         written: Span,
@@ -411,7 +412,7 @@ impl Ledger {
         }
     }
 
-    /// Statements that reach further back than this are not complete, because details were given up.
+    /// Statements that reach further back than this are not complete, because details were deleted.
     pub async fn retained(&self) -> Result<Option<Seconds>, StoreError> {
         match self.0.read(Read::Retained).await? {
             Found::Retained(before) => Ok(before),
@@ -419,7 +420,8 @@ impl Ledger {
         }
     }
 
-    /// Fails if the database cannot be used or trusted. One that was closed because of that is opened again, if it can.
+    /// Fails if the database cannot be used or trusted. A database that was closed for that reason is opened again, if
+    /// possible.
     pub async fn check(&self) -> Result<(), StoreError> {
         match self.0.read(Read::Check { thorough: false }).await? {
             Found::Whole => Ok(()),
@@ -427,7 +429,7 @@ impl Ledger {
         }
     }
 
-    /// Everything in the database that contradicts something else there: nothing, unless somebody else wrote to it.
+    /// All contradictions within the database. There are none unless another program wrote to it.
     pub async fn audit(&self) -> Result<Vec<String>, StoreError> {
         match self.0.read(Read::Audit).await? {
             Found::Audit(problems) => Ok(problems),

@@ -25,8 +25,8 @@ pub struct Times {
 }
 
 impl Times {
-    /// While the node's kubelet reports, the containers have ended when it says so. A deletion without grace does not
-    /// end them: anybody who may delete the pod can do that while the containers run.
+    /// While the node's kubelet reports, the containers have ended only when the kubelet says so. A deletion without
+    /// grace does not end them: anybody who may delete the pod can request one while the containers run.
     #[must_use]
     pub fn of_living_node(self) -> Self {
         Self {

@@ -52,7 +52,7 @@ const MAKE: Each = Each {
 };
 
 impl Heading<'_> {
-    /// Of an entry that nobody asked for.
+    /// The heading of an entry that no user requested, so it has no author and no reason.
     pub(super) fn new(
         kind: &'static str,
         identity: Option<String>,

@@ -23,20 +23,20 @@ pub enum Database {
     Postgres(Box<Server>),
 }
 
-/// What becomes of a ledger that is not there: of an SQLite file that is missing or empty, or of a database without tables.
+/// What to do if there is no ledger: an SQLite file is missing or empty, or a database has no tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
     Make,
     Refuse,
 }
 
-/// What belongs to a PostgreSQL URL and stands in files.
+/// The files that belong to a PostgreSQL URL.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Files<'a> {
     /// The password of the user.
     pub password: Option<&'a Path>,
-    /// The authorities (PEM) that sign the server's certificate. With it everything is encrypted, and the server must
-    /// have the name by which it is called.
+    /// The authorities (PEM) that sign the server's certificate. If this is set, connections are encrypted, and the
+    /// certificate must be valid for the host name in the URL.
     pub authorities: Option<&'a Path>,
 }
 
@@ -78,7 +78,7 @@ impl Database {
         }
         let tls = files.authorities.map(believing).transpose()?;
         match tls {
-            // Never in the clear, whatever the server offers.
+            // Never unencrypted, whatever the server offers.
             Some(_) => config.ssl_mode(SslMode::Require),
             None if config.get_ssl_mode() == SslMode::Require => {
                 return Err(DatabaseError::NoAuthorities);
@@ -93,8 +93,9 @@ impl Database {
         Kept::open(self).await.map(Ledger::new)
     }
 
-    /// As [`open`](Self::open), but a database that is damaged or of a newer version is waited for: the ledger refuses
-    /// everything with the reason, and each [`check`](Ledger::check) tries to open it.
+    /// Like [`open`](Self::open), but succeeds even if the database is damaged or of a newer version. Until an
+    /// administrator has repaired it, the ledger refuses all requests with the reason, and each
+    /// [`check`](Ledger::check) tries to open it.
     pub async fn open_or_wait(&self) -> Result<Ledger, StoreError> {
         Kept::open_or_wait(self).await.map(Ledger::new)
     }
@@ -103,7 +104,7 @@ impl Database {
         match self {
             Self::Sqlite(path) => {
                 let path = path.clone();
-                // On a thread of its own: a disk may let it hang.
+                // On a blocking thread, because a bad disk can make this hang.
                 let opening =
                     tokio::task::spawn_blocking(move || Sqlite::open_with(&path, missing));
                 let opened = opening.await;
@@ -111,14 +112,14 @@ impl Database {
                 Ok(Arc::new(opened?))
             }
             Self::Postgres(server) => {
-                // On the heap: the handshakes make it large, and everybody who opens a ledger would carry that.
+                // On the heap: the handshakes make this future large, and with it the future of every caller.
                 let opening = Box::pin(Postgres::open_with((**server).clone(), missing));
                 Ok(Arc::new(opening.await?))
             }
         }
     }
 
-    /// How many bytes a check of it reads here. A server reads by itself.
+    /// How many bytes a check reads in this process: none if the database is a server.
     pub(super) async fn size(&self) -> Result<u64, StoreError> {
         match self {
             Self::Sqlite(path) => {

@@ -93,7 +93,7 @@ impl StoreError {
         )
     }
 
-    /// The database cannot be used before it was opened again.
+    /// The database must be opened again before it can be used.
     pub fn needs_opening(&self) -> bool {
         let unusable = matches!(
             self,

@@ -12,9 +12,9 @@ use tracing::{info, warn};
 use super::database::{Database, Missing};
 use super::{Answer, Found, Read, Store, StoreError, Write, Written};
 
-/// What a round asks for is answered within this time, also by a busy database.
+/// Even a busy database answers the requests of a round within this time.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// The check of an SQLite file reads every page, in any order. Also a slow disk gives this many bytes in a second.
+/// The check of an SQLite file reads every page, in any order. Even a slow disk delivers this many bytes in a second.
 const CHECKED_IN_A_SECOND: u64 = 1 << 20;
 
 #[derive(Debug)]
@@ -31,13 +31,13 @@ enum State {
 }
 
 impl Kept {
-    /// However long it takes: the schema may have to be brought up to date.
+    /// Opens the database without a time limit, because the schema may have to be brought up to date.
     pub(super) async fn open(database: &Database) -> Result<Self, StoreError> {
         let store = database.store(Missing::Make).await?;
         Ok(Self::new(database, State::Open(store)))
     }
 
-    /// As [`open`](Self::open), but what an administrator has to repair is waited for.
+    /// Like [`open`](Self::open), but if an administrator has to repair the database, it stays closed and this succeeds.
     pub(super) async fn open_or_wait(database: &Database) -> Result<Self, StoreError> {
         match Self::open(database).await {
             Err(error) if error.is_damage() || matches!(error, StoreError::Newer { .. }) => {
@@ -85,7 +85,7 @@ impl Kept {
             && error.needs_opening()
         {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-            // Somebody else may have opened it again meanwhile.
+            // Another request may have opened the database again meanwhile.
             if matches!(&*state, State::Open(open) if Arc::ptr_eq(open, store)) {
                 warn!(error = with_causes(error), "closing the ledger's database");
                 *state = State::closed(error);
@@ -94,7 +94,7 @@ impl Kept {
         answer
     }
 
-    /// Whether the database can be used. A closed one is opened if it can, and used by nobody before it was checked.
+    /// Whether the database can be used. A closed database is opened if possible, and used only after it was checked.
     async fn check(&self) -> Result<Found, StoreError> {
         match self.state() {
             State::Open(store) => {
@@ -102,7 +102,7 @@ impl Kept {
                 self.judge(&store, checked)
             }
             State::Closed { damaged, .. } => {
-                // A missing file is not made: somebody is about to put a copy there.
+                // A missing file is not created, because an administrator may be about to restore a copy.
                 let opening = self.database.store(Missing::Refuse);
                 let store = in_time(self.patience, opening).await?;
                 let found = self.checked(&store, damaged).await?;
@@ -113,7 +113,7 @@ impl Kept {
         }
     }
 
-    /// An answer that may take long has all the time that it needs.
+    /// Waits for an answer, without a time limit if it may take `long`.
     async fn awaited<T>(&self, answer: Answer<'_, T>, long: bool) -> Result<T, StoreError> {
         if long {
             answer.await
@@ -143,7 +143,7 @@ impl Store for Kept {
     fn write(&self, write: Write) -> Answer<'_, Written> {
         Box::pin(async move {
             let store = self.store()?;
-            // Old charges may be many.
+            // There may be many old charges.
             let long = matches!(write, Write::Retain { .. });
             let written = self.awaited(store.write(write), long).await;
             self.judge(&store, written)
@@ -156,7 +156,7 @@ impl Store for Kept {
                 return self.check().await;
             }
             let store = self.store()?;
-            // Those that people ask for may be long.
+            // What users request may be a lot of data.
             let long = matches!(
                 read,
                 Read::Statement { .. } | Read::Postings { .. } | Read::Audit

@@ -256,14 +256,14 @@ struct Session<'a> {
 }
 
 impl Link {
-    /// Begins a transaction, of which errors say what it was doing.
+    /// Begins a transaction; its errors say what it was `doing`.
     async fn begin(
         &mut self,
         doing: &'static str,
         isolation: IsolationLevel,
     ) -> Result<Session<'_>, StoreError> {
         let builder = self.client.build_transaction().isolation_level(isolation);
-        // One that changes nothing needs no more than a view of one moment.
+        // A transaction that only reads needs no more than a consistent snapshot.
         let builder = match isolation {
             IsolationLevel::RepeatableRead => builder.read_only(true),
             _ => builder,

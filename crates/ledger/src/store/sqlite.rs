@@ -1,7 +1,7 @@
 //! The ledger in one SQLite file: for a single replica, with nothing to install.
 //!
-//! One thread writes. What waits for it is written in one transaction, each request with a savepoint of its own, so
-//! many requests share one wait for the disk; nobody gets an answer before the disk has it. Reads have a connection
+//! One thread writes. All waiting requests are written in one transaction, each with a savepoint of its own, so many
+//! requests share one wait for the disk. No request is answered before its changes are on disk. Reads have a connection
 //! of their own and never wait for the writer.
 
 mod file;
@@ -28,11 +28,11 @@ const FILES: Files = &[
     include_str!("sqlite/002.sql"),
     include_str!("sqlite/003.sql"),
 ];
-/// Requests that wait beyond this make the next ones wait.
+/// How many requests can be queued. Further callers wait for a free place.
 const QUEUE: usize = 1024;
 /// Requests that share one wait for the disk.
 const TOGETHER: usize = 256;
-/// Faults that a check tells; there may be thousands.
+/// The most faults that a check reports; there may be thousands.
 const MOST_TOLD: usize = 5;
 
 type Reply = oneshot::Sender<Result<Written, StoreError>>;
@@ -52,7 +52,7 @@ impl Sqlite {
     }
 
     pub(super) fn open_with(path: &Path, missing: Missing) -> Result<Self, StoreError> {
-        // Before it is opened: that alone would write to an empty one.
+        // This is checked first, because opening alone would write to an empty file.
         if std::fs::metadata(path).is_ok_and(|file| file.len() == 0) {
             schema::expect_ledger(0, missing)?;
         }
@@ -97,7 +97,7 @@ impl Store for Sqlite {
             }
             let mut reader = self.reader.clone().lock_owned().await;
             let found = tokio::task::spawn_blocking(move || {
-                // One that could not be ended would be in the way of all that follow.
+                // A transaction that an earlier read could not end would block all later reads.
                 if !reader.is_autocommit() {
                     reader.execute_batch("ROLLBACK").map_err(reading)?;
                 }
@@ -114,10 +114,10 @@ impl Store for Sqlite {
     }
 }
 
-/// On a connection of its own, so that requests need not wait for it.
+/// Checks the file on a separate connection, so that requests need not wait for the check.
 fn check(path: &Path, file: File, thorough: bool) -> Result<Found, StoreError> {
     let mut connection = connect_to_read(path)?;
-    // The thorough one also holds indexes against their tables.
+    // The thorough check also compares indexes with their tables.
     let pragma = if thorough {
         "integrity_check"
     } else {
@@ -138,7 +138,7 @@ fn check(path: &Path, file: File, thorough: bool) -> Result<Found, StoreError> {
     schema::expect_current(FILES, version(&connection).map_err(checking)?)?;
     let read = Read::Check { thorough };
     let found = block_on(run::read(&mut Session(&mut connection), &read))?;
-    // Nothing was found out about the file that is written to, if this was another one.
+    // If the path now refers to another file, the check says nothing about the file that the ledger writes to.
     file.expect_at(path)?;
     Ok(found)
 }
@@ -200,7 +200,7 @@ fn migrate(connection: &mut Connection, missing: Missing) -> Result<(), StoreErr
     transaction.commit().map_err(opening)
 }
 
-/// Until nobody can ask any more.
+/// Writes requests until all senders are dropped.
 fn serve(mut connection: Connection, mut requests: mpsc::Receiver<(Write, Reply)>) {
     while let Some(first) = requests.blocking_recv() {
         let mut together = vec![first];
@@ -213,7 +213,7 @@ fn serve(mut connection: Connection, mut requests: mpsc::Receiver<(Write, Reply)
         match commit(&mut connection, &writes) {
             Ok(answers) => {
                 for (reply, answer) in replies.into_iter().zip(answers) {
-                    // Whoever asked may have gone; it is written all the same.
+                    // The caller may have stopped waiting. The request is written all the same.
                     let _gone = reply.send(answer);
                 }
             }
@@ -243,7 +243,7 @@ fn serve(mut connection: Connection, mut requests: mpsc::Receiver<(Write, Reply)
     }
 }
 
-/// Everything in one transaction. The answers may be given when this returns, and not before.
+/// Writes all requests in one transaction. They may be answered only after this has returned.
 fn commit(
     connection: &mut Connection,
     writes: &[Write],
@@ -286,7 +286,7 @@ impl Session<'_> {
         Ok(read)
     }
 
-    /// One row after the other: nothing is far away here.
+    /// Runs the statement for one row after the other, because there are no network round trips to save.
     fn each_row(&mut self, each: &Each, rows: &[Row]) -> rusqlite::Result<Vec<Row>> {
         let numbers: Vec<String> = (1..=each.width()).map(|n| format!("?{n}")).collect();
         let text = each.text(&format!("VALUES ({})", numbers.join(", ")));
@@ -345,7 +345,7 @@ fn value(value: ValueRef<'_>) -> Value {
         ValueRef::Integer(number) => Value::Int(number),
         ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
         ValueRef::Null => Value::Null,
-        // No column and no sum of ours is one of these; it is refused where it is read.
+        // None of our columns and sums has such a value. It is refused where it is read.
         ValueRef::Real(number) => Value::Text(number.to_string()),
         ValueRef::Blob(_) => Value::Text(String::new()),
     }
@@ -388,7 +388,7 @@ fn failed(doing: &'static str, source: rusqlite::Error) -> StoreError {
 fn fault(error: &rusqlite::Error) -> Fault {
     let damage = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => true,
-        // What our statements name was there when they were written.
+        // The schema has everything that our statements name. If something is missing, the database is damaged.
         _ => ["no such table", "no such column"]
             .iter()
             .any(|missing| error.to_string().starts_with(missing)),

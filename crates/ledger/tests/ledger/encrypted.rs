@@ -52,7 +52,7 @@ async fn a_server_that_proves_itself_keeps_the_ledger_encrypted() {
     assert_eq!(ledger.unsettled().await.unwrap(), []);
     let refused = encrypted.refusal("other.pem").await;
     assert!(refused.contains("certificate"), "{refused}");
-    // Whoever asks for no encryption gets none: it is asked for with the authorities.
+    // Without authorities the client does not require encryption, and this server does not either.
     encrypted.open(None).await.unwrap();
 }
 

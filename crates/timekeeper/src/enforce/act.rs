@@ -168,8 +168,8 @@ impl Enforcer {
 
     /// When a pod is no longer to be evicted, its marks are removed, which changes its version. An eviction that still
     /// requires the old version has no effect, however late it arrives. Only changes of the pod can make an eviction
-    /// require no version. Other failures cannot, because they are the cases in which a request may arrive late: when the
-    /// network is bad, or when the check of a disruption budget takes long.
+    /// require no version. Other failures cannot, because they are the cases in which a request may arrive late: when
+    /// the network is bad, or when the check of a disruption budget takes long.
     async fn evict(&self, action: &Action) -> Outcome {
         let pod = &action.pod;
         let changes = self.attempts.lock().get(&pod.id.uid).map(|one| one.changes);

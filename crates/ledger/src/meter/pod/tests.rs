@@ -130,7 +130,7 @@ fn a_pod_that_only_the_finalizer_keeps_has_ended_unless_its_node_can_tell_of_it(
     assert_eq!(end(&times(&pod)), None);
     pod.metadata.deletion_grace_period_seconds = Some(0);
     assert_eq!(end(&times(&pod)).map(second), Some(50));
-    // Whoever may delete the pod can say so, and its container runs.
+    // A deletion without grace proves nothing, because the container may still run.
     assert_eq!(end(&times(&pod).of_living_node()), None);
     pod.status = read(&json!({"phase": "Failed", "containerStatuses": [finished_at(55)]})).status;
     assert_eq!(end(&times(&pod).of_living_node()).map(second), Some(55));
