@@ -12,12 +12,12 @@
 //! follower    sees the write ───────────────── unchanged for the duration ─────────────┤ leads
 //! ```
 //!
-//! [`Timing::check`] ensures that the leader's last write ends before the follower's wait. So a new
-//! leader knows, without having to ask, that everything an earlier leader had begun is over. Only
+//! [`Timing::check`] ensures that the leader's last write is over before the follower's wait ends. So a
+//! new leader knows, without having to ask, that everything an earlier leader had begun is over. Only
 //! releasing the lease shortens the wait, and a leader releases it only when it has nothing under way
 //! any more. A lease that was deleted, or whose holder was removed by hand, says nothing about its last
-//! leader: a deleted one is recreated without a holder, and in both cases candidates wait for the full
-//! duration.
+//! leader. A deleted lease is recreated without a holder, and in both cases candidates wait for the
+//! full duration.
 
 use thiserror::Error;
 
@@ -117,7 +117,7 @@ pub struct Lease {
     pub duration: Option<Millis>,
 }
 
-/// The next thing to do.
+/// What the candidate must do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Look again after this pause.
@@ -144,7 +144,8 @@ pub struct Candidate {
     seen: Option<(Lease, Millis)>,
     renewed_at: Option<Millis>,
     terms: u64,
-    /// Whether this process wrote our name into the lease, and not an earlier one with the same name.
+    /// Whether this process has tried to take the lease. If it has not, a lease with our name was
+    /// written by an earlier process of that name.
     asked: bool,
 }
 

@@ -47,7 +47,8 @@ pub struct Occupant<'a> {
     /// When it started, in any unit; later is larger.
     pub started: i64,
     pub guard: Guard,
-    /// It goes whatever is decided here: it is already ending, or another component evicts it.
+    /// Whether the pod ends whatever is decided here: it is already ending, or another component
+    /// evicts it.
     pub going: bool,
     pub charges: &'a Charges,
 }
@@ -100,7 +101,7 @@ impl Cost {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Chosen {
     Plan(Plan),
-    /// It is certain that no permitted set of victims makes room for less than the limit.
+    /// It is certain that no permitted set of victims that costs less than the limit makes room.
     Nobody,
     /// The steps were used up before the answer was known.
     Unknown,
@@ -118,7 +119,7 @@ impl Chosen {
 /// Which pods to evict, and where the pod fits then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// In the order of uids; empty if the pod fits as soon as the pods that go anyway are gone.
+    /// In the order of uids. Empty if the pod fits as soon as the pods that end anyway are gone.
     pub victims: Vec<PodUid>,
     pub placement: Placement,
     pub cost: Cost,

@@ -141,8 +141,8 @@ impl Record {
 }
 
 impl Record {
-    /// The most that the record can hold on cards of one class: the sum of all its containers. For a pod that is gone,
-    /// so that it is unknown which of its containers ran one after the other.
+    /// The most that the record can hold on cards of one class: the sum of all its containers. Use it for a pod that is
+    /// gone: it is then unknown which of its containers ran one after the other.
     pub fn most(&self, classes: &Classes, class: &str) -> Charges {
         let mut charges: BTreeMap<CardId, Hold> = BTreeMap::new();
         let Some(known) = classes.get(class) else {

@@ -9,7 +9,7 @@ use crate::request::Want;
 pub struct CardRoom {
     pub card: Card,
     held: Load,
-    /// Kept for pods that wait until others have gone; see [`crate::ledger`].
+    /// Kept for pods that wait until other pods have ended; see [`crate::ledger`].
     claimed: Load,
     /// How many of the holders are containers whose pod is gone.
     outlived: u32,

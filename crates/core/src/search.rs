@@ -312,7 +312,7 @@ fn held(ask: &ContainerAsk, cards: &[&CardRoom]) -> ContainerPlacement {
 }
 
 impl Group<'_> {
-    /// Any assignment; for a single container only whether there is one, not which.
+    /// Any assignment. For a single container, the result only says whether there is one, and its cards are left out.
     fn found<'n>(&self, cards: &'n [CardRoom], steps: &Steps) -> Found<'n> {
         if self.several.is_some() {
             return self.found_without(cards, NOTHING, steps);

@@ -69,7 +69,7 @@ pub enum Why {
         containers: u32,
         steps: u32,
     },
-    /// The nodes before it have used up all steps of the request.
+    /// The nodes checked earlier have used up all steps of the request.
     NotReached {
         class: Arc<str>,
         containers: u32,

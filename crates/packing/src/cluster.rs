@@ -170,7 +170,7 @@ impl Packing {
         })
     }
 
-    /// Whether the node has this much CPU and memory once these pods have gone.
+    /// Whether the node has this much CPU and memory once these pods have ended.
     pub fn has_host_room_without<'p>(
         &self,
         node: &NodeName,

@@ -1,8 +1,8 @@
-//! Scarcity: how much of a pool's free room will be needed by pods that can go nowhere else.
+//! Scarcity: how much of a pool's free room will be needed by pods that can run nowhere else.
 //!
 //! The demand for each set of pools is taken from the mix and scaled to what is free. Sets with the
-//! least free room are served first, each by filling its least loaded pools first, like water. Pods
-//! that could go elsewhere pay for using a pool that others depend on.
+//! least free room are served first, each by filling its least loaded pools first, like water. Pods that
+//! could run elsewhere pay for using a pool that others depend on.
 
 use std::collections::BTreeMap;
 

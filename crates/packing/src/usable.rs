@@ -124,9 +124,10 @@ impl Usable {
         }
     }
 
-    /// Scales the weight of shapes that need several cards by how scarce their supply is: by half if it
-    /// is ample, up to fourfold if it is a quarter of what their part of the demand will fill. `demand`
-    /// is that of all shapes, `free` the grains that they will fill.
+    /// Scales the weight of shapes that need several cards by how scarce the room for them is: by a
+    /// half if there is ample room, and by up to four if there is only a quarter of what their part of
+    /// the demand will fill. `demand` is the demand of all shapes, and `free` the grains that all
+    /// shapes will fill.
     pub(super) fn favour_scarce<'a>(
         &mut self,
         spaces: &(impl Iterator<Item = &'a Space> + Clone),

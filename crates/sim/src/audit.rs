@@ -189,7 +189,7 @@ impl Audit {
         }
     }
 
-    /// Compares with what other books show as free on a node.
+    /// Compares the audit's free room on a node with what other books show.
     pub fn compare(
         &self,
         node: usize,

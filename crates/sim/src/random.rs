@@ -1,7 +1,7 @@
 //! Seeded random numbers, the same on every machine: SplitMix64, with integers only.
 //!
-//! The figures in `docs/packing.md` and the plans of chaos campaigns depend on every number, so no crate is used whose
-//! next version may draw others.
+//! The figures in `docs/packing.md` and the plans of chaos campaigns depend on every number. So no crate is used,
+//! because its next version could draw other numbers.
 
 /// The mean of [`Random::exponential`].
 pub const MEAN: u64 = 1 << 32;

@@ -179,8 +179,8 @@ impl<'a> Row<'a> {
 
 /// Fields of one line. A field in double quotes may hold commas; two quotes there mean one.
 ///
-/// The crate `csv` is not used: to it a quote that nobody closes is no mistake, and the following rows disappear in that
-/// field. A replay of a part of a trace would then look like a replay of all of it.
+/// The crate `csv` is not used, because it accepts a quote that is never closed: the rows after the quote become a part
+/// of the field. A replay of a part of a trace would then look like a replay of all of it.
 fn split(line: &str) -> Result<Vec<String>, String> {
     let mut fields = vec![String::new()];
     let mut quoted = false;

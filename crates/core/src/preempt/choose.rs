@@ -18,7 +18,7 @@ use crate::steps::Steps;
 const MILLION: u64 = 1_000_000;
 /// One set of cards may use up at most one in this many of the remaining steps, to leave some for other sets.
 const PART_OF_STEPS: u32 = 8;
-/// But always this many: enough for the first descent on a large set of cards.
+/// A set may always use this many steps: enough for the first descent on a large set of cards.
 const MAX_DIVE: u32 = 1_000;
 
 /// A pod that may be evicted, with its holds on the node's cards.

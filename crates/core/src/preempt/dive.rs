@@ -29,7 +29,8 @@ struct Turn {
 }
 
 impl Turn {
-    /// Whether the other can be spared whenever this one is: it frees the same and costs no less.
+    /// Whether the other candidate can be spared whenever this one is: it frees the same room and
+    /// costs no less.
     fn outdoes(&self, other: &Self) -> bool {
         self.holds == other.holds
             && self.budget == other.budget
@@ -46,9 +47,10 @@ pub(super) struct Dive<'a> {
     simple: bool,
     /// The candidates, in the order in which they are decided.
     turns: Vec<Turn>,
-    /// The cards without the victims taken so far.
+    /// The cards as they are without the victims taken so far.
     rooms: Vec<CardRoom>,
-    /// The cards without the victims taken so far and the candidates not decided yet.
+    /// The cards as they are without the victims taken so far and without the candidates not decided
+    /// yet.
     hopeful: Vec<CardRoom>,
     headroom: Vec<u32>,
     steps: &'a Steps,

@@ -125,7 +125,8 @@ impl Group<'_> {
         kept
     }
 
-    /// What the first request that cannot be met by itself lacks; if each can, they only fail together.
+    /// What the first request that cannot be met by itself lacks. If each can be met by itself, they
+    /// fail only together.
     fn shortage(&self, cards: &[CardRoom], without: Obstacles) -> Shortage {
         let rooms: Vec<&CardRoom> = self.considered(cards, without).collect();
         let lacking = |ask: &&ContainerAsk| self.lacks(ask, &rooms, without.room);

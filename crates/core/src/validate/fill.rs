@@ -9,7 +9,8 @@ use super::{ContainerView, read};
 /// The value that is filled in if a required card count is missing.
 pub const ONE_CARD: &str = "1";
 
-/// The required counts that the container left out although it names a part of a card: it means one card.
+/// The required counts that the container left out although it names a part of a card. Each of them means
+/// one card.
 pub fn left_out<'a>(
     dialects: &'a Dialects,
     container: &ContainerView<'_>,

@@ -198,7 +198,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Splits a limit for all whole cards together into the limit for each.
+    /// Splits a limit for all whole cards together into the limit for each card.
     fn split(&mut self, all: &Amounts, cards: u64) -> Amounts {
         let dialect = self.dialect;
         let mut each = Amounts::ZERO;

@@ -14,7 +14,8 @@ fn on(index: u32, memory: u64) -> Placement {
     Placement::on_one_card(&ask(memory), &CardId::new(format!("GPU-{index}")))
 }
 
-/// One card of 8, of which pod 1 holds 6; pod 9 claims all of it for the time after pod 1.
+/// One card of 8, of which pod 1 holds 6. Pod 9 claims all of it for the time after pod 1 has
+/// ended.
 fn claimed() -> Ledger {
     let mut ledger = ledger(&[("n", &[8])]);
     ledger.book(1, "n", 6);

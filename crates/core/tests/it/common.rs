@@ -57,7 +57,7 @@ pub(crate) fn fit(ledger: &Ledger, name: &str, pod: &PodUid, ask: &PodAsk) -> Re
     ledger.fit(name, pod, &ledger.search(ask, &Steps::for_request()))
 }
 
-/// Steps of tests with pods by number, each of which asks for so much memory of one card.
+/// Steps of tests. Pods are named by number, and each asks for this much memory of one card.
 pub(crate) trait Books {
     fn reserve_for(&mut self, number: usize, name: &str, memory: u64) -> Result<Placement, Why>;
 

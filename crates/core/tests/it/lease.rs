@@ -25,12 +25,12 @@ fn given_back(renewals: u64, transitions: u64) -> Lease {
     }
 }
 
-/// What a candidate does that may write the lease, with this number of transitions in it.
+/// The step of a candidate that may write the lease, with this number of transitions in it.
 fn take(transitions: u64) -> Step {
     Step::Take { transitions }
 }
 
-/// Checks which term the candidate is the leader of, and how long it stays one without a renewal.
+/// Checks in which term the candidate leads, and until when without a renewal.
 fn leads_term(candidate: &Candidate, number: u64, until: Millis) {
     assert_eq!(candidate.term(), Some(Term { number, until }));
 }
@@ -43,7 +43,8 @@ fn leader(now: Millis) -> Candidate {
     candidate
 }
 
-/// Lets the leader `a` of term 5 write its lease at this moment, and checks with how many transitions.
+/// Lets the leader `a` of term 5 write its lease at this moment, and checks the number of transitions
+/// in it.
 fn renew(leader: &mut Candidate, now: Millis, transitions: u64) {
     let step = leader.step(now, Some(lease("a", 2, 5)));
     assert_eq!(step, take(transitions));

@@ -126,7 +126,8 @@ impl Node {
     }
 }
 
-/// Pods of low priority, so many on each card, of the size that `size` gives for the number on its card.
+/// On each card `pods` pods of low priority. `size` returns the size of a pod from its number on the
+/// card.
 fn on_each_card(cards: u32, pods: u64, size: impl Fn(u64) -> u64) -> Vec<Pod> {
     let places = (0..cards).flat_map(|card| (0..pods).map(move |at| (card, at)));
     places
@@ -134,7 +135,7 @@ fn on_each_card(cards: u32, pods: u64, size: impl Fn(u64) -> u64) -> Vec<Pod> {
         .collect()
 }
 
-/// Checks who has to go from two cards of 8 for a pod that asks for this much.
+/// Checks which pods are evicted from two cards of 8 for a pod that asks for this much.
 fn first_to_go(pods: &[Pod], memory: u64, victims: &[&str]) {
     let node = Node::new(&[8, 8], pods);
     let chosen = node.victims(&ask(memory), 9).expect("somebody can go");
@@ -263,12 +264,12 @@ fn three() -> PodAsk {
     asks((0..3).map(each))
 }
 
-/// Eight cards with four pods on each; three pods have to go from each of three cards.
+/// Eight cards with four pods on each. Three pods must be evicted from each of three cards.
 fn crowded() -> Node {
     Node::new(&[32; 8], &on_each_card(8, 4, |at| 7 + at % 2))
 }
 
-/// Who has to go for these three containers in that crowd, found in so many steps.
+/// What is chosen on the `crowded` node for the pod of `three` containers, with this many steps.
 fn chosen_in(steps: u32) -> Chosen {
     let (classes, ask, steps) = (classes(), three(), Steps::new(steps));
     let search = Search::new(&classes, &ask, &steps);

@@ -16,8 +16,9 @@ use gpushare_core::amounts::Amounts;
 const STRAND_WEIGHT: i64 = 3;
 /// The weight of a grain from a pool that other pods will need completely.
 const SCARCITY_WEIGHT: i64 = 8;
-/// The weight of a grain of a node, for each card left there, if all pods come and go and all need
-/// several cards: a nearly empty node may become empty, and large pods wait for empty nodes.
+/// The weight of a grain taken from a node, for each card that stays free there, if all pods come and
+/// go and all need several cards: a nearly empty node may become empty, and large pods wait for empty
+/// nodes.
 const OPENING_WEIGHT: i64 = 3;
 
 /// The criteria's values: less is better, the first counts most.

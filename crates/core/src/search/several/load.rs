@@ -75,7 +75,7 @@ impl<'n> Load<'n> {
         }
     }
 
-    /// How many steps it counts to check the card for this request.
+    /// How many steps a check of the card for this request counts as.
     pub(super) fn steps(&self, ask: &ContainerAsk) -> usize {
         if self.is_in_turns(ask) {
             1 + self.held.len()

@@ -142,7 +142,7 @@ impl Case {
         }
     }
 
-    /// Whether these may go and the pod fits then.
+    /// Whether these victims may be evicted, and the pod fits after that.
     fn works(&self, search: &Search<'_>, victims: &[&Pod]) -> bool {
         let mut headroom = self.headroom.clone();
         for pod in victims {
