@@ -49,7 +49,7 @@ pub struct TlsArgs {
 }
 
 impl TlsArgs {
-    /// Nothing without a certificate. Where there is a CA for clients, only those with a certificate of it are served.
+    /// `None` without a certificate. If there is a client CA, only clients with a certificate from it are served.
     pub fn files(&self, client_ca: Option<PathBuf>) -> Option<TlsFiles> {
         Some(TlsFiles {
             certificate: self.tls_cert.clone()?,

@@ -1,5 +1,6 @@
 //! What every long-running process of gpushare needs: logging, flags, supervised tasks, HTTP serving with or
-//! without TLS, request bodies within limits, files in places that others can write, and the administration routes with their metrics.
+//! without TLS, request bodies within limits, files in places that others can write, and the administration routes
+//! with their metrics.
 //!
 //! Nothing here knows of cards, pods or Kubernetes.
 

@@ -383,8 +383,8 @@ async fn a_client_that_does_not_take_its_answer_is_cut() {
     server.stop().await;
 }
 
-/// With HTTP/2 the client says how many bytes of an answer it takes. If it takes one, the others wait where no handler
-/// sees them.
+/// With HTTP/2 the client grants a window for the bytes of an answer. Bytes beyond it wait inside hyper, where no
+/// handler sees them.
 #[tokio::test]
 async fn a_client_of_http2_that_does_not_take_its_answer_is_cut() {
     let server = Server::start(|limits| limits.stall = SOON);

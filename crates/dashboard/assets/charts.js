@@ -78,7 +78,7 @@ export function curves(series, { label, from, to, top, value }) {
     const path = points.map(([time, at]) => `${x(time).toFixed(1)},${y(at).toFixed(1)}`).join(" ");
     picture.append(svg("polyline", { class: `curve ${tone}${dashed ? " dashed" : ""}`, points: path }));
     const last = points[points.length - 1];
-    // Where it is now, seen also when there is no line yet.
+    // Marks the current value, which is visible even before there is a curve.
     if (last && !dashed) picture.append(svg("line", { class: `curve now ${tone}`, x1: x(last[0]), x2: x(last[0]), y1: y(last[1]), y2: y(last[1]) }));
   }
   const scale = h("div", { class: "scale", "aria-hidden": "true" }, h("span", {}, value(top)), h("span", {}, value(top / 2)), h("span", {}, value(0)));

@@ -63,13 +63,13 @@ export function place(view, ...parts) {
   return `#/${[view, ...parts].map((part) => encodeURIComponent(part)).join("/")}`;
 }
 
-/** What the address asks for, such as ?model=A100: a list as it was searched can be linked to and gone back to. */
+/** The query in the address, such as ?model=A100. It lets people link to a searched list and return to it. */
 export function asked() {
   return new URLSearchParams(location.hash.split("?")[1] ?? "");
 }
 
 /**
- * Keeps in the address what a list is searched by, without a step of history for each letter.
+ * Keeps the search of a list in the address, without a history entry for each letter.
  * @param {string} view
  * @param {Record<string, string>} query
  */

@@ -80,9 +80,9 @@ export function moment(time) {
 }
 
 /**
- * As short as tells the ends of a time apart.
+ * The start or end of a span, as short as possible while the two still differ.
  * @param {number} time seconds since 1970
- * @param {number} length of the time it is an end of, in seconds
+ * @param {number} length of the span, in seconds
  */
 export function mark(time, length) {
   return length < 600 ? clock(new Date(time * 1000)) : moment(time);
@@ -96,7 +96,7 @@ export function clock(time) {
 const HUES = 10;
 
 /**
- * A colour of the palette for each name: the same as long as possible, and never twice while there are others.
+ * A colour of the palette for each name. A name keeps its colour if possible, and none repeats while others are free.
  * @param {string[]} names
  * @returns {Map<string, string>}
  */

@@ -5,12 +5,12 @@ const form = /** @type {HTMLFormElement} */ (document.getElementById("form"));
 const token = /** @type {HTMLInputElement} */ (document.getElementById("token"));
 const problem = /** @type {HTMLElement} */ (document.getElementById("problem"));
 
-/** On to the page, at the place that was asked for. */
+/** Opens the dashboard at the place that was requested before the login. */
 function enter() {
   location.replace(`/${location.hash}`);
 }
 
-// A link on another site brings no session along, but this page has it.
+// A request that follows a link from another site carries no session cookie. This request does, if there is a session.
 fetch("/", { method: "HEAD" }).then((answer) => {
   if (answer.ok) enter();
 });

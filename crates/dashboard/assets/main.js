@@ -80,7 +80,7 @@ function changed(change) {
     history: change.history || Boolean(due?.history),
     touched: first ? change.touched : touched,
   };
-  // A hidden page draws when it is seen again.
+  // A hidden page draws when it becomes visible again.
   if (first) requestAnimationFrame(draw);
 }
 
@@ -127,7 +127,7 @@ window.addEventListener("hashchange", route);
 route();
 follow(changed, connection);
 
-// Where everybody may look there is no session to end.
+// Without access control there is no session to end, and the login page redirects to the dashboard.
 const logout = /** @type {HTMLButtonElement} */ (document.getElementById("logout"));
 fetch("/login", { method: "HEAD" }).then((answer) => {
   logout.hidden = answer.redirected;

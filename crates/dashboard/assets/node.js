@@ -95,7 +95,7 @@ function unproven(node) {
 
 /**
  * @param {string} name
- * @param {string} [card] the index of the one to go to
+ * @param {string} [card] the index of the card to scroll to
  */
 export function node(name, card) {
   const content = h("div", {}, h("p", { class: "loading" }, "Reading the node…"));

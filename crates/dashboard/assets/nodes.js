@@ -44,15 +44,15 @@ function row(node, index) {
   );
 }
 
-/** Where the list was left, for whoever comes back to the same one. */
+/** The scroll position at which a list was left, restored when the viewer returns to the same list. */
 let left = { hash: "", top: 0 };
 
 /** @typedef {{namespace: string, name: string, node: string | null}} Named */
 
-/** How long somebody pauses before pods are searched, too. */
+/** How long typing must pause before pods are searched, too. */
 const PAUSE_MS = 200;
 
-/** Pods that a search finds: they are not in the page, so the dashboard is asked. */
+/** The pods that a search finds. The page does not have them, so it queries the dashboard. */
 function finder() {
   const element = h("section", { class: "panel", "aria-label": "Pods", hidden: true });
   let asked = 0;

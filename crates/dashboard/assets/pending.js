@@ -7,7 +7,7 @@ import { store } from "./store.js";
 
 /** @typedef {import("./store.js").PendingRow} PendingRow */
 
-/** More are found by searching. */
+/** How many pods are shown. A search finds the others. */
 const MOST = 200;
 
 /** @type {Record<string, [string, string]>} */
@@ -20,7 +20,7 @@ const STATES = {
 };
 
 /**
- * What a cell is about, where small windows have no room for a head.
+ * The heading of a cell, for small windows, which do not show the table's head.
  * @param {string} text
  */
 function label(text) {

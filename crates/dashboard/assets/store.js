@@ -75,12 +75,12 @@ function apply(delta) {
 }
 
 /**
- * Reads from the dashboard; without a session there is nothing to see but the login page.
+ * Reads from the dashboard. Without a session, the browser goes to the login page.
  * @param {string} path
  */
 export async function read(path) {
   const answer = await fetch(path, { headers: { Accept: "application/json" } });
-  // The place goes along, and is shown after logging in.
+  // The hash is kept, so that the same view is shown after the login.
   if (answer.status === 401 || answer.status === 403) location.assign(`/login${location.hash}`);
   const body = await answer.json();
   if (!answer.ok) throw new Error(body.error);
@@ -96,8 +96,8 @@ async function connect() {
     stream.addEventListener("snapshot", (event) => replace(JSON.parse(event.data)));
     stream.addEventListener("delta", (event) => apply(JSON.parse(event.data)));
     stream.addEventListener("error", () => {
-      // Streams end now and then, and the browser goes on by itself, from the last event it got: not worth a word
-      // unless it takes long.
+      // Streams end now and then, and the browser resumes by itself after the last event that it received. The page
+      // reports this only if it takes long.
       setTimeout(() => {
         if (stream.readyState !== EventSource.OPEN) connection(false);
       }, RETRY_MS);

@@ -17,9 +17,9 @@ use tempfile::TempDir;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// For what does not end when it is asked to.
+/// How long tasks that ignore the shutdown may still run.
 const LAST_MOMENTS: Duration = Duration::from_secs(2);
-/// The exit code of what a second Ctrl-C has ended.
+/// The exit code after a second Ctrl-C.
 const INTERRUPTED: i32 = 130;
 
 #[derive(Parser)]
@@ -57,7 +57,7 @@ fn run(options: &Options) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the async runtime")?;
-    // Signals are caught before there is anything that they could leave behind.
+    // Signals are caught before anything exists that the program would have to remove.
     let signals = runtime.block_on(async { Signals::listen() })?;
     let home = Arc::new(Sandbox::make_home()?);
     let path = home.path().to_owned();
@@ -65,7 +65,7 @@ fn run(options: &Options) -> anyhow::Result<()> {
         let stop = signals.stop(path);
         tell_in(Arc::clone(&home), story.as_ref(), options, &stop).await
     });
-    // Whoever still runs could write into the directory.
+    // Components that still run could write into the directory.
     runtime.shutdown_timeout(LAST_MOMENTS);
     let removed = Arc::into_inner(home).map_or(Ok(()), gpushare_sandbox::remove);
     ended.and(removed.map_err(Into::into))
@@ -78,7 +78,7 @@ async fn tell_in(
     stop: &CancellationToken,
 ) -> anyhow::Result<()> {
     let starting = Sandbox::start_in(home, options);
-    // Also during the start: what was made by then ends with it.
+    // A signal can also cancel the start. What was started by then ends with it.
     let Some(sandbox) = stop.run_until_cancelled(starting).await else {
         return Ok(());
     };
@@ -92,7 +92,7 @@ async fn tell_in(
     Ok(stopped?)
 }
 
-/// What asks the program to end: Ctrl-C, a service manager, a terminal that is closed.
+/// The signals that ask the program to end, from Ctrl-C, a service manager, or a terminal that is closed.
 struct Signals([Signal; 3]);
 
 impl Signals {
@@ -114,7 +114,7 @@ impl Signals {
         }
     }
 
-    /// Asks for an orderly end at the first signal; at the second removes the directory and is gone.
+    /// Requests an orderly end at the first signal. At the second, removes the directory and exits.
     fn stop(mut self, home: PathBuf) -> CancellationToken {
         let stop = CancellationToken::new();
         let signalled = stop.clone();
@@ -123,7 +123,7 @@ impl Signals {
             tell(format_args!("\nEnding. A second Ctrl-C ends at once."));
             signalled.cancel();
             self.next().await;
-            // Components still run and may write once more while it is being emptied.
+            // Components still run and may write once more while the directory is being emptied.
             let mut attempts = 0..10;
             while attempts.next().is_some() && home.exists() {
                 let _tried_again = std::fs::remove_dir_all(&home);
@@ -134,7 +134,7 @@ impl Signals {
     }
 }
 
-/// Until the story is over, where that is asked for, or until a component fails.
+/// Returns when a component or the story fails. With `exit_after_story`, also when the story is over.
 async fn watch(sandbox: &Sandbox, story: Option<&Story>, options: &Options) -> anyhow::Result<()> {
     let failed = sandbox.tasks().shutdown().cancelled();
     let telling = async {
@@ -185,7 +185,7 @@ Three things to try in another terminal:
     ));
 }
 
-/// As a shell takes it.
+/// The path, quoted for a shell.
 fn quoted(path: &Path) -> String {
     let path = path.display().to_string();
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:@%,=".contains(letter);
@@ -195,7 +195,7 @@ fn quoted(path: &Path) -> String {
     format!("'{}'", path.replace('\'', "'\\''"))
 }
 
-/// Whoever does not read any more does not end the cluster.
+/// Prints a line. The cluster keeps running even if nobody reads the output any more.
 fn tell(text: std::fmt::Arguments<'_>) {
     let mut out = std::io::stdout();
     let _unread = writeln!(out, "{text}").and_then(|()| out.flush());

@@ -55,7 +55,7 @@ impl std::fmt::Debug for Sandbox {
 }
 
 impl Sandbox {
-    /// A directory for a sandbox, removed with the value.
+    /// A directory for a sandbox, removed when the value is dropped.
     pub fn make_home() -> Result<TempDir, SandboxError> {
         let home = tempfile::Builder::new()
             .prefix("gpushare-sandbox-")
@@ -73,7 +73,8 @@ impl Sandbox {
         Self::start_in(Arc::new(Self::make_home()?), options).await
     }
 
-    /// The same in a directory that the caller may keep for longer. What has been started ends if nobody waits any more.
+    /// Like [`Self::start`], in a directory that the caller may keep for longer. If the future is dropped, everything
+    /// that was started ends.
     pub async fn start_in(home: Arc<TempDir>, options: &Options) -> Result<Self, SandboxError> {
         options.check()?;
         let tasks = Tasks::new();
@@ -141,7 +142,7 @@ impl Sandbox {
         &self.kubeconfig
     }
 
-    /// A manifest to begin with.
+    /// A manifest that the user can try first.
     pub fn example(&self) -> &Path {
         &self.example
     }
@@ -165,7 +166,7 @@ impl Sandbox {
         &self.machines
     }
 
-    /// Cancelled when a component has failed or the sandbox is to end.
+    /// The components. Their shutdown begins when one of them fails or the sandbox is to end.
     pub fn tasks(&self) -> &Tasks {
         &self.tasks
     }
@@ -199,7 +200,8 @@ fn extender_config(kubeconfig: &Path) -> extender::config::Config {
     }
 }
 
-/// Quicker than in a cluster, so that one sees a budget run out; the charges are the same.
+/// The timekeeper works at shorter intervals than in a cluster, so that users can watch a budget run out. The amounts
+/// that it charges are the same.
 fn timekeeper_config(
     kubeconfig: &Path,
     home: &Path,
@@ -223,7 +225,7 @@ fn timekeeper_config(
     })
 }
 
-/// Open to whoever can connect, which is this machine.
+/// The dashboard needs no login, because only this machine can connect.
 fn dashboard_config() -> gpushare_dashboard::Config {
     gpushare_dashboard::Config {
         listen: LOOPBACK,
@@ -253,7 +255,7 @@ fn webhook_config(kubeconfig: &Path) -> webhook::config::Config {
             },
             client_ca: None,
         },
-        // Containers are not run, so nobody could read what it tells.
+        // Containers are not run, so none could read what a sidecar reports.
         sidecar: None,
         dialects: gpu::read(READING),
         band: i32::MIN..=1_000_000_000,

@@ -8,7 +8,7 @@ use crate::error::SandboxError;
 
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Asks until it succeeds; after the timeout the last failure is returned.
+/// Calls `ask` until it succeeds. After the timeout, the error contains the last failure.
 pub(crate) async fn until<T>(
     what: &str,
     patience: Duration,

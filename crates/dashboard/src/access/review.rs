@@ -1,7 +1,7 @@
-//! Asking the API server who a token belongs to, and whether that user may look.
+//! Asks the API server who a token belongs to, and whether that user may view the dashboard.
 //!
-//! Answers are remembered for a short while, by the token's digest, so that a page costs the API server little and a
-//! right that was taken away ends soon. Strangers wait for each other, and those with a session never for them.
+//! Answers are cached for a short time by the token's digest. So a page costs the API server little, and a revoked
+//! permission ends soon. Unknown tokens have a limit of their own, so viewers with a session never wait for strangers.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -19,12 +19,12 @@ use super::strangers::{COUNTED_FOR, Strangers};
 const TRUSTED_FOR: Duration = Duration::from_mins(1);
 const REFUSED_FOR: Duration = Duration::from_secs(5);
 const MOST_REMEMBERED: usize = 1024;
-/// Anybody can make us ask; never more often at once.
+/// Concurrent reviews, separately for unknown and for known tokens. They are limited because anybody can cause them.
 const AT_ONCE: usize = 4;
-/// Who waits longer for others is told to come again.
+/// A request that waits longer than this for other reviews is refused and has to be retried.
 const IN_LINE: Duration = Duration::from_secs(5);
 
-/// What lets somebody look. No object stands behind it: it is there to be written into roles.
+/// The right to view the dashboard. The resource has no objects; it exists only so that roles can grant it.
 const LOOK: Right = Right {
     verb: "get",
     resource: "dashboards",
@@ -53,14 +53,14 @@ pub enum Refusal {
 
 /// The digest of a token.
 type Key = [u8; 32];
-/// What was answered, and until when it holds.
+/// An answer, and until when it is valid.
 type Verdict = (Instant, Result<(), Refusal>);
 
-/// Who shows a token.
+/// Who presents a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bearer {
     Anybody,
-    /// Whoever was let in with it before.
+    /// A viewer who has logged in with this token before.
     Session,
 }
 
@@ -126,7 +126,7 @@ impl Reviewer {
         verdict
     }
 
-    /// What was answered about the token last, also if that does not hold any more.
+    /// The last answer about the token, even if it has expired.
     fn last(&self, key: &Key) -> Option<Verdict> {
         self.remembered.lock().get(key).cloned()
     }

@@ -40,10 +40,10 @@ pub(crate) struct Place {
     pub(super) name: String,
     pub(super) address: String,
     cards: Arc<[Card]>,
-    /// Nothing where no agent runs.
+    /// `None` if no agent runs on the node.
     pub(super) kubelet: Option<Arc<Kubelet>>,
     cdi_dir: PathBuf,
-    /// How the addresses of its pods begin.
+    /// The common prefix of its pods' addresses.
     pods: String,
     addresses: AtomicU32,
 }
@@ -104,7 +104,7 @@ impl Place {
             cdi_dir: make("cdi")?,
             driver_cdi_dir: make("driver")?,
             cgroup_root: make("cgroup")?,
-            // Never asked: the cards are given.
+            // Not used, because the cards are given.
             driver: Driver {
                 library: PathBuf::new(),
                 rescan: Duration::MAX,
@@ -122,7 +122,7 @@ impl Place {
         });
         let (keep, cards) = watch::channel(cards);
         let stop = tasks.shutdown().clone();
-        // The agent ends when nobody looks after its cards any more.
+        // The agent ends when the sender of its cards is dropped.
         tasks.service("the simulated cards", async move {
             stop.cancelled().await;
             drop(keep);
@@ -137,14 +137,14 @@ impl Place {
         Ok(kubelet)
     }
 
-    /// An address for a pod; a node has 250 of them, as many as it takes pods.
+    /// An address for a pod. A node has 250 addresses, as many as it accepts pods.
     pub(super) fn next_address(&self) -> String {
         let last = self.addresses.fetch_add(1, Ordering::Relaxed) % 250 + 2;
         format!("{}.{last}", self.pods)
     }
 
-    /// What the runtime would set in a container: read from the CDI specs that its devices name, where an agent wrote
-    /// them.
+    /// The environment that the runtime would set in a container. If the node has an agent, it is read from the CDI
+    /// specs that the container's devices name.
     pub(super) fn environment(&self, pod: &Pod, uid: &str, container: &str) -> Vec<String> {
         let Some(kubelet) = &self.kubelet else {
             return self.recorded_environment(pod, container);
@@ -157,7 +157,7 @@ impl Place {
             .collect()
     }
 
-    /// The same from the allocation record, by the rule that agents go by.
+    /// The same environment, computed from the allocation record by the rule that agents apply.
     fn recorded_environment(&self, pod: &Pod, container: &str) -> Vec<String> {
         let dialects = gpu::read(READING);
         let slim: Option<slim::Pod> = serde_json::to_value(pod)
@@ -211,7 +211,7 @@ fn cdi_environment(directory: &Path, name: &str) -> Option<Vec<String>> {
     Some(slot.edits.env)
 }
 
-/// Makes the Node, and takes the taint off that a node controller takes off when a kubelet is ready.
+/// Creates the Node, and removes its taints, as the node controller does when a kubelet is ready.
 async fn register(machine: &Machine, client: &Client, offer: &Offer) -> Result<Node, SandboxError> {
     let nodes: Api<Node> = Api::all(client.clone());
     let what = || SandboxError::api(format!("register node {}", machine.name));

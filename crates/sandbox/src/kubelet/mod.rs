@@ -1,8 +1,8 @@
 //! A stand-in for the kubelets of all simulated nodes: what the API server, the device plugins and `kubectl` see of one.
 //!
 //! On nodes with an agent it speaks the real device plugin and PodResources protocols over sockets
-//! ([`gpushare_kubelet_api::stand_in`]); on the others it trusts the allocation record. Containers are not run ([`containers`]): their log is the environment that
-//! they would have ([`logs`]).
+//! ([`gpushare_kubelet_api::stand_in`]); on the others it trusts the allocation record. Containers are not run
+//! ([`containers`]): their log is the environment that they would have ([`logs`]).
 
 mod containers;
 mod logs;

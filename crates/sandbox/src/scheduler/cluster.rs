@@ -1,5 +1,5 @@
 //! What the scheduler knows about nodes and what is taken on them, including pods that it has placed but not yet seen
-//! bound. Pure: it is told every change and asked for hosts.
+//! bound. Pure: the scheduler reports every change to it, and queries it for hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

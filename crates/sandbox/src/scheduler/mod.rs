@@ -39,7 +39,7 @@ pub(crate) struct Scheduler {
     client: Client,
     extender: Extender,
     recorder: Arc<Recorder>,
-    /// The extender is asked about pods that request one of these resources.
+    /// The extender is called for pods that request one of these resources.
     managed: BTreeSet<String>,
     budgets: Arc<Mirror<PodDisruptionBudget>>,
     queue: Queue,

@@ -1,5 +1,5 @@
 //! Which pods the scheduler itself would evict: if the totals of a node do not suffice, pods of lower priority, as few
-//! as possible. Pure; the extender is asked about the answer before any pod is evicted.
+//! as possible. Pure. If the pod requests cards, the extender judges the result before any pod is evicted.
 
 use std::collections::BTreeMap;
 
