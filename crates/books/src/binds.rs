@@ -1,7 +1,7 @@
 //! Binds in progress: from the reservation to a known outcome.
 //!
-//! Only a booking that is still reserved or in doubt is changed here. Once the watch has shown the pod, the booking
-//! stays as the watch shows it.
+//! The outcome of a bind changes a booking only while it is reserved or in doubt. Once the watch has shown the pod, the
+//! booking stays as the watch shows it.
 
 use std::collections::{BTreeMap, HashMap};
 

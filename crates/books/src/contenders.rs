@@ -30,7 +30,7 @@ const LONGEST_REST: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct Contenders {
     pods: HashMap<PodUid, Contender>,
-    /// Rung when victims are to be looked for.
+    /// Rung when a search for victims may be due.
     bell: Arc<Notify>,
 }
 

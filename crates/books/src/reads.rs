@@ -1,7 +1,7 @@
 //! Reads of single pods from the API server, beside the watch. A fence is a read too: its answer is the written pod.
 //!
-//! A read's answer may be older than what the watch has shown since: it must not book a pod again that
-//! ended in between. Such an answer is stale, and the read is to be repeated.
+//! A read's answer may be older than what the watch has shown since. It must not book a pod again that has ended in
+//! between. Such an answer is stale, and the pod must be read again.
 
 use std::collections::HashMap;
 
@@ -34,7 +34,8 @@ pub struct Read {
 pub enum Finding {
     /// Something newer is known: read again.
     Stale,
-    /// Stale too, but the pod was fenced while it had no node, which is final: read it again, without another fence.
+    /// Stale too, but the fence found the pod without a node, which is final. Read the pod again; it needs no other
+    /// fence.
     Fenced(Box<PodFacts>),
     Gone,
     /// The pod as it is.
@@ -53,7 +54,8 @@ impl Reads {
         self.last
     }
 
-    /// Marks reads under way as stale: something became known of the pod that their answers may not contain.
+    /// Marks reads under way as stale, because something became known about the pod that their answers may not
+    /// contain.
     pub(crate) fn outdate(&mut self, pod: &PodUid) {
         if let Some(open) = self.open.get_mut(pod) {
             open.stale = self.last;
@@ -66,7 +68,7 @@ impl Reads {
         }
     }
 
-    /// The read was answered, or cannot be. True when its answer is stale.
+    /// Ends a read that was answered or cannot be answered. Returns whether its answer is stale.
     pub(crate) fn end(&mut self, pod: &PodUid, read: Read) -> bool {
         let Some(open) = self.open.get_mut(pod) else {
             return false;

@@ -106,7 +106,7 @@ impl Default for Timing {
 /// The fields of the shared Lease object that matter here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Empty if nobody holds it.
+    /// Empty if no candidate holds it.
     pub holder: String,
     /// Changes with every write, even by the same holder.
     pub renewals: String,
@@ -226,7 +226,7 @@ impl Candidate {
         })
     }
 
-    /// The holder of the lease when it was last read; empty if nobody held it.
+    /// The holder of the lease when it was last read; empty if no candidate held it.
     pub fn holder(&self) -> Option<&str> {
         self.seen.as_ref().map(|(lease, _)| lease.holder.as_str())
     }

@@ -51,11 +51,11 @@ pub struct TooLittle {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
-    /// The node is unknown, or its agent has not published cards.
+    /// The node is unknown, or no cards of the class are published for it.
     NoCards { class: Arc<str> },
     /// The cards are too small even if nothing else stood in the way.
     TooSmall { class: Arc<str>, short: Shortage },
-    /// The fewest obstacles that would have to go.
+    /// The fewest obstacles without which the pod would fit.
     Blocked {
         class: Arc<str>,
         by: Obstacles,

@@ -24,7 +24,7 @@ enum Event {
         evictor: Evictor,
     },
     Bind(usize),
-    /// The leader checks what is to be done.
+    /// The leader looks for steps that are due.
     Look,
     /// A request takes effect; a PodDisruptionBudget may refuse an eviction.
     Effect {

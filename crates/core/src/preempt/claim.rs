@@ -26,7 +26,7 @@ pub enum Evictor {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimRecord {
     version: u32,
-    /// When it was made, in milliseconds since 1970; this tells two claims of one pod apart.
+    /// When it was made, in milliseconds since 1970. The time distinguishes two claims of one pod.
     pub since: i64,
     pub evictor: Evictor,
     pub victims: Vec<PodUid>,

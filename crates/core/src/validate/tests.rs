@@ -49,7 +49,7 @@ fn share(memory: u64, core: u64) -> Want {
     Want::share(Amounts::of(MEMORY, memory).with(CORE, core))
 }
 
-/// Checks that a container with these limits asks for so many cards, with no limit of its own.
+/// Checks that a container with these limits asks for this many cards, with no limit of its own.
 fn asks_for(limits: &[(&str, &str)], cards: u32, want: Want) {
     assert_eq!(asked(limits), (cards, want, Amounts::ZERO), "{limits:?}");
 }

@@ -171,7 +171,7 @@ fn end_term_of(api: &Api, extender: usize) {
     api.end_term();
 }
 
-/// A pod is created, scheduled, runs, and goes, in one of several ways; perhaps another one takes its name.
+/// Creates a pod, lets it be scheduled, and ends it in one of several ways. Another pod may take its name then.
 fn live_pod(api: &Arc<Api>, extenders: &[Arc<Instance>], name: &str, gib: u64, plan: Plan) {
     for generation in 0..2 {
         let uid = format!("{name}-{generation}");

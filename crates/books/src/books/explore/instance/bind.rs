@@ -30,7 +30,7 @@ impl Instance {
         })
     }
 
-    /// Like `Extender::bind`. Returns whether the scheduler is answered with success.
+    /// Like `Extender::bind`. Returns what the scheduler sees: whether the bind succeeded.
     pub(in super::super) fn bind(self: &Arc<Self>, pod: &PodRef, node: &NodeName) -> bool {
         let Some(term) = self.api.open_term(self.number) else {
             return false;
