@@ -41,7 +41,7 @@ impl<'a> Answer<'a> {
         Self::judged(candidates, verdicts, reasons)
     }
 
-    /// Refuses each candidate for the reason at this place, or offers it.
+    /// Offers each candidate, or refuses it for the reason that its verdict points to.
     pub(super) fn judged(
         candidates: &'a Candidates<'a>,
         verdicts: Vec<Option<usize>>,

@@ -12,7 +12,7 @@ use super::Extender;
 use super::wire::BindingArgs;
 use gpushare_kube::PodRef;
 
-/// How often a request is sent about a pod that is changed by others all the time.
+/// How often a request about one pod is sent at most, if other clients keep changing the pod.
 pub(super) const MOST_SENDS: usize = 4;
 
 #[derive(Debug, Error)]
@@ -70,7 +70,7 @@ struct Wanted {
 }
 
 impl Extender {
-    /// Binds a pod. Runs to its end once started, also if the caller has gone.
+    /// Binds a pod. Once started, it runs to its end, even if the caller has gone.
     pub(super) async fn bind(&self, args: BindingArgs) -> Result<(), BindError> {
         let term = self.open_term().await.map_err(BindError::NotReady)?;
         let pod = PodRef {
@@ -115,7 +115,7 @@ impl Extender {
         };
         match wanted.ask {
             Some(ask) => self.bind_to_card(pod, request, &ask, term).await,
-            // A pod that reaches us without asking for a card needs no record.
+            // A pod that asks for no card needs no record.
             None => BindError::unless_bound(self.post(pod, &request, term).await),
         }
     }
@@ -123,7 +123,7 @@ impl Extender {
     /// What the pod asks for: as the watch showed it, or read now if the watch is behind.
     async fn wanted(&self, pod: &PodRef, behind: bool) -> Result<Wanted, BindError> {
         let known = self.0.books.read().pods().get(pod.uid.as_str()).cloned();
-        // Without its version a bind could not be fenced.
+        // A bind that names no version of the pod could not be fenced.
         if let Some(known) = known.filter(|known| !behind && !known.version.is_empty()) {
             return Ok(Wanted {
                 ask: Some(known.ask.clone()),
@@ -181,8 +181,9 @@ impl Extender {
 
     /// Sends the bind and finds out what became of it.
     ///
-    /// Whether this replica leads is asked after the version of the pod was known: whoever leads next fences the
-    /// pod later than that, so that this bind is void from then on, however long it is on its way.
+    /// The check that this replica leads comes after the version of the pod is known. The next leader fences the pod
+    /// later than that, which gives the pod another version. So this bind is void from then on, however late it
+    /// arrives.
     async fn post(&self, pod: &PodRef, request: &Bind, term: u64) -> Outcome {
         if let Err(reason) = self.still_leads(term) {
             return Outcome::Refused(reason);
@@ -193,7 +194,7 @@ impl Extender {
         let seen = match answer {
             Answer::Refused(message) => return Outcome::Refused(message),
             Answer::Conflict(_) => match self.read(pod).await {
-                // The pod is no reason for a conflict, so the answer does not tell what became of the bind.
+                // Nothing in the pod explains the conflict, so the answer leaves open what became of the bind.
                 Ok(Some(seen)) if request.can_take_effect(&seen) => self.fence(pod).await,
                 seen => seen,
             },

@@ -109,11 +109,11 @@ pub struct Config {
     pub offer: Offer,
     pub kubeconfig: Option<PathBuf>,
     pub bind_timeout: Duration,
-    /// Nothing when this is the only extender.
+    /// `None` if this is the only extender.
     pub election: Option<Election>,
     pub wake: bool,
     pub preempt: bool,
-    /// Without it the number of nodes decides.
+    /// `None` if the limit follows from the number of nodes.
     pub max_body: Option<usize>,
 }
 

@@ -45,7 +45,7 @@ enum PodStatus {
     Pending,
     Bound,
     Invalid,
-    /// It asks for nothing of ours.
+    /// It asks for no devices that gpushare knows.
     NotOurs,
     /// It was proposed, and need not exist.
     Proposed,
@@ -239,7 +239,7 @@ impl Extender {
                 let message = "the pod asks for no cards that gpushare knows";
                 (PodStatus::NotOurs, What::message(message))
             }
-            // Its uid, if it has one, is not used: what the pod already holds would count.
+            // The pod's uid is not used, even if it has one: what the pod already holds would count as its own.
             Ok(Some(ask)) => {
                 let report = self.report(&PodUid::new(""), ask, &nodes);
                 (PodStatus::Proposed, What::Report(report))

@@ -94,7 +94,7 @@ fn best<'s>(
     Some(preferred)
 }
 
-/// No answer can be given now; the scheduler asks again soon.
+/// No answer can be given now; the scheduler tries again soon.
 pub(super) fn not_ready<'a>(candidates: &'a Candidates<'a>, reason: &str) -> Answer<'a> {
     Answer::error(candidates, &reason, Refusal::NotReady)
 }

@@ -1,9 +1,9 @@
-//! What only the leader does, and from when until when.
+//! What only the leader does, and when its term begins and ends.
 //!
-//! Every replica follows nodes and pods, so that its books are warm; only the leader answers the
-//! scheduler. Binds of an earlier leader, or of a process that was killed, may still be on their way. So a term begins with
-//! a list of the pods, then every pod of it that waits for a node is fenced, and only then binds open: what was sent
-//! before is void by then, or is in the books.
+//! Every replica watches nodes and pods, so that its books are up to date; only the leader answers the scheduler.
+//! Binds of an earlier leader, or of a process that was killed, may still be on their way. So a term begins with a
+//! list of the pods. Then every pending pod is fenced, and only then binds open. By that time, every earlier bind is
+//! void or in the books.
 //!
 //! A bind belongs to the term in which it was booked, and is sent in that term or not at all.
 
@@ -19,9 +19,9 @@ use super::watch::ASK_AGAIN;
 use gpushare_kube::PodRef;
 use gpushare_kube::leader::election::Candidacy;
 
-/// A scheduler that asks for a bind hears after this long why binds are not open.
+/// How long a bind waits for binds to open. After that, the answer says why they are not open.
 const OPENS_WITHIN: Duration = Duration::from_secs(10);
-/// Fences at the same time when a term begins.
+/// How many pods are fenced at the same time when a term begins.
 const FENCES_AT_ONCE: usize = 32;
 
 impl Extender {
@@ -31,8 +31,8 @@ impl Extender {
         required.map_err(|not_leading| not_leading.to_string())
     }
 
-    /// As [`Self::leads`], for a request of the scheduler, which must ask another replica if this one
-    /// does not lead. It keeps its connections, so it is made to open a new one.
+    /// As [`Self::leads`], for a request of the scheduler. If this replica does not lead, the scheduler must reach
+    /// another one. It reuses its connections, so they are closed to make it open a new one.
     pub(super) fn may_answer(&self) -> Result<u64, String> {
         self.leads().inspect_err(|_| self.0.connections.hang_up())
     }
@@ -60,7 +60,7 @@ impl Extender {
         (*self.0.binds_open.borrow() == Some(term)).then_some(term)
     }
 
-    /// Whether the term goes on in which something was begun.
+    /// Checks that this replica still leads in the term in which the work was begun.
     pub(super) fn still_leads(&self, term: u64) -> Result<(), String> {
         match self.leads()? {
             now if now == term => Ok(()),
@@ -78,8 +78,8 @@ impl Extender {
         }
     }
 
-    /// Opens binds when none that was sent before the term can take effect any more. The pods must have been listed in
-    /// the term.
+    /// Opens binds once no bind that was sent before the term can take effect any more. The pods must have been
+    /// listed in the term.
     pub(super) fn open_when_fenced(&self, term: u64) {
         let extender = self.clone();
         let work = async move {
@@ -150,7 +150,7 @@ impl Extender {
             *open = (*open).max(Some(term));
         });
         self.0.bells.preempt.notify_one();
-        // Whoever led before may have refused pods that would fit now.
+        // The previous leader may have refused pods that would fit now.
         self.0.books.write().await_all_pending(Instant::now());
     }
 
@@ -171,8 +171,8 @@ impl Extender {
         tasks.service("the leader election", candidacy.run(shutdown, quiet, lost));
     }
 
-    /// Waits, after shutdown began, until no bind is being answered any more. What was not answered the next leader
-    /// fences.
+    /// Waits, after shutdown has begun, until every bind in progress is answered. The next leader fences the pods
+    /// whose binds were not answered.
     async fn quiet(self) {
         self.0.binds.close();
         self.0.binds.wait().await;

@@ -58,7 +58,7 @@ pub use start::start;
 
 const LARGE_BODIES: &str = "; set nodeCacheCapable: true so that the scheduler sends names only";
 
-/// The extender as a value; clones share everything.
+/// The extender; clones share everything.
 #[derive(Clone)]
 pub struct Extender(Arc<Shared>);
 

@@ -132,7 +132,7 @@ impl Metrics {
             .observe(took.as_secs_f64());
     }
 
-    /// Counts nodes that were not offered.
+    /// Counts nodes that were not offered, by the reason of the refusal.
     pub(super) fn refused(&self, refusals: impl Iterator<Item = (Refusal, u64)>) {
         for (refusal, nodes) in refusals {
             let reason = refusal.label();

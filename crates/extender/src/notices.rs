@@ -1,8 +1,8 @@
-//! Notices to the owners of pods whose request makes no sense.
+//! Notices to the owners of pods whose request is invalid.
 //!
-//! kube-scheduler asks us only about nodes that pass its own checks, so a pod that asks for ten billion
-//! GiB never reaches filter: its owner would read "insufficient" and look for room. We see the pod on
-//! the watch and say what is wrong with it.
+//! kube-scheduler calls filter only with nodes that pass its own checks. A pod that asks for ten billion GiB never
+//! gets that far: its owner would read "insufficient" and look for room. The extender sees the pod on the watch and
+//! reports what is wrong with it.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -13,10 +13,11 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::Extender;
 
-/// Notices wait here while the API server is slow; past this many, new ones are dropped and come again
-/// with the pod's next change.
+/// How many notices can wait while the API server is slow. Further ones are dropped, and come again with the pod's
+/// next change.
 const WAITING: usize = 1024;
-/// When so many have been said they are all forgotten; the event's name still keeps them from doubling.
+/// How many pods are remembered as notified. Then all are forgotten: a repeated notice only updates the Event of the
+/// same name.
 const REMEMBERED: usize = 10_000;
 
 pub(super) fn queue() -> (Sender<Notice>, Receiver<Notice>) {
@@ -24,8 +25,8 @@ pub(super) fn queue() -> (Sender<Notice>, Receiver<Notice>) {
 }
 
 impl Extender {
-    /// Never blocks: it is called from the watch. Only the leader speaks; whoever comes to lead lists
-    /// all pods, and sees again what nobody has said yet.
+    /// Never blocks, because the watch calls it. Only the leader posts notices. A new leader lists all pods, and so
+    /// finds every invalid pod again.
     pub(super) fn notify(&self, notice: Notice) {
         if self.0.leadership.term().is_none() {
             return;

@@ -1,11 +1,11 @@
 //! Card-level preemption: pods of lower rank are evicted so that a pod fits that no card can take.
 //!
-//! kube-scheduler sees a node's totals, not its cards. Where the totals suffice but no single card does, it
-//! finds no victims and never asks us. So we look for victims ourselves, for every refused pod that
-//! outranks another pod ([`decide`]), and carry the evictions out ([`carry`]). Where the totals do not
-//! suffice, kube-scheduler looks for victims and asks [`verb`] about them. Both ways lead to the same
-//! claim; a pod has at most one. kube-scheduler compares priorities only; if a pod outranks others only
-//! because they are over budget, we look for victims there too.
+//! kube-scheduler sees a node's totals, not its cards. Where the totals suffice but no single card does, it finds no
+//! victims and does not call the extender. So the extender looks for victims for every refused pod that outranks
+//! another pod ([`decide`]), and carries out the evictions ([`carry`]). Where the totals do not suffice,
+//! kube-scheduler looks for victims and calls [`verb`] with them. Both ways lead to the same kind of claim, and a pod
+//! has at most one. kube-scheduler compares priorities only. If a pod outranks others only because they are over
+//! budget, the extender looks for victims on those nodes too.
 //!
 //! The books (`crates/books`) decide what is done; this module only talks to the API server, and only
 //! in the leader.
@@ -34,7 +34,7 @@ fn now() -> Now {
     }
 }
 
-/// Runs work that may take a while off the async threads.
+/// Runs work that may take a while on a blocking thread.
 async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
     let worked = tokio::task::spawn_blocking(work).await;
     worked.map_err(|error| error.to_string())
@@ -65,7 +65,7 @@ impl Extender {
                     }
                     None => rung.await,
                 }
-                // The bell rings when binds open, so nothing is missed by waiting for it.
+                // The bell also rings when binds open, so a term that cannot act yet is not missed.
                 next = match self.acting_term() {
                     Some(term) => self.preempt_round(term).await,
                     None => None,

@@ -34,7 +34,7 @@ pub(super) fn prioritize<'a>(
 /// What packing prefers.
 enum Best<'a> {
     One(&'a str),
-    /// The pod needs no card: it should leave nodes with cards to others.
+    /// The pod needs no card, and should leave nodes with cards to other pods.
     WithoutCards,
     Any,
 }

@@ -27,7 +27,7 @@ use super::{explain, filter, inspect, prioritize};
 /// The thread on which a request is handled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum On {
-    /// Other requests wait meanwhile.
+    /// Other requests wait while this thread is busy.
     AsyncThread,
     ItsOwn,
 }
@@ -105,8 +105,8 @@ impl Extender {
         Ok(Worked::Answered(response))
     }
 
-    /// The books by which to judge the pod, after the policy has learned from the pod itself. A read lock suffices for
-    /// all but the few pods that the scheduler shows before the watch does.
+    /// The books, after the policy has learned from the pod. A read lock suffices except for the few pods that the
+    /// scheduler shows before the watch does.
     fn having_met(&self, pod: &PodFacts) -> RwLockReadGuard<'_, Books> {
         let books = self.0.books.read();
         if !books.is_news(pod) {
@@ -181,7 +181,8 @@ impl Extender {
     }
 }
 
-/// A pod of several containers may take a thousand times as long as another.
+/// Whether the request is too long for an async thread: a pod with several containers may take a thousand times as
+/// long as one with a single container.
 fn takes_long(pod: &PodFacts, on: On) -> bool {
     let ask = pod.ask.as_ref().ok().and_then(Option::as_ref);
     on == On::AsyncThread && ask.is_some_and(PodAsk::is_complex)

@@ -1,8 +1,8 @@
 //! Telling owners why their pods wait: one Event on each refused pod, kept up to date.
 //!
-//! The event that kube-scheduler writes names every node's reason by itself, and nothing in a pod that
-//! never got as far as us. Ours sums up. It is written beside the scheduler's requests, never within one,
-//! and not at all for pods that are refused for a moment only.
+//! The Event that kube-scheduler writes lists a reason for each group of nodes; this one sums them up. It is written
+//! in the background, never within a request of the scheduler, and not at all for pods that are refused for a moment
+//! only.
 
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
@@ -18,33 +18,33 @@ use gpushare_kube::notice::{self, Notice, Severity};
 
 use super::Extender;
 
-/// The reason of the event on a pod that no node takes.
+/// Time between two checks for pods whose Event is due.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Who is refused for less than this may be bound by the time its owner looks.
+/// A pod that has been refused for less than this gets no Event: it may be bound by the time its owner looks.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long an event may be behind at first, and each time twice as long: in a busy cluster the numbers
-/// in it change all the time.
+/// How long the first Event may be out of date. Each later one may be out of date twice as long as the one before,
+/// because the numbers in it change all the time in a busy cluster.
 const UP_TO_DATE: Duration = Duration::from_secs(5);
 const LONGEST_BEHIND: Duration = Duration::from_mins(5);
-/// Kubernetes forgets events after an hour.
+/// How long until an unchanged Event is written again. By default, Kubernetes deletes Events after an hour.
 const SAY_AGAIN: Duration = Duration::from_mins(30);
-/// In one look, at most so many events, and so many different explanations, each of which looks at every
-/// node.
+/// How many Events one check writes at most, and how many different explanations it computes, each of which examines
+/// every node.
 const MOST_EVENTS: usize = 50;
 const MOST_EXPLANATIONS: usize = 10;
 
-/// What was said about a pod.
+/// What was last reported about a pod.
 #[derive(Debug)]
 struct Said {
     message: String,
     at: Instant,
-    /// When it was last known to be right.
+    /// When the message was last known to be correct.
     checked: Instant,
     times: u32,
 }
 
 impl Said {
-    /// Whether it is time to look if it is still right.
+    /// Whether it is time to check the message again.
     fn is_due(&self, now: Instant) -> bool {
         let doublings = self.times.saturating_sub(1).min(16);
         let behind = UP_TO_DATE
@@ -55,7 +55,7 @@ impl Said {
     }
 }
 
-/// Pods of one kind wait together: one explanation does for all of them.
+/// The explanations of one check. Pods with the same request often wait together, and share one.
 #[derive(Default)]
 struct Explained(Vec<(Arc<KnownPod>, Arc<NodeSet>, Arc<Explanation>)>);
 
@@ -103,7 +103,7 @@ impl Extender {
                 explained.0.push((pod.clone(), candidates, new.clone()));
                 new
             };
-            // Room has appeared: it will be bound or refused anew.
+            // Room has appeared: the pod will be bound, or refused again.
             if explanation.fitting.count > 0 || explanation.nodes == 0 {
                 continue;
             }
@@ -117,7 +117,7 @@ impl Extender {
         }
     }
 
-    /// Off the async threads: it looks at every node.
+    /// Runs on a blocking thread, because it examines every node.
     async fn explain_aside(
         &self,
         pod: &Arc<KnownPod>,
@@ -134,7 +134,7 @@ impl Extender {
             .ok()
     }
 
-    /// Pods about which something new may be said, those first about which nothing was said yet.
+    /// Pods whose Event may need an update. Pods without an Event come first.
     fn due(
         &self,
         said: &mut HashMap<PodUid, Said>,

@@ -1,9 +1,9 @@
-//! Waking pods for which room has appeared: kube-scheduler is not told that a card is free again, so a
-//! pod that only we refused would sit until something else happens in the cluster.
+//! Waking pods for which room has appeared. kube-scheduler does not learn that a card is free again, so a pod that
+//! only the extender refused would wait until something else happens in the cluster.
 //!
-//! Refusals come from filter, which must not wait for anything. Growth comes from the books, which ring
-//! a bell; what happens within a moment is answered with one look at everybody who waits. A round wakes
-//! at most so many pods, best first, and whoever is woken in vain pauses longer each time.
+//! Refusals come from filter, which must not wait for anything. Growth comes from the books, which ring a bell.
+//! Changes within a short time lead to one look at all waiting pods. A round wakes a limited number of pods, best
+//! first, and a pod that is woken in vain pauses longer each time.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -17,11 +17,11 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use super::Extender;
 use gpushare_kube::PodRef;
 
-/// Refusals wait here to be noted; past this many, whoever brings one notes it.
+/// How many refusals can wait to be noted. If the queue is full, the filter request notes its refusal itself.
 const UNNOTED: usize = 64;
-/// What happens within this time is looked at together.
+/// Changes within this time lead to one round.
 const BURST: Duration = Duration::from_millis(100);
-/// At most so many pods are woken in one round, and so many at the same time.
+/// How many pods are woken in one round at most, and how many of them at the same time.
 const IN_ONE_ROUND: usize = 64;
 const AT_ONCE: usize = 8;
 
@@ -46,7 +46,7 @@ impl Extender {
     }
 
     fn note(&self, refused: RefusedPod) {
-        // Finding the nodes takes longest, and others may read meanwhile.
+        // Finding the nodes takes longest, so it happens under the read lock, which others can share.
         let candidates = self.0.books.read().numbered(&refused);
         let mut books = self.0.books.write();
         books.refused(refused, candidates, Instant::now());
@@ -63,7 +63,7 @@ impl Extender {
         Ok(())
     }
 
-    /// Wakes whoever has room, for ever.
+    /// Wakes waiting pods for which there is room, until shutdown.
     pub(super) async fn wake_waiting(self) -> Result<(), Infallible> {
         let shutdown = self.0.tasks.shutdown().clone();
         let work = async {
@@ -104,7 +104,7 @@ impl Extender {
             self.0.books.write().end_prospects(now);
             self.0.books.read().outlook(now)
         };
-        // With many pods and nodes it takes a while.
+        // Planning takes a while with many pods and nodes.
         let planned = tokio::task::spawn_blocking(move || outlook.plan(IN_ONE_ROUND)).await;
         let plan = match planned {
             Ok(plan) => plan,
@@ -128,7 +128,8 @@ impl Extender {
     /// Makes the scheduler try the pod again.
     pub(super) async fn wake(&self, pod: PodRef) {
         let Self(shared) = self;
-        // A round takes a while. Another leader looks at everybody who waits; this replica may also lead again.
+        // A round takes a while, and this replica may have stopped leading. The next leader looks at all waiting
+        // pods, and that may be this replica again.
         if !self.may_wake() {
             shared.books.write().wake_failed(&pod.uid);
             return;

@@ -1,4 +1,4 @@
-//! The two watches, nodes and pods, and reads of single pods where a watch cannot tell.
+//! The two watches, of nodes and of pods, and reads of single pods where the watch is not enough.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use kube::runtime::watcher;
 use super::Extender;
 use gpushare_kube::PodRef;
 
-/// Between two questions about a pod that were not answered.
+/// Pause before an unanswered request about a pod is repeated.
 pub(super) const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// How to find out what became of a pod.
@@ -81,7 +81,7 @@ impl Index<slim::Node> for Nodes<'_> {
             tracing::warn!(node = name, %error, "the node's cards cannot be used");
             None
         });
-        // Where nobody knows what is still held, nothing is offered.
+        // If what is still held cannot be read, the node offers no cards.
         let (cards, held) = match convert::held(node, classes) {
             Ok(held) => (cards.unwrap_or_default(), held),
             Err(error) => {
@@ -128,9 +128,9 @@ impl Extender {
         Ok(())
     }
 
-    /// Follows the pods, and opens binds in each term when it is known what was done before it.
+    /// Follows the pods, and opens binds in each term once the effects of earlier terms are known.
     ///
-    /// Filter and prioritize do not wait for that: what they promise too much, bind refuses.
+    /// Filter and prioritize do not wait for that: if they offer a card that is already taken, bind refuses it.
     pub(super) async fn follow_pods(self) -> Result<(), Infallible> {
         let pods: Api<slim::Pod> = Api::all(self.0.client.clone());
         let index = Pods(&self);
@@ -142,7 +142,7 @@ impl Extender {
         Ok(())
     }
 
-    /// Does in the background what remains after a bind or a list.
+    /// Reads or fences the pod in the background, as needed after a bind or a list.
     pub(super) fn follow_up(&self, pod: PodRef, followup: Followup) {
         let by = match followup {
             Followup::Nothing => return,
@@ -165,12 +165,12 @@ impl Extender {
         }
     }
 
-    /// Reads a pod from the API server and takes over what it shows; nothing when it is gone.
+    /// Reads a pod from the API server and brings the books up to date with it; `None` if the pod is gone.
     pub(super) async fn read(&self, pod: &PodRef) -> Result<Option<PodFacts>, CallError> {
         self.find_out(pod, Look::Read).await
     }
 
-    /// As [`Self::read`], after a write that makes every bind void that was decided before.
+    /// As [`Self::read`], after a write that makes every earlier bind of the pod void.
     pub(super) async fn fence(&self, pod: &PodRef) -> Result<Option<PodFacts>, CallError> {
         self.find_out(pod, Look::Fence).await
     }

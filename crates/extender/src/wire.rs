@@ -207,7 +207,7 @@ impl BindingArgs {
     }
 }
 
-/// The answer of bind, and of anything that went wrong.
+/// The answer of bind, and of any request that failed.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct ErrorResult {

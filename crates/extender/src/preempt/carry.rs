@@ -1,4 +1,4 @@
-//! Carrying out: each step of a preemption is one conversation with the API server.
+//! Carrying out preemptions: each step is one exchange with the API server.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::bind::MOST_SENDS;
 use gpushare_kube::PodRef;
 
 impl Extender {
-    /// Does a step in the background, and notes what became of it. The outcome is nothing at shutdown.
+    /// Carries out a step in the background, and notes its outcome; `None` if shutdown interrupts it.
     pub(super) fn carry_out(
         &self,
         pod: PodRef,
@@ -30,7 +30,7 @@ impl Extender {
             books.finish_step(&pod.uid, &step, outcome, Instant::now());
             outcome
         };
-        // What is not finished goes on from the claim on the pod, wherever the next leader is.
+        // Whichever replica leads next continues an unfinished preemption from the claim on the pod.
         let shutdown = self.0.tasks.shutdown().clone();
         self.0
             .tasks
@@ -62,7 +62,8 @@ impl Extender {
         }
     }
 
-    /// Others change a pod at the same time, the scheduler above all, so it is read and marked again.
+    /// Other clients, above all the scheduler, change the pod at the same time. So after a conflict it is read and
+    /// marked again.
     async fn mark(&self, pod: &PodRef, what: Mark<'_>, term: u64) -> Outcome {
         for sent in 1..=MOST_SENDS {
             match self.mark_once(pod, what, term, sent).await {
@@ -107,8 +108,8 @@ impl Extender {
         marked.await.map_err(|error| error.to_string())
     }
 
-    /// The version of the pod that a request is to name, so that it is void once the pod has changed. The last of several
-    /// requests names none: nobody escapes by changing a pod all the time.
+    /// The version of the pod that a request names, so that the request is void once the pod has changed. The last of
+    /// several attempts names none, so that no pod escapes by changing all the time.
     fn version_of(&self, pod: &PodRef, sent: usize) -> Option<String> {
         let books = self.0.books.read();
         let known = books.pods().get(pod.uid.as_str());
@@ -116,7 +117,7 @@ impl Extender {
         version.filter(|version| sent < MOST_SENDS && !version.is_empty())
     }
 
-    /// One after the other, so that a budget's refusal spares those that come later.
+    /// Evicts the victims one after the other: if a disruption budget refuses one, the remaining ones are spared.
     async fn evict_all(
         &self,
         pod: &PodRef,
@@ -163,7 +164,7 @@ impl Extender {
         Outcome::Done
     }
 
-    /// Evicts the victim if it has to go for the pod; nothing when it has not.
+    /// Evicts the victim if that is still needed for the pod; `None` if it is not.
     async fn evict_victim(
         &self,
         victim: &PodRef,
@@ -183,7 +184,7 @@ impl Extender {
                 }
                 Ok(evicted) => return Ok(Some(evicted)),
                 Err(error) => {
-                    // When it arrives, nobody may want it any more.
+                    // The eviction may arrive when it is no longer wanted, so a fence makes it void.
                     if may_take_effect(&error) && self.fence(victim).await.is_err() {
                         self.follow_up(victim.clone(), Followup::Fence);
                     }
@@ -242,7 +243,8 @@ impl Extender {
     }
 
     fn say_preempted(&self, victim: &PodRef, preemptor: &PodUid, node: &NodeName) {
-        // Not its name: the owner of the one may not be allowed to know about the other.
+        // The message contains the preemptor's uid, not its name: the victim's owner may not be allowed to see that
+        // pod.
         let message = format!("preempted by pod {preemptor} on node {node}");
         self.say(victim, event::PREEMPTED, Severity::Normal, message);
     }

@@ -1,4 +1,4 @@
-//! Deciding: for one refused pod, who has to go from where, if anybody may.
+//! Deciding: which pods are evicted for one refused pod, and from which node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,24 +15,24 @@ use super::{beside, now, undecided};
 use crate::Extender;
 use gpushare_kube::PodRef;
 
-/// At most so many nodes are looked at under one lock.
+/// How many nodes are examined under one lock at most.
 const PORTION: usize = 64;
-/// What may be tried on all nodes together.
+/// The most steps of the search, on all nodes together.
 const STEPS: u32 = 1_000_000;
 const READ_BUDGETS_WITHIN: Duration = Duration::from_secs(5);
-/// Of nodes that the scheduler did not name, so many are read to see whether the pod could go there.
+/// How many nodes that the scheduler did not name are read at most, to see whether the pod could go there.
 const MOST_READ: usize = 8;
 
 /// What was found for a pod.
 #[derive(Debug)]
 enum Found {
-    /// It fits without anybody going.
+    /// The pod fits without an eviction.
     Room,
-    /// Nobody of lower rank could make room.
+    /// No pods of lower rank could make room.
     Nobody,
-    /// The steps were used up before that was known.
+    /// The steps were used up before the search was complete.
     Unknown,
-    /// Those who could are protected.
+    /// Disruption budgets protect the pods that could make room.
     Protected,
     Proposal(Proposal),
 }
@@ -70,7 +70,7 @@ impl Extender {
                 self.0.books.write().leave_contention(&pod.uid);
                 "no_need"
             }
-            // Nobody will ask about it, so nobody would make it contend again.
+            // The scheduler does not call the extender about this pod, so no refusal would make it contend again.
             Ok(Found::Nobody) if unasked => {
                 self.contend_later(&pod);
                 "no_victims"
@@ -115,15 +115,15 @@ impl Extender {
         Ok(())
     }
 
-    /// The pod as the watch shows it, if others may have to go for it.
+    /// The pod as the watch shows it, if other pods may be evicted for it.
     pub(super) fn preemptor(&self, pod: &PodRef) -> Option<Arc<KnownPod>> {
         let books = self.0.books.read();
         let known = books.pods().get(pod.uid.as_str());
         known.filter(|known| known.preemption.preempts).cloned()
     }
 
-    /// Claims the room; the rest follows from the step that is returned, which is to be carried out.
-    /// Nothing when things have changed meanwhile.
+    /// Claims the room, and returns the first step to carry out; later steps follow from it. `None` if the pod or the
+    /// node has changed meanwhile, or if this replica no longer leads.
     pub(super) fn take_up(
         &self,
         preemptor: &Arc<KnownPod>,
@@ -176,7 +176,8 @@ impl Extender {
                 Found::Proposal(unguarded)
             });
         }
-        // Budgets only forbid: what is best without them is best with them if they allow it.
+        // Disruption budgets can only rule out victims. So if they allow the best proposal, it is the best one with
+        // budgets too.
         let budgets = self.read_budgets().await?;
         if self
             .0
@@ -199,9 +200,9 @@ impl Extender {
         })
     }
 
-    /// On nodes that the scheduler did not name, because their totals do not suffice: it looks for victims by
-    /// priority, and does not know who is over budget. What else may keep the pod from a node is not ours to judge,
-    /// so nobody goes where we cannot be sure.
+    /// Looks for victims on nodes that the scheduler did not name because their totals do not suffice. The scheduler
+    /// looks for victims by priority, and does not know which pods are over budget. Other rules may keep the pod off
+    /// such a node, so pods are evicted only where the pod can certainly go.
     async fn find_to_win_back(&self, preemptor: &Arc<KnownPod>) -> Result<Found, String> {
         let winner = preemptor.pod.uid.clone();
         let mut nodes = self
@@ -272,7 +273,7 @@ impl Extender {
         beside(work).await
     }
 
-    /// Searches in the books.
+    /// Runs a search in the books on a blocking thread.
     async fn search<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Books) -> T + Send + 'static,

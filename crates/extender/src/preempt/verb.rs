@@ -1,11 +1,11 @@
-//! The preempt verb: kube-scheduler names nodes and whom it would evict there, and carries out what we
-//! answer, whatever that is.
+//! The preempt verb: kube-scheduler names nodes and the pods that it would evict there, and then evicts exactly the
+//! pods in the answer.
 //!
-//! What it names makes room in the node's totals, spread over cards as it happens. So the victims are
-//! chosen anew, card by card; pods that hold no card stay named, they go for something that we do not see.
-//! Of several nodes only the best is left: by what is best here, cards and budgets, kube-scheduler cannot
-//! choose. The claim on the room stands on the pod before the answer is given, so that nobody goes for
-//! room that is then lost.
+//! kube-scheduler chooses victims by the node's totals, so the room that they free may be spread over several cards.
+//! The verb therefore chooses the victims again, card by card. Victims that hold no card stay in the answer, because
+//! they are evicted for something that gpushare does not see. Of several nodes, only the best one is in the answer,
+//! because kube-scheduler cannot compare nodes by cards and budgets. The claim on the room is recorded on the pod
+//! before the answer is given, so that no pod is evicted for room that another pod then takes.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
@@ -34,7 +34,7 @@ pub(crate) async fn answer_preempt(extender: Extender, headers: HeaderMap, body:
     };
     match extender.correct(args).await {
         Ok(result) => json(StatusCode::OK, &result),
-        // Not an answer with no nodes: that would mean that nothing can be done.
+        // This must be an error. An answer without nodes would mean that preemption cannot help.
         Err(reason) => {
             let message = format!("gpushare: {reason}");
             error_response(StatusCode::SERVICE_UNAVAILABLE, message)
@@ -59,7 +59,7 @@ impl Extender {
         let facts = PodFacts::new(&args.pod, &self.0.dialects);
         match &facts.ask {
             Ok(Some(_)) if facts.preemption.preempts => {}
-            // It reached us without asking for a card: kube-scheduler's choice is as good as any.
+            // The pod asks for no card, so kube-scheduler's choice stands.
             Ok(None) => return Ok(unchanged(args.nodes)),
             Ok(Some(_)) | Err(_) => return Ok(PreemptionResult::default()),
         }
@@ -105,8 +105,8 @@ fn unchanged(nodes: BTreeMap<String, Offer>) -> PreemptionResult {
     result
 }
 
-/// While room is claimed for the pod, it preempts nowhere else: only what the scheduler still needs
-/// to evict on the claim's node is let through, once the claim is written.
+/// The answer for a pod that already has a claim. The pod preempts on no other node: once the claim is written, the
+/// answer names only what the scheduler still needs to evict on the claim's node.
 fn under_way(
     books: &Books,
     preemptor: &KnownPod,
@@ -137,7 +137,7 @@ fn under_way(
     Some(Ok(result))
 }
 
-/// The cheapest of these nodes, with whom to evict there; an error if it is not known whether there is one.
+/// The cheapest of these nodes, with the pods to evict there; an error if it is not known whether there is one.
 fn correct(
     books: &Books,
     preemptor: &KnownPod,
@@ -186,7 +186,8 @@ fn correct_node(
         booking.is_some_and(|booking| booking.node == *node)
     };
     let (named, others): (Vec<&PodUid>, Vec<&PodUid>) = offer.victims.iter().partition(on_cards);
-    // Whether others may go, kube-scheduler has counted for all it named.
+    // Only pods on cards are checked against disruption budgets here. For the others there is only kube-scheduler's
+    // count of violations, which covers all the pods that it named.
     if !others.is_empty() && offer.violations > 0 {
         return None;
     }
@@ -204,7 +205,8 @@ fn correct_node(
     let proposal = if let Some(free) = free {
         free
     } else {
-        // Those on cards are needed for CPU or memory too: they go, and others only beside them.
+        // Without the named pods on cards, CPU or memory would not suffice. So they are evicted in any case, and
+        // further pods only in addition.
         let mut beside = propose(named.iter().copied().cloned().collect())?;
         beside.victims.extend(named.iter().copied().cloned());
         beside
@@ -222,7 +224,7 @@ fn correct_node(
     Some((cost, Correction { proposal, victims }))
 }
 
-/// Whether one of these is booked on another node: then their going would not help on this one.
+/// Whether one of these is booked on another node, so that its eviction would not help on this one.
 fn knows_elsewhere(books: &Books, victims: &[PodUid], node: &NodeName) -> bool {
     victims.iter().any(|victim| {
         let booking = books.ledger().booking(victim.as_str());

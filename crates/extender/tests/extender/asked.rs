@@ -1,4 +1,4 @@
-//! What tests ask of an extender, as the scheduler and Prometheus do.
+//! Requests of the tests to an extender, as the scheduler and Prometheus send them.
 
 use std::collections::BTreeMap;
 

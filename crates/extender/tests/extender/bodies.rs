@@ -32,7 +32,7 @@ fn never_ending(extender: &Extender, begun: Bytes) -> JoinHandle<(StatusCode, Ve
     tokio::spawn(async move { send(&extender, request).await })
 }
 
-/// Waits until this many are answered, although they never end.
+/// Waits until this many of the requests are answered, although their bodies never end.
 async fn until_given_up(open: &[JoinHandle<(StatusCode, Vec<u8>)>], number: usize) {
     let given_up = async {
         while open.iter().filter(|body| body.is_finished()).count() < number {

@@ -9,7 +9,7 @@ use crate::replicas::{Lingering, Replica, contested, led};
 
 const BIND: &str = "/first/binding";
 
-/// The bind of the first pod arrives, after its card was given to the second.
+/// The bind of the first pod arrives after the second pod got its card, and takes no effect.
 async fn arrives_in_vain(bind: &Lingering, cluster: &Following) {
     let answers = bind.deliver().await;
     let conflicts = answers.iter().all(|answer| *answer == StatusCode::CONFLICT);

@@ -121,14 +121,14 @@ async fn times_written_in_the_lease_do_not_matter() {
     };
     hold(&cluster, held(1999, 0)).await;
     let replica = Replica::start(&cluster, "a", TIMING);
-    // The time is long past by every clock, but the lease is renewed.
+    // The renewal time in the lease is long past, but the lease is renewed.
     let beat = TIMING.retry;
     for number in 1..=2 * TIMING.duration / beat {
         tokio::time::sleep(Duration::from_millis(beat)).await;
         hold(&cluster, held(1999, number)).await;
         assert!(!replica.is_ready().await);
     }
-    // The time is far in the future, but the lease is renewed no more.
+    // The renewal time is far in the future, but the lease is no longer renewed.
     hold(&cluster, held(2999, 0)).await;
     replica.until_ready().await;
 }

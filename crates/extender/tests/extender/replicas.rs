@@ -57,7 +57,7 @@ struct Wires {
     lingering: parking_lot::Mutex<Option<Lingering>>,
 }
 
-/// What the sender of a delayed request hears.
+/// What the sender of a delayed request gets as an answer.
 #[derive(Clone, Copy)]
 enum Heard {
     Nothing,

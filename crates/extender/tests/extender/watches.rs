@@ -1,4 +1,4 @@
-//! Following the API server through its bad days, and taking over from a killed predecessor.
+//! Following an API server whose lists and watches fail, and taking over from a killed predecessor.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

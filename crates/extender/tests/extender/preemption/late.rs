@@ -10,7 +10,7 @@ use crate::asked::Asked;
 use crate::cluster::node;
 use crate::replicas::{Lingering, Replica, TIMING};
 
-/// The leader preempts the pod `low` for the pod `high`, and a request for that is on its way for long.
+/// The leader preempts the pod `low` for the pod `high`, and one of its requests for that is delayed.
 async fn loses(cluster: &Following, leader: &Replica, request: &'static str) -> (Lingering, Pod) {
     cluster.runs_by(leader, "low", 8, "low", "n1").await;
     let late = leader.line.lose(request);

@@ -19,7 +19,8 @@ impl Following {
         self.annotate(pod, names::OVER_BUDGET_MARK, budget).await;
     }
 
-    /// What the scheduler writes on a pod when it finds no node by itself; it does not ask us then.
+    /// What the scheduler writes on a pod if its own checks rule out every node, so that it does not call the
+    /// extender.
     async fn is_unschedulable(&self, pod: &str) {
         let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
             "message": "1 Insufficient aliyun.com/gpu-mem"});

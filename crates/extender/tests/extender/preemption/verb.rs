@@ -1,4 +1,4 @@
-//! The preempt verb, asked as kube-scheduler asks it.
+//! The preempt verb, called as kube-scheduler calls it.
 
 use gpushare_apiserver::{On, Times, Verb};
 use gpushare_testkit::assert_contains;
@@ -24,7 +24,7 @@ impl Following {
         call(&self.extender, "preempt", &question(pod, nodes)).await
     }
 
-    /// The answer names no node, so that nobody is evicted.
+    /// The answer names no node, so that no pod is evicted.
     pub(super) async fn preempts_nobody(&self, pod: &Pod, nodes: &[(&str, &[&Pod])]) {
         let result = self.preempt(pod, nodes).await;
         assert!(result.nodes().is_empty(), "{result:?}");
@@ -67,7 +67,7 @@ async fn victims_spread_over_cards_are_exchanged_for_those_of_one_card() {
     // The room is claimed from now on.
     assert_eq!(cluster.metric("claims").await, Some(1));
     let again = cluster.preempt(&high, &[("n1", &[&b, &c])]).await;
-    // The same node, and what it still needs.
+    // The answer names the same node, with the victims of the claim that the scheduler has left out.
     assert_eq!(again.victims("n1"), uids(&[&a, &b, &c]));
     cluster.until_claimed("high").await;
     assert_eq!(cluster.evicted(), 0, "the scheduler evicts");

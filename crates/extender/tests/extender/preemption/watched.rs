@@ -1,4 +1,4 @@
-//! A cluster with priorities, and what the tests ask of it.
+//! A cluster with priorities, and the steps and checks of its tests.
 
 use gpushare_apiserver::{On, Verb};
 use gpushare_core::names;
