@@ -1,6 +1,4 @@
-//! Who asks, and what they may: both are the API server's to say.
-//!
-//! Nothing is decided or remembered here.
+//! Who sends a request, and what they may do. The API server decides both; nothing is decided or cached here.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,10 +14,10 @@ use kube::{Api, Client};
 use crate::call::{CallError, call};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The pod that a service account's token belongs to, as the API server tells it.
+/// The key under which the API server reports the pod that a service account's token is bound to.
 const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
 
-/// Somebody whom the API server knows.
+/// A user as the API server reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     pub name: String,
@@ -39,11 +37,11 @@ pub struct Right {
 }
 
 impl User {
-    /// The namespace of a service account; nothing for others.
+    /// The namespace of a service account; `None` for other users.
     pub fn service_account_namespace(&self) -> Option<&str> {
         let account = self.name.strip_prefix("system:serviceaccount:")?;
         let (namespace, _) = account.split_once(':')?;
-        // The group is given by the API server together with the name, so a name alone proves nothing.
+        // The API server sets the group together with the name. A name without the group proves nothing.
         let group = format!("system:serviceaccounts:{namespace}");
         self.groups.contains(&group).then_some(namespace)
     }
@@ -56,7 +54,7 @@ impl User {
 }
 
 impl fmt::Display for Right {
-    /// As people write it into roles.
+    /// In terms of RBAC roles, for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the verb {:?} on {}", self.verb, self.resource)?;
         if let Some(subresource) = self.subresource {
@@ -73,8 +71,8 @@ impl fmt::Display for Right {
     }
 }
 
-/// Whose token this is; nothing if it is nobody's, has expired, or is for other audiences. No audiences means those
-/// of the API server itself.
+/// The user that the token belongs to; `None` if the token is invalid, has expired, or is for other audiences. An
+/// empty list of audiences means those of the API server itself.
 pub async fn whose(
     client: &Client,
     token: &str,
@@ -91,7 +89,7 @@ pub async fn whose(
     let review = ask(client, "whose token it is", &review).await?;
     let status = review.status.unwrap_or_default();
     let meant = status.audiences.unwrap_or_default();
-    // An authenticator that knows nothing of audiences names none, and then the token may be for anybody.
+    // An authenticator that ignores audiences returns none. Such a token may be meant for another service.
     let for_us = audiences.is_empty() || meant.iter().any(|one| audiences.contains(&one.as_str()));
     if status.authenticated != Some(true) || !for_us {
         return Ok(None);
@@ -104,7 +102,7 @@ pub async fn whose(
     }))
 }
 
-/// Whether somebody has a right.
+/// Whether the API server grants the user this right.
 pub async fn may(client: &Client, user: &User, right: &Right) -> Result<bool, CallError> {
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let review = SubjectAccessReview {

@@ -1,8 +1,8 @@
 //! The bind: one atomic write, and what its answer means.
 //!
-//! A Binding carries node, pod uid, the version of the pod that it was decided on, and annotations; the API server applies
-//! all of them in one update or none, and none if the pod has another version by then. An answer can get lost: then
-//! the pod is [fenced](crate::fence), and what the fence shows is final.
+//! A Binding carries node, pod uid, the version of the pod that it was decided on, and annotations. The API server
+//! applies all of them in one update or none of them, and none if the pod has another version by then. An answer can
+//! get lost: then the pod is [fenced](crate::fence), and the state that the fence shows is final.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::call::{CallError, call};
 use crate::convert::PodFacts;
 use crate::slim;
 
-/// Past the server's own deadline: for the request to arrive, and for its answer to come back.
+/// Time beyond the server's own deadline, for the request to arrive and for the answer to come back.
 const MARGIN: Duration = Duration::from_secs(1);
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -41,9 +41,10 @@ pub enum Outcome {
     Bound,
     /// This request has not taken effect and will not.
     Refused(String),
-    /// As refused, because the pod was changed since: to be decided again.
+    /// Refused because the pod has changed since: the bind must be decided again.
     Stale(String),
-    /// The pod is gone or bound otherwise: no request of ours can take effect on it any more.
+    /// The pod is gone, or is bound to another node or with another record: no request of ours can take effect on it
+    /// any more.
     Overtaken(String),
     /// The request may have taken effect or may still do so, until the pod is [fenced](crate::fence).
     Unknown(String),
@@ -67,13 +68,14 @@ pub async fn read_pod(
     Ok(read.map(|pod| PodFacts::new(&pod, dialects)))
 }
 
-/// What the answer to the request says by itself.
+/// What the answer says about the request, before the pod is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Turned away before anything was tried.
+    /// The API server refused the request without trying it.
     Refused(String),
-    /// The pod's state or its version forbids it, as a rule. Perhaps this very request took effect and was sent twice on its
-    /// way. Kubernetes also answers this when its database did not answer in time, and then the bind may still take effect.
+    /// Usually the pod's state or version forbids the bind. But the request may also have been sent twice on its way,
+    /// and have taken effect the first time. Kubernetes also gives this answer if its database did not answer in
+    /// time, and then the bind may still take effect.
     Conflict(String),
     Lost(String),
 }
@@ -155,8 +157,9 @@ impl Bind {
         same && pod.node.is_none() && !pod.deleting && !pod.gated
     }
 
-    /// What the pod's present state makes of an answer. If that was lost, or the bind [can take
-    /// effect](Self::can_take_effect) on that state, the state must be what a fence has shown: any other may change after it was read.
+    /// The outcome that follows from an answer and the pod's current state. If the answer was lost, or if the bind
+    /// [can take effect](Self::can_take_effect) on that state, the state must come from a fence, because any other
+    /// state may change after it was read.
     pub fn judge(&self, answer: Answer, pod: Option<&PodFacts>) -> Outcome {
         let Some(pod) = pod.filter(|pod| pod.uid == self.pod.uid) else {
             return Outcome::Overtaken("the pod does not exist any more".to_owned());
@@ -175,7 +178,7 @@ impl Bind {
         }
     }
 
-    /// Whether nothing is known to be in the way but that the pod has changed.
+    /// Whether nothing is known to prevent the bind except that the pod has changed.
     fn can_be_decided_again(&self, pod: &PodFacts) -> bool {
         pod.version != self.version && !pod.deleting && !pod.gated
     }

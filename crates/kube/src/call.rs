@@ -24,7 +24,7 @@ enum Cause {
 }
 
 impl CallError {
-    /// The API server's refusal; nothing where it did not answer.
+    /// The API server's refusal; `None` if it did not answer.
     pub fn status(&self) -> Option<&Status> {
         match &self.cause {
             Cause::Api(error) => match &**error {

@@ -3,8 +3,9 @@
 //! Both are written in one update of the pod's status, which may change annotations too: the scheduler
 //! sees them together, and tries the pod again because an annotation has changed.
 //!
-//! A claim that arrives late would evict pods for nobody, and a late removal could remove a newer claim. So both name the version of the pod, and taking a claim off always gives the pod another one, also where
-//! there is none.
+//! A claim that arrives late would evict pods although no pod needs the room, and a late removal could remove a newer
+//! claim. So both name the version of the pod. A removal always gives the pod another version, even if there is no
+//! claim to remove.
 
 use std::time::Duration;
 
@@ -24,13 +25,13 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// What to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark<'a> {
-    /// The claim, and the nomination for its node.
+    /// Records the claim, and nominates the pod for its node.
     Claim { record: &'a str, node: &'a NodeName },
-    /// Nothing is claimed any more.
+    /// Removes the claim and the nomination.
     Nothing,
-    /// The room is there: the pod is nominated and tried again.
+    /// Nominates the pod and makes the scheduler try it again, because the room is free.
     Wake { node: &'a NodeName, now: Timestamp },
-    /// The nomination, which the scheduler takes back whenever it tries the pod in vain.
+    /// Nominates the pod again, because the scheduler removes the nomination whenever it tries the pod in vain.
     Nominate(&'a NodeName),
 }
 
@@ -44,8 +45,8 @@ pub enum Marked {
 }
 
 impl Mark<'_> {
-    /// Whether it does harm when it takes effect after something else was decided. The others only make the scheduler
-    /// try the pod once more.
+    /// Whether the write names the pod's version, because it would do harm if it took effect after something else was
+    /// decided. The other marks only make the scheduler try the pod once more.
     pub fn names_version(&self) -> bool {
         matches!(self, Self::Claim { .. } | Self::Nothing)
     }
@@ -75,7 +76,7 @@ impl Mark<'_> {
     }
 }
 
-/// Marks the pod with this uid, and no other of the same name, if it has this version or any.
+/// Marks the pod with this uid, and no other of the same name, if it has this version; `None` means any version.
 pub async fn mark(
     client: &Client,
     pod: &PodRef,
@@ -97,8 +98,8 @@ pub async fn mark(
     .await
 }
 
-/// Whether there is no pod of this name, one with another uid, or a bound one, which cannot be nominated.
-/// Other things can be invalid too.
+/// Whether there is no pod of this name, or it has another uid, or it is bound and so cannot be nominated. The fields
+/// are compared because a patch can be invalid for other reasons too.
 fn is_gone(status: &Status) -> bool {
     let invalid = |field: &str| status.code == 422 && status.message.contains(field);
     status.code == 404 || invalid("metadata.uid") || invalid("status.nominatedNodeName")

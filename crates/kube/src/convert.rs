@@ -32,36 +32,36 @@ pub struct PodFacts {
     pub node: Option<NodeName>,
     /// The containers have ended for good; nothing of the card is held any more.
     pub ended: bool,
-    /// Its deletion has begun; what it holds it holds until it has ended.
+    /// Its deletion has begun. It keeps its cards until it has ended.
     pub deleting: bool,
-    /// The scheduler does not look at it yet.
+    /// A scheduling gate keeps the scheduler from considering it.
     pub gated: bool,
     pub rank: Rank,
     pub preemption: PreemptionFacts,
     /// In seconds since 1970.
     pub created: i64,
-    /// What the pod asks for, nothing, or everything that is wrong with it. Of a bound pod this follows from
-    /// its containers' limits alone, which nobody can change.
+    /// What the pod asks for, `None` if it asks for no devices, or everything that is wrong with the request. For a
+    /// bound pod, only its containers' limits count, because they cannot be changed.
     pub ask: Result<Option<PodAsk>, Violations>,
-    /// What the pod takes of its node beside cards.
+    /// What the pod takes of its node besides cards.
     pub host: Host,
     record: Option<String>,
     claim: Option<String>,
 }
 
-/// What preemption goes by, beside the rank.
+/// What preemption takes into account besides the rank.
 #[derive(Clone, Debug, Default)]
 pub struct PreemptionFacts {
-    /// It may make others go that have a lower rank.
+    /// Pods of lower rank may be evicted for it.
     pub preempts: bool,
-    /// Until when its containers may take to end, if its deletion has begun; in seconds since 1970.
+    /// The deadline for its containers to end, if its deletion has begun; in seconds since 1970.
     pub ends_by: Option<i64>,
-    /// In seconds since 1970; what has not started yet is newest.
+    /// In seconds since 1970. A pod that has not started yet counts as the newest.
     pub started: i64,
     /// Its containers have been started: disruption budgets count it.
     pub running: bool,
     pub labels: Labels,
-    /// Where the scheduler or we mean to put it.
+    /// The node for which the scheduler or gpushare has nominated it.
     pub nominated: Option<NodeName>,
 }
 
@@ -74,8 +74,8 @@ impl PodFacts {
         }
     }
 
-    /// The pod as it stands on the API server. Annotations with which it chooses among cards count until it is
-    /// bound and never after: its tenant may change them while its containers hold their cards.
+    /// The pod as the API server shows it. Annotations that choose among cards count only until the pod is bound,
+    /// because its tenant may change them while its containers hold their cards.
     pub fn new(pod: &slim::Pod, dialects: &Dialects) -> Self {
         let ask = match node_name(pod.spec.node_name.as_deref()) {
             None => validate(dialects, &view(pod)),
@@ -84,8 +84,8 @@ impl PodFacts {
         Self::asking(pod, ask)
     }
 
-    /// A pod that is to be made of this manifest, which may name a node, as one that was read from a cluster
-    /// does: nothing is bound yet.
+    /// A pod to be created from this manifest. The manifest may name a node, as one that was read from a cluster
+    /// does. The request is still read as that of a pod that is not bound.
     pub fn proposed(pod: &slim::Pod, dialects: &Dialects) -> Self {
         Self::asking(pod, validate(dialects, &view(pod)))
     }
@@ -113,8 +113,8 @@ impl PodFacts {
         }
     }
 
-    /// The room that is claimed for the pod by its own word. Nothing when it claims none; an error when
-    /// that cannot be believed.
+    /// The room that the pod's annotation claims for it; `None` if it claims none. It is an error if the claim cannot
+    /// be trusted.
     pub fn claim(&self, classes: &Classes) -> Option<Result<(ClaimRecord, Placement), ClaimError>> {
         let ask = self.ask.as_ref().ok()?.as_ref()?;
         let claim = ClaimRecord::decode(self.claim.as_deref()?);
@@ -124,8 +124,8 @@ impl PodFacts {
         }))
     }
 
-    /// The booking that the pod's record proves. Nothing when the pod is not bound, asks for nothing or
-    /// carries no record; an error when its record cannot be believed.
+    /// The booking that the pod's record proves; `None` if the pod is not bound, asks for nothing or carries no
+    /// record. It is an error if the record cannot be trusted.
     pub fn bound(&self, classes: &Classes) -> Option<Result<Bound, RecordError>> {
         let node = self.node.as_ref()?;
         let ask = self.ask.as_ref().ok()?.as_ref()?;
@@ -141,9 +141,9 @@ impl PodFacts {
         Some(verified)
     }
 
-    /// Whether the pod has a node, asks for devices, rightly or not, and carries no record of its own: it came past
-    /// kube-scheduler, and nobody chose a device for it. A record of its own that does not agree with it, or that a newer
-    /// gpushare wrote, is another matter.
+    /// Whether the pod has a node and asks for devices, validly or not, but carries no record of its own: it bypassed
+    /// kube-scheduler, so no device was chosen for it. A record with the pod's uid counts as its own even if it does
+    /// not match the request, and so does any record of a newer gpushare.
     pub fn is_past_scheduler(&self) -> bool {
         let own = |record: &str| match Record::decode(record) {
             Ok(record) => record.pod == self.uid,
@@ -153,7 +153,7 @@ impl PodFacts {
         self.node.is_some() && asks && !self.record().is_some_and(own)
     }
 
-    /// The record as it stands in the annotation, believed or not.
+    /// The record in the annotation, whether it can be trusted or not.
     pub fn record(&self) -> Option<&str> {
         self.record.as_deref()
     }
@@ -179,7 +179,7 @@ impl PreemptionFacts {
     }
 }
 
-/// Nobody but the timekeeper can write the marks (`deploy/admission.yaml`).
+/// Only the timekeeper can write the marks (`deploy/admission.yaml`).
 fn rank(pod: &slim::Pod) -> Rank {
     let priority = pod.spec.priority.unwrap_or(Rank::ORDINARY);
     let annotations = pod.metadata.annotations.as_ref();
@@ -206,7 +206,7 @@ fn host(spec: &slim::PodSpec) -> Host {
     Host::of(stated.request(CPU), stated.request(MEMORY))
 }
 
-/// What a node has for pods beside its cards.
+/// What a node has for pods besides its cards.
 pub fn allocatable(node: &slim::Node) -> Host {
     let (cpu, memory) = node.status.allocatable.text();
     Host::read(cpu, memory)
@@ -216,14 +216,15 @@ pub fn allocatable(node: &slim::Node) -> Host {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kubelet {
     Reports,
-    /// The node controller has not heard of it for a while.
+    /// The node controller has not heard from it for a while.
     Silent {
         /// In seconds since 1970.
         since: Option<i64>,
     },
 }
 
-/// A kubelet says `True` or `False` of itself. The node controller writes `Unknown` when it has not heard of it for a while.
+/// A kubelet reports `True` or `False` for itself. The node controller writes `Unknown` if it has not heard from the
+/// kubelet for a while.
 pub fn kubelet(node: &slim::Node) -> Kubelet {
     let mut conditions = node.status.conditions.iter();
     let ready = conditions.find(|condition| condition.kind == "Ready");
@@ -284,8 +285,8 @@ pub(crate) fn started<'a, C: Starts>(
     numbered.map(|(index, (container, role))| (index, container, role))
 }
 
-/// The cards that a node's agents published, of all classes; nothing when they have published none. A
-/// card that two of them claim would be booked twice, so it is an error.
+/// The cards of all classes that a node's agents published; `None` if they have published none. A card that two
+/// agents publish would be booked twice, so it is an error.
 pub fn cards(node: &slim::Node, classes: &Classes) -> Result<Option<Vec<Card>>, InventoryError> {
     let mut cards: Option<Vec<Card>> = None;
     for text in published(node, names::CARDS) {
@@ -300,8 +301,8 @@ pub fn cards(node: &slim::Node, classes: &Classes) -> Result<Option<Vec<Card>>, 
     Ok(cards)
 }
 
-/// What containers without pods still hold on the node, by the word of its agents. What cannot be read is an error,
-/// because it does not mean that nothing is held.
+/// What containers without pods still hold on the node, as its agents report it. An unreadable annotation is an
+/// error, because it does not mean that nothing is held.
 pub fn held(node: &slim::Node, classes: &Classes) -> Result<Vec<HeldPod>, HeldError> {
     let mut pods: BTreeMap<PodUid, HeldPod> = BTreeMap::new();
     for text in published(node, names::HELD) {
@@ -310,7 +311,7 @@ pub fn held(node: &slim::Node, classes: &Classes) -> Result<Vec<HeldPod>, HeldEr
                 Entry::Vacant(new) => {
                     new.insert(held);
                 }
-                // Cards of several classes, each told by its own agent.
+                // The pod holds cards of several classes, and each class has its own agent.
                 Entry::Occupied(mut known) => {
                     let known = known.get_mut();
                     let both = std::mem::take(&mut known.charges).into_iter();
@@ -322,7 +323,8 @@ pub fn held(node: &slim::Node, classes: &Classes) -> Result<Vec<HeldPod>, HeldEr
     Ok(pods.into_values().collect())
 }
 
-/// An annotation of a node's agents: under its own name, and under those that begin with it and a dot.
+/// The values of an annotation that a node's agents write: under its own name, and under names that continue it after
+/// a dot.
 fn published<'a>(node: &'a slim::Node, annotation: &str) -> impl Iterator<Item = &'a str> {
     let all = node.metadata.annotations.iter().flatten();
     all.filter(move |(name, _)| {

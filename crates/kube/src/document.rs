@@ -1,4 +1,4 @@
-//! One document in a Secret that several processes share: the first writer wins, and the others are told.
+//! One document in a Secret that several processes share: the first writer wins, and the others get an error.
 
 use std::collections::BTreeMap;
 

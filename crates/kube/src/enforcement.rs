@@ -1,7 +1,7 @@
-//! A pod as budgets are enforced on it: what stands on it of them, and how that is changed.
+//! Enforcement of budgets on a pod: the marks that are recorded on it, and how they are changed.
 //!
-//! What stands on the pod is all the memory that enforcement has. Nobody but the timekeeper can write it
-//! (`deploy/admission.yaml`). What is to stand there is decided elsewhere.
+//! Enforcement keeps no state except what is recorded on the pods. Only the timekeeper can write the marks
+//! (`deploy/admission.yaml`). Which marks a pod gets is decided elsewhere.
 
 use std::time::Duration;
 
@@ -31,12 +31,12 @@ pub struct Subject {
     pub version: String,
     /// In seconds since 1970.
     pub created: i64,
-    /// How many cards its containers ask for, all together: what it can hold at most.
+    /// How many cards its containers ask for in total, which is the most that it can hold.
     pub cards: u32,
     pub stage: Stage,
     /// Its deletion has begun.
     pub ending: bool,
-    /// It was created over budget, and has the low class for good.
+    /// It was created over budget, so it has the low priority class, which cannot be changed.
     pub low_class: bool,
     pub marks: Marks,
 }
@@ -44,31 +44,31 @@ pub struct Subject {
 /// How far a pod has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Behind the gate of its budget.
+    /// It has its budget's scheduling gate.
     Waits,
     Pending,
     /// On a node.
     Placed,
 }
 
-/// What stands on a pod of its budget.
+/// What is recorded on a pod about its budget.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     /// The budget that has nothing left.
     pub over: Option<String>,
-    /// Created over budget, and within it again.
+    /// The pod was created over budget, and is within budget again.
     pub restored: bool,
     pub evict_at: Option<Timestamp>,
 }
 
 impl Subject {
-    /// Nothing of a pod on which no budget is to be enforced.
+    /// `None` for a pod on which no budget is enforced.
     pub fn of(pod: &metering::Pod, facts: &PodFacts, dialects: &Dialects) -> Option<Self> {
         if facts.ended {
             return None;
         }
-        // A tenant can write a choice of cards that makes no sense on a pod that waits, and remove it later. In between the
-        // pod must not be forgotten: the budget would let in others in its place.
+        // A tenant can write an invalid choice of cards on a waiting pod, and remove it later. In between, the pod
+        // must not be forgotten, or the budget would admit other pods in its place.
         let ask = match &facts.ask {
             Ok(ask) => ask.clone()?,
             Err(_) => asked_by_limits(&pod.spec, dialects).ok()??,
@@ -123,13 +123,13 @@ impl Marks {
     }
 }
 
-/// Lets exactly these marks stand on the pod.
+/// Replaces the marks on the pod with exactly these.
 pub async fn mark(client: &Client, pod: &PodRef, marks: &Marks) -> Result<Changed, CallError> {
     let patch = Patch::Merge(marks.patch(&pod.uid));
     change(client, pod, "mark", &patch).await
 }
 
-/// Takes the budget's gate away, and no other.
+/// Removes the budget's gate, and no other.
 pub async fn open_gate(client: &Client, pod: &PodRef) -> Result<Changed, CallError> {
     let gate = json!({"name": names::BUDGET_GATE, "$patch": "delete"});
     let patch = Patch::Strategic(json!({

@@ -18,19 +18,20 @@ pub enum Evicted {
     Ending,
     /// It does not exist any more; another pod may have its name.
     Gone,
-    /// A disruption budget does not let it go.
+    /// A disruption budget protects it.
     Protected(String),
     /// It has another version by now. Nothing has happened.
     Changed,
 }
 
-/// Whether the pod may be evicted all the same, now or later.
+/// Whether the request may evict the pod despite the error, now or later.
 pub fn may_take_effect(error: &CallError) -> bool {
     let refused = error.status().map(|status| status.code);
     refused.is_none_or(|code| code == 408 || code >= 500)
 }
 
-/// Evicts the pod with this uid, and no other of the same name, if it has this version or any. Asking twice does no harm.
+/// Evicts the pod with this uid, and no other of the same name, if it has this version; `None` means any version. A
+/// repeated request does no harm.
 pub async fn evict(
     client: &Client,
     pod: &PodRef,
@@ -69,7 +70,7 @@ async fn post(
     answer.map(|_status| Evicted::Ending)
 }
 
-/// What a refusal means; nothing when it says nothing about the pod.
+/// What a refusal means; `None` if it says nothing about the pod.
 fn judge(status: &Status) -> Option<Evicted> {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let budget = causes
@@ -77,7 +78,8 @@ fn judge(status: &Status) -> Option<Evicted> {
         .find(|cause| cause.reason == "DisruptionBudget");
     match status.code {
         404 => Some(Evicted::Gone),
-        // "UID in precondition" or "the UID in the precondition", by which part of the API server finds it.
+        // The message is "UID in precondition" or "the UID in the precondition", depending on the part of the API
+        // server.
         409 if status.message.contains("UID in ") => Some(Evicted::Gone),
         409 if status.message.contains("ResourceVersion in ") => Some(Evicted::Changed),
         429 => budget.map(|cause| Evicted::Protected(cause.message.clone())),

@@ -1,11 +1,13 @@
 //! Fencing a pod: a write that makes all earlier requests about the pod void.
 //!
-//! A request may be on its way for as long as the network likes, and a deadline of the API server begins only when it
-//! arrives there. So nobody waits until a lost request is surely over. Requests name the version of the pod that they
-//! were decided on; the API server refuses them once the pod has another one; and this write gives it another one.
+//! The network can delay a request for any length of time, and a deadline of the API server begins only when the
+//! request arrives there. So no wait is long enough to rule out a lost request. Instead, requests name the version of
+//! the pod that they were decided on. The API server refuses them once the pod has another version, and the fence
+//! gives it another version.
 //!
-//! A condition is written because kube-scheduler does not try a pod again when its status changes. A fence that arrives late
-//! does no harm: at worst it makes another request void, whose sender then reads the pod and sends it again.
+//! The fence writes a condition, because kube-scheduler does not try a pod again when its status changes. A fence
+//! that arrives late does no harm: at worst it makes another request void, whose sender then reads the pod and sends
+//! it again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -25,12 +27,13 @@ use crate::enforcement::is_gone;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Whether the API server cannot take such a write on this very pod, however often it is repeated.
+/// Whether the API server refuses such a write on this pod, however often it is repeated.
 pub fn is_final(error: &CallError) -> bool {
     error.status().is_some_and(cannot_be_changed)
 }
 
-/// Makes void what was sent about the pod with this uid, and answers how the pod is after that; nothing when it is gone.
+/// Makes all earlier requests about the pod with this uid void, and returns the pod as it is after that; `None` if it
+/// is gone.
 pub async fn fence(
     client: &Client,
     dialects: &Dialects,
@@ -49,7 +52,7 @@ pub async fn fence(
     Ok(fenced.map(|pod| PodFacts::new(&pod, dialects)))
 }
 
-/// What is written. No two are equal, because a write that changes nothing does not change the version.
+/// The condition to write. No two are equal, because a write that changes nothing does not change the version.
 pub(crate) fn condition(now: Timestamp) -> Value {
     static WRITTEN: AtomicU64 = AtomicU64::new(0);
     let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
@@ -57,8 +60,8 @@ pub(crate) fn condition(now: Timestamp) -> Value {
     json!({"type": names::FENCED, "status": "True", "reason": "Unanswered", "message": message})
 }
 
-/// Its object is too large or not valid by the rules of today. A pod that its owner has made like this must not keep
-/// everybody waiting.
+/// Whether the pod's object is too large, or is not valid by the API server's current rules. A pod that its owner has
+/// made so must not block all other pods.
 fn cannot_be_changed(status: &Status) -> bool {
     let too_large = ["request is too large", "larger than max"];
     matches!(status.code, 400 | 413 | 422)

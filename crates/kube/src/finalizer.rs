@@ -1,5 +1,5 @@
-//! The finalizer that keeps a pod's object until its last second is charged: put on and taken off, and nothing else of
-//! the pod with it.
+//! The finalizer that keeps a pod's object until its last second is charged: adding and removing it, without changing
+//! anything else in the pod.
 
 use std::time::Duration;
 
@@ -23,11 +23,11 @@ pub enum Finalizer {
 }
 
 impl Finalizer {
-    /// In a strategic merge others' finalizers stay, whoever changes them meanwhile.
+    /// A strategic merge keeps the finalizers of others, even if they change at the same time.
     fn patch(self, uid: &PodUid, version: &str) -> Value {
         match self {
             Self::On => json!({"metadata": {"uid": uid, "finalizers": [names::METERING]}}),
-            // One that arrives late must not take off what was put on again since.
+            // A removal that arrives late must not remove a finalizer that was added again since.
             Self::Off => json!({"metadata": {
                 "uid": uid,
                 "resourceVersion": version,
@@ -37,9 +37,9 @@ impl Finalizer {
     }
 }
 
-/// Changes the pod with this uid, and no other of the same name. Doing it twice does no harm. The pod also counts as
-/// gone if its deletion has begun, after which nothing can be put on, or if it has another version than the one on which
-/// it was decided to take the finalizer off.
+/// Changes the pod with this uid, and no other of the same name. A repeated change does no harm. The pod also counts
+/// as gone if its deletion has begun, because then no finalizer can be added, or if a removal was decided on another
+/// version of it.
 pub async fn change(
     client: &Client,
     pod: &PodRef,
@@ -56,7 +56,8 @@ pub async fn change(
 mod tests {
     use super::*;
 
-    /// Being too late must not keep a pod from being charged, nor let it go uncharged.
+    /// If the pod has changed meanwhile, adding must still succeed, so that the pod is charged, and removing must
+    /// fail, so that nothing stays uncharged.
     #[test]
     fn only_taking_it_off_depends_on_the_version_that_was_looked_at() {
         let uid = "u".into();

@@ -1,7 +1,7 @@
 //! `GpuBudget`: how much GPU time namespaces may use, as administrators write it.
 //!
-//! This is the object as it stands on the API server: texts are checked there by the schema and its rules, and
-//! resolved into amounts by the timekeeper. Which budget a namespace belongs to is in [`select`].
+//! This is the object as the API server stores it. The API server checks its texts by the schema and its rules, and
+//! the timekeeper resolves them into amounts. Which budget a namespace belongs to is in [`select`].
 
 #![expect(
     unreachable_pub,

@@ -1,8 +1,8 @@
 //! Whether this replica leads: one answer for everything that only one replica may do.
 //!
-//! [`Leadership`] is asked before each such action, and checks the clock each time: a leader that could
-//! not renew its lease stops at its deadline even if the task that renews it hangs. The rule is
-//! in [`gpushare_core::lease`]; [`election`] applies it to the API server's lease.
+//! [`Leadership`] is checked before each such action, and reads the clock each time. So a leader that could not renew
+//! its lease stops at its deadline, even if the task that renews it hangs. The rule is in [`gpushare_core::lease`];
+//! [`election`] applies it to the API server's lease.
 
 pub mod election;
 
@@ -163,8 +163,8 @@ impl fmt::Display for NotLeading {
     }
 }
 
-/// A clock that never goes back and, unlike [`std::time::Instant`], keeps running while the machine is
-/// suspended: a leader that resumes knows how long it was away.
+/// A clock that never goes back and, unlike [`std::time::Instant`], keeps running while the machine is suspended. So
+/// a leader that resumes knows how much time has passed.
 fn clock() -> Millis {
     let now = clock_gettime(ClockId::Boottime);
     let (seconds, nanos) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));

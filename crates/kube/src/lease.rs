@@ -15,7 +15,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use thiserror::Error;
 
-/// The duration that tells a lease that was given back from one whose holder was removed by hand. It is the
+/// The duration that marks a lease as given back, as opposed to one whose holder was removed by hand. It is the
 /// shortest that the API server accepts, and what client-go writes.
 const GIVEN_BACK_SECONDS: i32 = 1;
 

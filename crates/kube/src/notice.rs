@@ -1,7 +1,7 @@
-//! Telling a pod's owner something: an Event on the pod.
+//! Notices to a pod's owner, as Events on the pod.
 //!
-//! There is one Event for each pod and reason. When there is something new to say it is changed, and no
-//! second one appears; only core/v1 lets an Event's message be changed.
+//! There is one Event for each pod and reason. A new message changes this Event instead of creating a second one;
+//! only core/v1 lets an Event's message be changed.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::PodRef;
 use crate::call::{CallError, call};
 
 const EXTENDER: &str = "gpushare-extender";
-/// What Kubernetes accepts of newer clients, and people read.
+/// The limit of the newer Events API of Kubernetes, and as much as people read.
 const LONGEST_MESSAGE: usize = 1024;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -29,7 +29,7 @@ pub struct Notice {
     pub message: String,
 }
 
-/// As Kubernetes tells events apart.
+/// The type of an Event in Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     Normal,
@@ -60,7 +60,7 @@ impl Notice {
     }
 }
 
-/// The Event of an object and a reason, first said now.
+/// A new Event with this reason about an object.
 pub(crate) fn event(
     controller: &str,
     namespace: &str,
@@ -90,8 +90,8 @@ pub(crate) fn event(
     }
 }
 
-/// Posts the notice, or brings the one that is there up to date. `times` is how often its sender has
-/// said something for this reason, this time included.
+/// Posts the notice, or updates the existing Event. `times` is how often its sender has reported this reason, this
+/// time included.
 pub async fn post(
     client: &Client,
     notice: &Notice,
@@ -101,7 +101,7 @@ pub async fn post(
     post_as(EXTENDER, client, notice, times, now).await
 }
 
-/// As [`post`], in the name of another part of ours.
+/// As [`post`], in the name of another component of gpushare.
 pub async fn post_as(
     controller: &str,
     client: &Client,
@@ -114,7 +114,7 @@ pub async fn post_as(
     call(TIMEOUT, what, write(client, &event, times, now)).await
 }
 
-/// Writes the Event, or brings the one of its name up to date.
+/// Creates the Event, or updates the one of the same name.
 pub(crate) async fn write(
     client: &Client,
     event: &Event,

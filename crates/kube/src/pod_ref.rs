@@ -1,4 +1,4 @@
-//! Which pod is meant: one, and no later one of the same name.
+//! A reference to one pod, and to no later pod of the same name.
 
 use std::fmt;
 use std::time::Duration;

@@ -18,7 +18,7 @@ use crate::totals::{CPU, MEMORY, STORAGE};
 /// Annotations that can concern us: our own, and those with which pods of other dialects choose cards.
 const ANNOTATION_PREFIXES: [&str; 2] = ["gpushare.io/", "nvidia.com/"];
 
-/// What both have, with what is read of the spec and of the status.
+/// The fields that pods and nodes share; `S` and `T` are what is read of the spec and of the status.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(
     default,
@@ -49,7 +49,7 @@ pub struct PodSpec {
     pub init_containers: Vec<Container>,
     #[serde(deserialize_with = "or_default")]
     pub containers: Vec<Container>,
-    /// What the runtime takes beside the containers.
+    /// What the pod's runtime takes in addition to the containers.
     #[serde(deserialize_with = "or_default")]
     pub overhead: HostQuantities,
     /// What the containers request and may use together.
@@ -73,7 +73,7 @@ pub struct Container {
     pub resources: Resources,
 }
 
-/// A container that says how it starts among the others of its pod.
+/// A container whose restart policy shows how it starts among the containers of its pod.
 pub(crate) trait Starts {
     fn restart_policy(&self) -> Option<&str>;
 }
@@ -93,7 +93,7 @@ pub struct Resources {
     pub requests: HostQuantities,
 }
 
-/// What a map of quantities says about the host. All other requests are as large as their limits.
+/// The host's resources in a map of quantities. Requests of all other resources are as large as their limits.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct HostQuantities {

@@ -1,7 +1,7 @@
 //! Whether the scheduler would let a pod go to a node if there were room for its devices.
 //!
-//! The scheduler does not say, so its rules ([`placing`]) are applied here to objects that are read again. A pod with a
-//! demand that they do not cover is not judged, and then no node is suitable.
+//! The scheduler does not report this, so its rules ([`placing`]) are applied here to objects that are read again. A
+//! pod with a demand that these rules do not cover is not judged: no node counts as suitable for it.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Suitor(PodSpec);
 
 impl Suitor {
-    /// Nothing if the pod is not waiting in vain, or if we cannot judge where it may go.
+    /// `None` if the scheduler has not reported the pod as unschedulable, or if its demands cannot be judged here.
     pub async fn read(
         client: &Client,
         pod: &PodRef,

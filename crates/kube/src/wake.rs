@@ -1,4 +1,4 @@
-//! Waking a pending pod: a change of its annotation, upon which the scheduler tries it again.
+//! Waking a pending pod: a change of its annotation, which makes the scheduler try the pod again.
 
 use std::time::Duration;
 

@@ -54,8 +54,8 @@ pub enum LeaseArgsError {
 }
 
 impl LeaseArgs {
-    /// The election for the lease of this name; `None` if leader election is off. `longest_write` is how long after it
-    /// began a write of the leader can still take effect.
+    /// The election for the lease of this name; `None` if leader election is off. `longest_write` is how long after
+    /// its start a write of the leader can still take effect.
     pub fn election(
         &self,
         name: &str,

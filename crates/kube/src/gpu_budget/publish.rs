@@ -1,4 +1,4 @@
-//! Writing what the timekeeper says of a budget: its status, and Events for those who look after it.
+//! Writing what the timekeeper reports about a budget: its status, and Events for its administrators.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub async fn status(
     patched.map(|_budget| ())
 }
 
-/// A merge leaves what is not named as it is, so what is not set is named as nothing.
+/// A merge patch keeps fields that it does not name, so every field without a value is written as null.
 fn complete(status: &GpuBudgetStatus) -> Value {
     let mut all = json!({
         "observedGeneration": null, "periodStart": null, "periodEnd": null, "used": null, "held": null,
@@ -46,7 +46,7 @@ fn complete(status: &GpuBudgetStatus) -> Value {
     all
 }
 
-/// Something that those who look after a budget should know.
+/// Something that the administrators of a budget should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct News {
     pub reason: &'static str,
@@ -54,7 +54,7 @@ pub struct News {
     pub message: String,
 }
 
-/// Posts an Event on the budget, or brings the one that is there up to date. `times` is how often this was said.
+/// Posts an Event on the budget, or updates the existing one. `times` is how often this was reported.
 pub async fn news(
     client: &Client,
     budget: &GpuBudget,

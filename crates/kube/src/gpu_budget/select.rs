@@ -1,9 +1,9 @@
-//! Which budget a namespace pays from, and which others count with it. Pure: the same objects give the same
-//! answer, whoever asks.
+//! Which budget a namespace pays from, and which other budgets are charged with it. Pure: the same objects always
+//! give the same answer.
 //!
-//! The most specific selection wins: a budget that names the namespace, then one that names its team, then
-//! one whose selector matches its labels. Two of the same kind are a mistake that nobody can resolve but the
-//! administrator: such a namespace has no budget, and both say so in their conditions.
+//! The most specific selection wins: a budget that names the namespace, then one that names its team, then one whose
+//! selector matches its labels. If two budgets select a namespace in the same way, only the administrator can resolve
+//! it: the namespace has no budget, and the conditions of both budgets say so.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use thiserror::Error;
 use super::{GpuBudget, Namespaces};
 use crate::labels::Labels;
 
-/// No deeper: a chain is charged as a whole each time.
+/// How many ancestors a budget may have. There is a limit because each charge goes to the whole chain.
 pub const DEEPEST: usize = 8;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -22,11 +22,11 @@ pub enum Choice<'a> {
     /// No budget selects the namespace.
     Unbudgeted,
     Budget(&'a GpuBudget),
-    /// Several select it with the same right, in the order of their names.
+    /// Several budgets select it in the same way; in the order of their names.
     Ambiguous(Vec<&'a GpuBudget>),
 }
 
-/// How specifically a budget selects a namespace; larger is more so.
+/// How specifically a budget selects a namespace; a larger value is more specific.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Right {
     Selector,
@@ -92,7 +92,7 @@ fn right(selected: &Namespaces, namespace: &str, labels: &Labels) -> Option<Righ
         .then_some(Right::Selector)
 }
 
-/// A budget and all that it is a part of, from itself up to the root.
+/// A budget and its ancestors, from itself up to the root.
 pub fn chain<'a>(
     budgets: &BTreeMap<String, &'a GpuBudget>,
     leaf: &'a GpuBudget,

@@ -86,13 +86,13 @@ fn is_key(key: &str) -> bool {
         && is_name(name)
 }
 
-/// Whether this is a name as labels have it, in their keys and as their values.
+/// Whether this is a valid name, as in the keys and values of labels.
 fn is_name(name: &str) -> bool {
     let inside = |byte| matches!(byte, b'-' | b'_' | b'.');
     name.len() <= LONGEST_NAME && is_framed(name, |byte| byte.is_ascii_alphanumeric(), inside)
 }
 
-/// Whether the text begins and ends with such a byte, and has only these and those between.
+/// Whether the text begins and ends with bytes of `ends`, and has only bytes of `ends` and `inside` between.
 fn is_framed(text: &str, ends: impl Fn(u8) -> bool, inside: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(|byte| ends(*byte))

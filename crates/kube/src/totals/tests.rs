@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::slim;
 
-/// Whichever type the pod is read into.
+/// Checks the totals for each type that the pod can be read into.
 fn check(rule: &str, spec: &Value, expected: &[(&str, i64)]) {
     let mut wanted: Totals = [(CPU, 0), (MEMORY, 0), (PODS, 1)]
         .map(|(name, n)| (name.to_owned(), n))
