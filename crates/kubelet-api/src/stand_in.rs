@@ -43,7 +43,7 @@ struct Memory {
     plugins: BTreeMap<String, Plugin>,
     registrations: Vec<RegisterRequest>,
     allocations: Vec<Allocation>,
-    /// How often PodResources was asked.
+    /// How often PodResources was called.
     lists: usize,
     /// PodResources refuses this many calls before it answers.
     lists_to_refuse: usize,
@@ -91,7 +91,7 @@ pub struct Owner {
     pub name: String,
 }
 
-/// Why a container does not start, as a kubelet says it.
+/// Why a container does not start, in the words of a kubelet.
 #[derive(Debug, Error)]
 pub enum StartError {
     #[error("the plugin of {0} has stopped")]
@@ -120,7 +120,7 @@ impl Kubelet {
         self.changed.subscribe()
     }
 
-    /// Knows no plugin any more, as after a restart.
+    /// Forgets all plugins, as after a restart.
     pub fn forget_plugins(&self) {
         let mut memory = self.memory.lock();
         memory.plugins.clear();
@@ -201,7 +201,7 @@ impl Kubelet {
         Ok(Some((plugin.client.clone(), ids)))
     }
 
-    /// Writes down an allocation. It is in the checkpoint before the container starts.
+    /// Records an allocation. It is in the checkpoint before the container starts.
     pub fn remember(&self, allocation: Allocation) -> Result<(), String> {
         self.memory.lock().allocations.push(allocation);
         self.write_checkpoint()
@@ -285,12 +285,12 @@ impl Kubelet {
             .map_err(|error| format!("cannot write the checkpoint: {error}"))
     }
 
-    /// PodResources refuses the next calls, as a kubelet that is asked too often.
+    /// PodResources refuses the next calls, as in a kubelet that is called too often.
     pub fn refuse_lists(&self, calls: usize) {
         self.memory.lock().lists_to_refuse = calls;
     }
 
-    /// How often PodResources was asked.
+    /// How often PodResources was called.
     pub fn lists(&self) -> usize {
         self.memory.lock().lists
     }

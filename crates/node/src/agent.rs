@@ -53,7 +53,7 @@ pub fn start(config: &Config, client: Option<Client>, tasks: &Tasks) -> Result<A
     start_with(config, client, read_cards(config, tasks), tasks)
 }
 
-/// Like [`start`], but with cards that the caller provides: the driver is never asked.
+/// Like [`start`], but with cards that the caller provides: the driver is never queried.
 pub fn start_with(
     config: &Config,
     client: Option<Client>,

@@ -8,7 +8,7 @@ use gpushare_core::Card;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Cards {
-    /// The driver has not been asked yet.
+    /// The driver has not been queried yet.
     #[default]
     Unknown,
     /// The driver cannot be read, and this agent has not been able to read it since it started.

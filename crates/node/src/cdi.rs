@@ -69,7 +69,7 @@ impl fmt::Debug for SlotName {
     }
 }
 
-/// To whom a slot belongs and why, kept in the file for the next run of the agent and for people.
+/// The container that a slot belongs to, and why. Kept in the file for the next run of the agent and for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub pod: PodUid,

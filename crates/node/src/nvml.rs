@@ -56,7 +56,7 @@ pub enum DriverError {
 struct Memory {
     /// Cards with a permanent error, and its Xid number.
     condemned: BTreeMap<CardId, u64>,
-    /// How many cards did not answer when last asked.
+    /// How many cards did not answer at the last read.
     silent: usize,
 }
 

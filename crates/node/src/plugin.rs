@@ -1,7 +1,7 @@
 //! The device plugin: serves a resource to the kubelet and keeps it registered.
 //!
-//! It decides nothing about cards. Allocate only makes up a name; [`crate::start`] prepares the start of
-//! a container.
+//! It decides nothing about cards. Allocate only returns a new name; [`crate::start`] prepares the start of a
+//! container.
 
 pub mod devices;
 pub mod registration;

@@ -149,7 +149,7 @@ fn answer(error: &kube::Error) -> Option<&Status> {
     }
 }
 
-/// The same for a watch.
+/// What the API server answered to a watch, if it did.
 fn answered(error: &watcher::Error) -> Option<&Status> {
     match error {
         watcher::Error::InitialListFailed(error)
@@ -166,7 +166,7 @@ struct Seen {
     node: Option<Node>,
     /// A new list has begun, and the Node has not appeared in it so far.
     missing: bool,
-    /// The version of our own last write, until the watch has shown it: anything before is older.
+    /// The version of our own last write, until the watch has shown it. Until then, what the watch shows is older.
     written: Option<String>,
     /// The API server has refused our token since the Node was last shown, so the Node may have changed or be gone.
     refused: bool,

@@ -157,7 +157,7 @@ impl Starter {
         visible.then_some(()).ok_or(Refusal::NoProcess)
     }
 
-    /// Admits the pod to its cards, at once or when pods that are leaving have soon left.
+    /// Admits the pod to its cards. If pods that are leaving still hold them, waits a short time for these to end.
     async fn admit(&self, pod: &str, bound: &Bound, cards: &[Card]) -> Result<(), GuardRefusal> {
         let mut changed = self.state.subscribe();
         let deadline = Instant::now() + HELD_PATIENCE;

@@ -138,7 +138,7 @@ mod tests {
             ["--namespace", "team-a"],
             ["--pod", "train-0"],
         ];
-        // What is given later counts.
+        // A flag of the test replaces the same flag of the place.
         let given: Vec<&str> = flags.iter().step_by(2).copied().collect();
         let place = place.iter().filter(|[flag, _]| !given.contains(flag));
         let place = place.flatten().copied();

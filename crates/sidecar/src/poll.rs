@@ -1,4 +1,5 @@
-//! When the timekeeper is asked: at an interval that differs between pods, and ever less often while it is silent.
+//! When the timekeeper is queried: at an interval that differs between pods, and less and less often while it does
+//! not answer.
 
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ pub(super) async fn run(timekeeper: Timekeeper, board: Board, interval: Duration
 }
 
 /// Between 80 and 120 percent of the pause that is due. Otherwise pods that started together, or that saw the
-/// timekeeper come back, would ask at the same moment for ever.
+/// timekeeper become available again, would always query it at the same moment.
 fn pause(interval: Duration, failures: u32, random: u8) -> Duration {
     let due = match failures.checked_sub(1) {
         None => interval,

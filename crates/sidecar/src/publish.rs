@@ -47,7 +47,7 @@ impl Board {
         }
     }
 
-    /// What an earlier instance in this pod was told last.
+    /// What an earlier instance in this pod published last.
     pub(super) fn last(&self) -> Option<Told> {
         let file = self.directory.join(FILE);
         let text = files::read(&file, Links::Refuse, LARGEST_FILE).ok()?;

@@ -20,7 +20,8 @@ use gpushare_kube::args::{ClientArgs, ReadingArgs, ReadingError};
 pub use sidecar::{SidecarArgs, SidecarError};
 
 const MIB: usize = 1024 * 1024;
-/// Shorter, and a change of certificates could not overlap with itself.
+/// The shortest validity of a certificate, as a multiple of the overlap. A certificate is renewed when a third of its
+/// lifetime is left, which must be longer than the overlap.
 const OVERLAPS_IN_A_LIFETIME: u32 = 4;
 
 /// The flags as given; every one has an environment variable.

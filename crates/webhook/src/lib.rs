@@ -4,12 +4,12 @@
 //! ```text
 //! API server ── POST /mutate ──► review ── decide (pure) ──► one patch, or everything that is wrong
 //! watches ── budgets, namespaces, priority classes ──► View (in memory)
-//! pki ── Secret, shared by replicas ──► certificate, and the caBundle by which the API server believes it
+//! pki ── Secret, shared by replicas ──► certificate, and the caBundle by which the API server trusts it
 //! ```
 //!
-//! Reviews are answered from memory, without calls and without writes, so dry runs are like any other. A review
-//! waits only for the webhook's own watches, and only for a moment. Safety does not depend on the webhook: what
-//! it refuses, the extender refuses too.
+//! Reviews are answered from memory, without calls and without writes, so dry runs are like any other. A review waits
+//! only for the webhook's own watches, and only for a moment. Safety does not depend on the webhook: the extender
+//! refuses invalid requests too.
 
 pub mod config;
 pub mod decide;

@@ -1,8 +1,8 @@
 //! The webhook's own certificates: an authority (CA), what it signed, and when each is replaced.
 //!
-//! Everything is stored in one Secret that all replicas share. The first writer wins; the others read it again.
-//! The authorities that the API server must trust are published before anything relies on them, and stay until
-//! nothing does, so nobody notices a rotation.
+//! Everything is stored in one Secret that all replicas share. The first writer wins; the others read it again. The
+//! authorities that the API server must trust are published before anything relies on them, and stay until nothing
+//! relies on them. So a rotation interrupts no request.
 //!
 //! [`plan`] decides, `issue` signs, `keep` reads and writes. Private keys leave memory for the Secret only.
 

@@ -1,7 +1,7 @@
 //! The budget sidecar of pods that ask for it: what prevents it, and the patch that adds it.
 //!
-//! Pure. Whatever a pod has under our names is ours or is refused, so no pod silently gets something else
-//! instead. A container that we wrote with other settings, as in a copy of an old pod, is replaced.
+//! Pure. A pod is refused if it has something of its own under our names, so no pod silently gets something else
+//! instead of the sidecar. A container that we wrote with other settings, as in a copy of an old pod, is replaced.
 
 use gpushare_core::names;
 use gpushare_core::request::Role;

@@ -61,7 +61,7 @@ impl View {
     }
 }
 
-/// A budget that the timekeeper has not looked at yet is new, so nothing of it is used.
+/// A budget without a status is new, so none of it is used.
 fn of(budget: &GpuBudget) -> Standing {
     let exhausted = budget
         .status

@@ -1,4 +1,4 @@
-//! The two gRPC services of a kubelet: plugins register here, and agents ask which pod holds which devices.
+//! The two gRPC services of a kubelet: plugins register here, and agents query which pod holds which devices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Kubelet {
             .await
     }
 
-    /// Says until `stop` which pod holds which devices.
+    /// Serves PodResources until `stop`: which pod holds which devices.
     pub async fn serve_pod_resources(
         self: Arc<Self>,
         listener: UnixListener,

@@ -18,7 +18,7 @@ use crate::cards::{Cards, sick};
 const MIB: u64 = 1024 * 1024;
 /// How often the cards of an open session are read again, to find those that fell off the bus.
 const LOOK: Duration = Duration::from_secs(5);
-/// Xids that are caused by a faulty application and leave the card in order.
+/// Xids that are caused by a faulty application and leave the card healthy.
 const APPLICATION_XIDS: [u64; 6] = [13, 31, 43, 45, 68, 109];
 /// Stands for an error whose number the driver does not know.
 const UNKNOWN_XID: u64 = 0;

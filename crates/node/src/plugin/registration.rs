@@ -74,7 +74,7 @@ impl Plugin {
                     tracing::info!(resource, ?reason, "registering again");
                     said.clear();
                 }
-                // Log it once, not every second while the kubelet is away.
+                // Log it once, not every second while the kubelet is down.
                 Err(error) if error.to_string() != said => {
                     tracing::warn!(resource, %error, "cannot register, trying again");
                     said = error.to_string();

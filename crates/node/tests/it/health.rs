@@ -31,7 +31,7 @@ async fn xid(world: &World, card: usize, number: u64, unhealthy: usize) {
     .await;
 }
 
-/// Which cards the agent takes for healthy.
+/// Which cards the agent considers healthy.
 fn healthy(world: &World) -> Vec<bool> {
     let cards = world.agent().cards.borrow().known().cloned().unwrap();
     cards.iter().map(|card| card.healthy).collect()

@@ -246,7 +246,7 @@ impl World {
         self.config.clone()
     }
 
-    /// For the next agent.
+    /// Changes the configuration of the next agent.
     pub(crate) fn reconfigure(&mut self, change: impl FnOnce(&mut Config)) {
         change(&mut self.config);
     }
@@ -274,7 +274,7 @@ impl World {
         self.list(listed);
     }
 
-    /// A new agent that the watch has told nothing yet.
+    /// A new agent to which the watch has shown nothing yet.
     pub(crate) fn start_agent_unlisted(&mut self) {
         assert!(self.agent.is_none(), "one agent at a time");
         self.kubelet.forget_registrations();

@@ -1,4 +1,4 @@
-//! What an administrator settles about the budget sidecar.
+//! The administrator's settings for the budget sidecar.
 
 use std::fs;
 use std::path::PathBuf;
@@ -86,7 +86,7 @@ impl SidecarArgs {
     }
 }
 
-/// Whether the name means the same image tomorrow, as far as a name can.
+/// Whether the image has a digest or a tag other than `latest`, so that the name is likely to keep its meaning.
 fn is_fixed(image: &str) -> bool {
     let last = image.rsplit('/').next().unwrap_or(image);
     last.contains('@')

@@ -38,7 +38,7 @@ fn classes() -> Classes {
 
 const OVER: Standing = Standing::Over(AtTheEnd::Demote);
 
-/// Decides about an object in a namespace that stands like this.
+/// Decides about an object in a namespace with this standing.
 fn decided<T>(
     decide: impl Fn(&Rules, Known<'_>, &Manifest) -> T,
     standing: Standing,

@@ -51,8 +51,8 @@ pub(super) fn next(pki: &Pki, wanted: &Wanted, published: &Published, now: i64) 
     (settled && !unused.is_empty()).then_some(Step::Drop(unused))
 }
 
-/// The newest authority that the API server certainly trusts, else the one that signed the current certificate.
-/// If there is no valid one, there is nothing to lose: then the newest.
+/// The newest authority that the API server certainly trusts, else the one that signed the current certificate. If
+/// neither is valid, the newest authority: there is no working certificate to lose.
 fn signer<'a>(
     pki: &'a Pki,
     lifetimes: &Lifetimes,

@@ -82,7 +82,7 @@ impl Kubelet {
             .map_or(0, |(all, healthy)| all - healthy)
     }
 
-    /// Admits one container: takes free devices, asks the plugin, writes the checkpoint.
+    /// Admits one container: takes free devices, calls the plugin, writes the checkpoint.
     pub(crate) async fn admit(&self, pod: &str, container: &str, resource: &str, count: u64) {
         self.allocate(pod, container, resource, count, false).await;
     }
@@ -171,7 +171,7 @@ impl Kubelet {
         self.devices.refuse_lists(calls);
     }
 
-    /// How often PodResources was asked.
+    /// How often PodResources was called.
     pub(crate) fn lists(&self) -> usize {
         self.devices.lists()
     }
