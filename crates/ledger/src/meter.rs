@@ -1,6 +1,6 @@
 //! What must be charged for a pod, from what the API server records of it.
 //!
-//! A pod pays for what is booked for it, from its bind until its containers have ended, because nobody else can use
+//! A pod pays for what is booked for it, from its bind until its containers have ended, because no other pod can use
 //! it in that time. So names, order and restarts of containers, slow images and init containers change nothing. No
 //! outage can hide anything either: the bind's time, the allocation record and the finish times stay on the pod, and
 //! the finalizer [`gpushare_core::names::METERING`] keeps the pod until its end is charged.

@@ -16,7 +16,7 @@ use gpushare_ledger::Seconds;
 use super::cards::Cards;
 use super::kubelets::Kubelets;
 
-/// Limits how many pods are kept that were deleted while no replica led: the ledger knows those that matter.
+/// How many pods are kept of those that were deleted while no replica led. The ledger knows those that matter.
 const MOST_GONE: usize = 4096;
 
 #[derive(Debug, Default)]

@@ -95,9 +95,9 @@ impl Places {
 }
 
 impl Taken {
-    /// Ends the oldest connection of the client with the most connections. It ends none if the new client would then have
-    /// at least as many as that client had, because the two would displace each other forever. So no client loses its
-    /// only connection.
+    /// Ends the oldest connection of the client with the most connections. It ends none if the new client would then
+    /// have at least as many as that client had, because the two would displace each other forever. So no client loses
+    /// its only connection.
     fn displace_for(&mut self, own: usize) -> Option<IpAddr> {
         let (most, client) = self.ranks.last().copied()?;
         if own + 1 >= most {

@@ -10,7 +10,7 @@ use kube::Client;
 use serde_json::{Value, json};
 use tower::service_fn;
 
-/// An API server that knows the tokens `viewer` and `stranger`, and counts how often it is asked.
+/// An API server that knows the tokens `viewer` and `stranger`, and counts how often it is queried.
 pub(crate) fn reviews(asked: Arc<AtomicUsize>) -> Client {
     let answer = move |request: Request<kube::client::Body>| {
         let asked = asked.clone();

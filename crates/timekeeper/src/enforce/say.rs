@@ -1,4 +1,4 @@
-//! What the owners of pods are told, as Events: what has happened, and what they can do.
+//! The Events for the owners of pods: what has happened, and what they can do.
 
 use gpushare_core::names::event;
 use gpushare_kube::enforcement::{Marks, Stage, Subject};

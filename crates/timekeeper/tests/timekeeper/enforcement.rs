@@ -100,7 +100,7 @@ impl Scene {
         self.world.until_marked(pod, mark, over).await;
     }
 
-    /// Its owner is told when it will be evicted, or no longer.
+    /// Waits until the pod says when it will be evicted, or no longer says so.
     async fn until_told(&self, pod: &str, told: bool) {
         self.world.until_marked(pod, names::EVICT_AT, told).await;
     }

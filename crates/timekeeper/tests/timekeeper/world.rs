@@ -72,7 +72,7 @@ impl Running {
         answer(self.timekeeper.admin_router(), request).await
     }
 
-    /// Stops it, so that nothing of it is under way any more.
+    /// Stops the timekeeper, and waits until none of its work is under way.
     pub(crate) async fn stop(self) {
         self.tasks.shutdown().cancel();
         self.tasks.finished(PATIENCE).await.unwrap();

@@ -45,7 +45,7 @@ async fn a_server_that_accepts_connections_and_says_nothing_is_given_up() {
     let address = listener.local_addr().unwrap();
     let server = std::thread::spawn(move || {
         let (mut connection, _) = listener.accept().unwrap();
-        // Until the other side closes it.
+        // Reads until the client closes the connection.
         connection.read_to_end(&mut Vec::new())
     });
     let database = database(&format!("postgresql://u@{address}/ledger"));

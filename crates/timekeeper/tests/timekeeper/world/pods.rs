@@ -23,7 +23,7 @@ impl World {
         self.pods("a").get(name).await.unwrap()
     }
 
-    /// A pod in `a` that asks for so much of a card, as the webhook lets it through where a budget pays.
+    /// A pod in `a` that requests so much of a card, in the form that the webhook gives it where a budget pays.
     pub(crate) async fn create(&self, name: &str, gib: u64) -> Pod {
         self.create_with(name, gib, &[names::METERING]).await
     }
