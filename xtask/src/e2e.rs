@@ -101,7 +101,7 @@ impl Suite<'_> {
         self.products.tests_of(package, Needs::RealParts, start)
     }
 
-    /// Passes on what was asked of this run. The tests of a program run one after the other, because they may share a cluster.
+    /// Passes on the options of this run. The tests of a program run one after the other: they may share a cluster.
     fn set_up(&self, mut command: Command) -> Command {
         command.arg("--test-threads=1");
         command.args(&self.filters);

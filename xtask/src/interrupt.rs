@@ -17,7 +17,7 @@ static LEFT_TO_OTHERS: AtomicBool = AtomicBool::new(false);
 static HEARD: AtomicBool = AtomicBool::new(false);
 
 /// Waits for a program that also receives Ctrl-C and cleans up before it ends, so that the prompt returns only after
-/// that. Then this process exits as Ctrl-C would have ended it, and starts nothing more.
+/// that. If Ctrl-C was pressed, this process then exits as Ctrl-C would have ended it, and starts nothing more.
 pub(crate) fn left_to<T>(program: impl FnOnce() -> Result<T>) -> Result<T> {
     listen()?;
     LEFT_TO_OTHERS.store(true, Ordering::SeqCst);
@@ -80,7 +80,7 @@ mod tests {
                 }
                 thread::sleep(Duration::from_millis(10));
             }
-            // Otherwise it would end this process now.
+            // Without the reset, `left_to` would end this process now.
             Ok(HEARD.swap(false, Ordering::SeqCst))
         });
         assert!(heard.unwrap());

@@ -13,7 +13,7 @@ use crate::products::{Needs, Products};
 use crate::steps::{Steps, name_of};
 use crate::{fuzz, interrupt};
 
-/// The packages with properties.
+/// The packages with property tests.
 const PROPERTIES: [&str; 4] = [
     "crates/core",
     "crates/packing",
@@ -137,7 +137,7 @@ impl Arguments {
         products.tests_of("crates/books", Needs::Nothing, start)
     }
 
-    /// The properties stand among the unit tests and in `tests/it`.
+    /// The programs with property tests: the unit tests, and `tests/it`.
     fn properties(&self, products: &Products, package: &str) -> Result<Vec<Command>> {
         let start = |program: &Path| {
             let mut command = Command::new(program);

@@ -184,7 +184,7 @@ impl Tests {
             .stderr(errors)
             .spawn()
             .context("cannot start it")?;
-        // The command keeps the writing ends, and the output would not end.
+        // Close the writing ends that the command keeps, or the output would never end.
         command.stdout(Stdio::null()).stderr(Stdio::null());
         for line in BufReader::new(reader).split(b'\n') {
             let line = line.context("cannot read its output")?;

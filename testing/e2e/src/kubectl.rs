@@ -118,7 +118,7 @@ pub trait Kubectl {
         self.wait_gone(name);
     }
 
-    /// Whether the pod runs and was not told to end. An evicted pod may still be visible for a moment after it has ended.
+    /// Whether the pod runs and is not being deleted. An evicted pod may still be visible for a moment after its end.
     fn is_left(&self, name: &str) -> bool {
         self.pod(name).is_ok_and(|pod| {
             pod["metadata"]["deletionTimestamp"].is_null() && pod["status"]["phase"] == "Running"

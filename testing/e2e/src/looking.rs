@@ -98,8 +98,8 @@ impl Looking {
         self.teller.ask(ADDRESS, request)
     }
 
-    /// Everything that an account may do with objects, as `verb resource`, without what every account may ask about
-    /// itself.
+    /// Everything that an account may do with objects, as `verb resource`. Leaves out the reviews of its own
+    /// rights, which every account may create.
     pub fn rights(&self, account: &str) -> BTreeSet<String> {
         let list = "auth can-i --list --no-headers";
         let said = self.teller.rig.ctl(&format!(

@@ -1,5 +1,5 @@
-//! A real API server, scheduler and extender over nodes that are only on paper: pods are refused and bound as anywhere, and
-//! never run. Any situation of nodes and cards can be made in a moment.
+//! A real API server, scheduler and extender over nodes that are only on paper. Pods are refused and bound as usual,
+//! but never run. A test can set up any nodes and cards in a moment.
 
 use std::process::Output;
 

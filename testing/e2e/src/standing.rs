@@ -29,7 +29,7 @@ pub struct Standing {
 
 #[derive(Debug, Default)]
 struct Mind {
-    /// `None` while the timekeeper is away.
+    /// `None` while the timekeeper is down.
     answer: Option<Value>,
     questions: Vec<Question>,
 }

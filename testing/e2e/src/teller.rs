@@ -108,7 +108,7 @@ impl Teller {
 
     fn wait_until_charged(&self) {
         wait::until_ready(&self.rig, "the timekeeper", ADMIN);
-        // The timekeeper then leads and has charged everything.
+        // Once the timekeeper reports what remains, it leads and has charged everything.
         for budget in [OWN, OTHER] {
             wait::until("the timekeeper to say how budgets stand", || {
                 let status = self.rig.get(&format!("gpubudget {budget}"))?["status"].take();

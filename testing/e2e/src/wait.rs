@@ -12,7 +12,7 @@ use crate::interrupt;
 /// Long enough for a loaded machine; reaching it is a failure, not a measurement.
 pub const PATIENCE: Duration = Duration::from_mins(5);
 
-/// Asks until there is an answer. The panic at the deadline names what was awaited and the last refusal.
+/// Calls `ask` until it succeeds. The panic at the deadline names what was awaited and the last error.
 pub fn until<T, E: Debug>(what: &str, mut ask: impl FnMut() -> Result<T, E>) -> T {
     until_blocking_within(PATIENCE, what, || {
         interrupt::check();
@@ -20,7 +20,7 @@ pub fn until<T, E: Debug>(what: &str, mut ask: impl FnMut() -> Result<T, E>) -> 
     })
 }
 
-/// Looks until what is to be seen is right, and returns it. The panic at the deadline names what was seen last.
+/// Calls `look` until its result is `right`, and returns it. The panic at the deadline names the last result.
 pub fn until_seen<T: Debug>(
     what: &str,
     mut look: impl FnMut() -> T,

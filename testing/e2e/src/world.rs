@@ -406,7 +406,7 @@ pub fn deploy(file: &str) -> PathBuf {
         .join(file)
 }
 
-/// Applies these files of `deploy/`, and waits until the API server serves budgets if it is told of them.
+/// Applies these files of `deploy/`. If they include `crd.yaml`, waits until the API server serves budgets.
 pub fn install(rig: &Rig, files: &[&str]) {
     for file in files {
         let text = fs::read_to_string(deploy(file)).expect("readable");

@@ -13,5 +13,5 @@ pub const ALREADY_EXISTS: Verdict = (409, "AlreadyExists");
 pub const CONFLICT: Verdict = (409, "Conflict");
 pub const INVALID: Verdict = (422, "Invalid");
 
-/// What an API server says to input that it did not foresee.
+/// The answer of an API server to input that it does not expect.
 pub const UNFORESEEN: Verdict = (500, "");

@@ -30,8 +30,8 @@ make_mounts() {
     mount --rbind /sys/fs/cgroup /srv/fs/cgroup
     mount --move /srv /sys
 
-    # What comes from the host may itself be below a directory that is covered next, so take it
-    # through /mnt. /run is the rig's own: CDI, containerd, netns and runc all live there.
+    # Files from the host may be below a directory that is covered next, so they are first mounted
+    # in /mnt. /run is the rig's own: CDI, containerd, netns and runc all live there.
     local part
     mount -t tmpfs -o size=75%,mode=755 tmpfs /mnt
     mkdir -p /mnt/rig/cluster /mnt/rig/log /mnt/cdi
@@ -56,8 +56,8 @@ make_mounts() {
     mkdir -p /etc/cdi $home/hold $home/held $home/pids
     : > /etc/resolv.conf
 
-    # From here on, mounts spread within the rig (a peer group of its own): pods with
-    # Bidirectional mounts work, the host sees nothing.
+    # From here on, mounts spread within the rig, which is a peer group of its own. So pods with
+    # Bidirectional mounts work, and the host sees nothing of them.
     mount --make-rshared /
 }
 

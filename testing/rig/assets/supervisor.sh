@@ -76,13 +76,13 @@ if ! create_cgroups; then
     exit 1
 fi
 
-# The chain of deaths: unshare dies with this process, init with unshare, all others with init.
+# When this process dies, unshare dies with it, init dies with unshare, and all others with init.
 setpriv --pdeathsig KILL \
     unshare --mount --net --pid --ipc --uts --fork --kill-child=KILL \
     bash "$RIG_STATE/init.sh" <&0 8>&- &
 unshare_pid=$!
 
-# Asked to stop: only SIGKILL ends an init from outside.
+# When this process is asked to stop, it kills init: only SIGKILL ends an init from outside.
 trap 'kill -KILL "$(cat "$RIG_STATE/pid" 2> /dev/null || echo $unshare_pid)" 2> /dev/null' TERM INT HUP
 
 # `wait` returns early when a signal arrives.

@@ -21,8 +21,8 @@ pub(crate) struct GoModule {
     pub(crate) path: &'static str,
     /// The released version, without the leading `v`.
     pub(crate) version: &'static str,
-    /// The version of sibling modules that the module's own `go.mod` takes from its source
-    /// tree (`=> ./staging/…`): as a dependency it needs them from their own releases.
+    /// The version of the sibling modules that the module's own `go.mod` takes from its source
+    /// tree (`=> ./staging/…`). As a dependency of ours, the module needs their releases instead.
     pub(crate) staging: Option<String>,
     /// Values stamped into the programs, as `package.variable=value`.
     pub(crate) stamps: Vec<String>,

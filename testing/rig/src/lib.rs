@@ -9,7 +9,7 @@
 //!
 //! # Current limitations
 //! - Needs root. `/dev` and `/tmp` are the host's.
-//! - Control groups v2 are prepared for but less tried than v1.
+//! - Control groups v2 are supported, but less tested than v1.
 //! - No cluster DNS, no route out of the rig: a pod reaches pods, Services and the API server.
 
 pub mod apt;

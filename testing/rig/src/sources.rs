@@ -23,7 +23,7 @@ pub(crate) fn of_this_machine(component: Option<&str>) -> Result<Vec<(String, St
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
             continue;
         };
-        // Both names end in what apt expects in a `sources.list.d` directory, `sources.list` included.
+        // The name can stay: it ends in `.list` or `.sources`, as apt expects in a `sources.list.d` directory.
         let deb822 = path
             .extension()
             .is_some_and(|extension| extension == "sources");

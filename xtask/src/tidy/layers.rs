@@ -1,4 +1,4 @@
-//! Who may depend on whom, as ARCHITECTURE.md draws it. Tests may use more; what is shipped may not.
+//! Which crate may depend on which, as ARCHITECTURE.md draws it. Tests may use more than shipped code.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ const TOOLS: [(&str, &[&str]); 4] = [
 /// Crates that know no clock, network or async.
 const PURE: [&str; 2] = ["core", "packing"];
 
-/// All that a pure crate may use of others: no clock, network or async can come in behind these.
+/// The only foreign crates that a pure crate may use. None of them brings in a clock, network or async.
 const OF_PURE_CRATES: [&str; 3] = ["serde", "serde_json", "thiserror"];
 
 /// What is wrong with the dependencies in a crate's `Cargo.toml`.

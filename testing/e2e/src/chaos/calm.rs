@@ -20,7 +20,7 @@ use crate::manifest::IMAGE;
 use crate::setup::Setup;
 use crate::world::NODE;
 
-/// Long enough for a loaded machine and for every delayed request; reaching it is a violation.
+/// Long enough for a loaded machine and for every delayed request. Reaching it is a violation.
 const PATIENCE: Duration = Duration::from_mins(5);
 /// How many looks in a row must find no violation before the cluster counts as settled.
 const STEADY: usize = 3;

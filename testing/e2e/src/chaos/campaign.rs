@@ -58,7 +58,7 @@ fn one(seed: u64, minutes: u64, sum: &mut Tally) -> Vec<String> {
                 .map(|what| format!("round {number}: {what}")),
         );
         if !wrong.is_empty() {
-            // The next rounds would only repeat it.
+            // The next rounds would only repeat the violation.
             break;
         }
     }
@@ -66,7 +66,7 @@ fn one(seed: u64, minutes: u64, sum: &mut Tally) -> Vec<String> {
         wrong.extend(cluster.clean());
         wrong.extend(told(paid(&mut cluster)));
     }
-    // Ctrl-C also reaches our parts and ends them, so what follows would blame them.
+    // Ctrl-C also reaches our parts and ends them, so the next checks would report them as violations.
     interrupt::check();
     wrong.extend(moments(&cluster));
     wrong.extend(told(cluster.parts.ended()));
@@ -103,7 +103,7 @@ fn harvest(cluster: &Cluster, plan: &Plan) -> Result<Harvest> {
     })
 }
 
-/// Checks that no card was past its size, at any moment of the history and by what really ran.
+/// Checks that no card was ever overbooked, neither in the records nor by the containers that really ran.
 fn moments(cluster: &Cluster) -> Vec<String> {
     let sizes = cluster.world.card_sizes();
     let mut wrong = overbooked(&cluster.recorder.notes().history, &sizes);

@@ -51,7 +51,7 @@ pub enum Fate {
     Unanswered,
     /// The request arrives at once, and again this much later.
     Twice(Duration),
-    /// The watch asks for a resource version that is too old.
+    /// The watch is answered as if its resource version were too old.
     Expired,
     /// The watch ends after this time.
     Breaks(Duration),

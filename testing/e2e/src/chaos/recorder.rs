@@ -113,7 +113,8 @@ impl Notes {
         }
     }
 
-    /// Handles a new list, which shows all remaining pods. Ended pods come first: others may already have their room.
+    /// Handles a new list, which shows all remaining pods. Handles ended pods first, because others may already use
+    /// their room.
     fn listed(&mut self, list: &[slim::Pod], dialects: &Dialects) {
         let left: BTreeSet<PodUid> = list.iter().map(uid).collect();
         let held = self.holding.keys();
@@ -128,7 +129,7 @@ impl Notes {
         }
     }
 
-    /// Notes that the watch shows something now. Returns when it last did.
+    /// Notes that the watch has just shown something. Returns the previous such time.
     fn hears(&mut self) -> i64 {
         std::mem::replace(&mut self.heard, Timestamp::now().as_millisecond())
     }

@@ -1,4 +1,4 @@
-//! A restarted kubelet admits its pods again. While the node agent is away, the kubelet rejects a pod whose container
+//! A restarted kubelet admits its pods again. While the node agent is down, the kubelet rejects a pod whose container
 //! it would have to start, and then writes a status that says little about what ran before.
 
 use e2e::budgeted::{Budgeted, bound, last_finish, seconds};
@@ -20,7 +20,7 @@ fn a_pod_that_a_restarted_kubelet_rejects_is_charged_for_what_it_held() {
         status["restartCount"].as_i64() > Some(0) && status["state"]["running"].is_null()
     });
 
-    // The timekeeper is away too, so its charge depends on the object alone.
+    // The timekeeper is down too, so its charge depends on the object alone.
     timekeeper.kill();
     let rig = cluster.world.rig();
     rig.stop_component("kubelet").unwrap();

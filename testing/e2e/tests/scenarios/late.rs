@@ -1,4 +1,4 @@
-//! A bind that the network delays until every part has given it up.
+//! A bind that the network delays until every part has given up on it.
 
 use e2e::api_proxy::{ApiProxy, Binds};
 use e2e::history::History;

@@ -70,7 +70,7 @@ fn a_container_that_outlives_its_pods_object_keeps_its_card_until_it_has_ended()
         events.contains("containers of a pod that no longer exists")
     });
 
-    // The next agent finds the containers that the previous one let onto the card.
+    // The next agent finds the containers to which the previous one gave the card.
     world.restart_agent();
     let booked = || {
         assert_alone(&world);

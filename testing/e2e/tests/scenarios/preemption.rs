@@ -143,9 +143,9 @@ fn who_is_of_equal_priority_or_must_not_preempt_waits() {
     assert_eq!(left.count(), 1);
 }
 
-/// Room for `high` is kept on the card of a pod that was told to end and has not ended yet.
+/// Room for `high` is kept on the card of a pod that is being deleted and has not ended yet.
 ///
-/// Four cards of 8 GiB, with 5 GiB taken on each: without the claim the scheduler would let a pod of 4 GiB in as
+/// There are four cards of 8 GiB, with 5 GiB taken on each. Without the claim, a pod of 4 GiB would be scheduled as
 /// soon as one of the pods of 5 GiB has ended.
 fn awaited() -> World {
     let world = world(&[8192; 4]);

@@ -1,5 +1,5 @@
-//! The rulebook of kube-scheduler (`gpushare_kube::placing` and `gpushare_kube::totals`) says the same as the real one
-//! about the same pods and nodes, word by word. The nodes are only on paper.
+//! Our rulebook of kube-scheduler (`gpushare_kube::placing` and `gpushare_kube::totals`) says the same as the real
+//! kube-scheduler about the same pods and nodes, word for word. The nodes are only on paper.
 
 use anyhow::{Result, ensure};
 use e2e::kubectl::wait_for_account;
@@ -185,13 +185,13 @@ fn overhead() -> Value {
     json!({"cpu": "250m", "memory": "64Mi"})
 }
 
-/// As a manifest says it, before the API server fills in defaults.
+/// What the pod requests according to its manifest, before the API server fills in defaults.
 fn needs_of(spec: &Value) -> Totals {
     let spec: slim::PodSpec = serde_json::from_value(spec.clone()).unwrap();
     Stated::from(&spec).requests()
 }
 
-/// So much less of each than these totals, as a node offers it.
+/// These totals, each lower by `less`, as a node's status writes them.
 fn written(totals: &Totals, less: i64) -> Value {
     let unit = |name: &str| if name == CPU { "m" } else { "" };
     let amounts = totals.iter().map(|(name, amount)| {
@@ -225,7 +225,7 @@ fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
 }
 
-/// What the rulebook says about the pod and kube-scheduler does not, or not yet.
+/// How kube-scheduler and the rulebook differ about the pod, if only because kube-scheduler has not judged it yet.
 fn disagreement(pod: &Pod, pods: &[Pod], nodes: &[Node]) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     let others = || pods.iter().filter(|other| other.uid() != pod.uid());
@@ -250,7 +250,7 @@ fn disagreement(pod: &Pod, pods: &[Pod], nodes: &[Node]) -> Option<String> {
     let agrees = match spec.node_name.as_deref() {
         Some(node) => fits(node),
         None if judged.iter().any(|(_, why)| why.is_empty()) => false,
-        // Of nodes whose names the pod does not want, kube-scheduler only says that it did not look at them.
+        // If a pod names its node by affinity, kube-scheduler only says that it did not look at the other nodes.
         None if said.contains("didn't satisfy plugin(s) [NodeAffinity]") => names_its_node(spec),
         None => said.starts_with(&refusal),
     };
@@ -266,7 +266,7 @@ fn names_its_node(spec: &PodSpec) -> bool {
     json!(spec.affinity).to_string().contains(by_name)
 }
 
-/// Why the pod does not fit on the node beside those that are there.
+/// Why the pod does not fit on the node beside the pods that are there.
 fn reasons<'a>(pod: &Pod, node: &Node, there: impl Iterator<Item = &'a Pod>) -> Vec<String> {
     let spec = pod.spec.as_ref().unwrap();
     if let Some(found) = placing::obstacles(spec.into(), node.into()).next() {

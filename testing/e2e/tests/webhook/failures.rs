@@ -6,7 +6,8 @@ use e2e::paper::PaperNode;
 use e2e::wait;
 use serde_json::{Value, json};
 
-/// Ordinary pods are accepted. GPU pods are refused with a message that says what could not be asked, and why.
+/// Ordinary pods are accepted. GPU pods are refused with a message that names the webhook that could not be called, and
+/// why.
 fn only_gpu_pods_wait(hook: &Hook, namespace: &str, why: &str) {
     let plain = pod("plain", &json!({"cpu": "1"}));
     hook.dry_run(namespace, &plain).object();

@@ -61,7 +61,7 @@ fn certificates_come_from_files_and_hamis_dialect_is_served_where_the_operator_s
     // The webhook loads renewed files.
     mount();
     until_admitted(&hook, &namespace, &ours);
-    // With certificates from files, the webhook makes none of its own.
+    // With certificates from files, the webhook creates none of its own.
     let secret = "get secret gpushare-webhook-tls --namespace=gpushare-system";
     hook.say(secret).assert_refused("not found");
 

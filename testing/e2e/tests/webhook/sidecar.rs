@@ -1,5 +1,5 @@
-//! The budget sidecar on a real kubelet: added by the webhook on the real API server, run by the real runtime, and
-//! asking a timekeeper of the test.
+//! The budget sidecar on a real kubelet: added by the webhook on the real API server, run by the real runtime.
+//! The sidecar queries a timekeeper of the test.
 
 use std::sync::LazyLock;
 

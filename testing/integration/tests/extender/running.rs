@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-/// An extender and the node that its tests use. It ends when dropped, as a killed process does: no other part is told.
+/// An extender and the node that its tests use. It ends when dropped, like a killed process: no other part is notified.
 pub(crate) struct Running {
     pub(crate) node: String,
     extender: Extender,

@@ -18,7 +18,7 @@ pub struct Charged {
     pub from: i64,
     pub to: i64,
     pub seconds: i64,
-    /// Those of the seconds in which the cards were not known; they cost nothing.
+    /// How many of these seconds cost nothing, because the cards were not known.
     pub unpriced: i64,
     /// The cost of the other seconds, in millionths of a second of a whole card.
     pub micros: i64,

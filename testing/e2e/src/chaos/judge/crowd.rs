@@ -30,7 +30,7 @@ pub struct Life {
     pub last: i64,
 }
 
-/// Every card of which containers that ran together had more than its size.
+/// Every card whose size was exceeded by containers that ran together.
 pub fn crowded(glimpses: &[Glimpse], sizes: &BTreeMap<CardId, u64>) -> Vec<String> {
     let mut wrong = BTreeMap::new();
     for (number, now) in glimpses.iter().enumerate() {
@@ -62,8 +62,8 @@ pub fn crowded(glimpses: &[Glimpse], sizes: &BTreeMap<CardId, u64>) -> Vec<Strin
 }
 
 /// Containers that certainly ran at the same moment. A look takes time, so the containers in it need not have run
-/// together. A container that the look before also shows was running when this look began. A container that both the
-/// look before and the look after show ran all the time between, and so beside each container that this look shows.
+/// together. If the previous look also shows a container, it was running when this look began. If the previous and the
+/// next look both show it, it ran all the time between, so it ran beside every container of this look.
 fn together<'a>(
     before: Option<&Glimpse>,
     now: &'a Glimpse,

@@ -23,7 +23,7 @@ const FIRST_PODS: usize = 6;
 /// The plan of a seed, for this many minutes of injections.
 pub fn plan(seed: u64, minutes: u64) -> Plan {
     let rounds = (minutes * 60 / ROUND.as_secs()).max(1);
-    // The first numbers of a weak generator are similar for similar seeds.
+    // The first numbers of this weak generator are similar for similar seeds, so the loop skips them.
     let mut rng = Rng::new(
         seed.wrapping_add(0x5EED)
             .wrapping_mul(0xD6E8_FEB8_6659_FD93),
@@ -150,7 +150,7 @@ impl Maker<'_> {
     fn freeze(&mut self, at: Duration) {
         if let Some(part) = self.idle_part(at) {
             let most = match part {
-                // Can be longer than its lease lasts.
+                // Long enough that the lease can expire.
                 Part::ExtenderOne | Part::ExtenderTwo => 22_000,
                 Part::Agent | Part::Timekeeper => 9_000,
                 Part::Webhook => 3_000,

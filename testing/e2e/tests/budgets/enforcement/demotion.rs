@@ -55,7 +55,7 @@ fn coming_back_into_budget_restores_pods_also_those_that_were_created_over_it() 
     }
     team.wait_mark("low", RESTORED, true);
     assert_eq!(team.annotation("ordinary", RESTORED).unwrap(), None);
-    // kube-scheduler would evict the pod with low priority. It asks the extender, which lets no pod go.
+    // kube-scheduler would evict the pod with low priority. It asks the extender, which allows no eviction.
     let asked = SHARED.world.metric(ASKED);
     paid.apply(&pod("pays", aliyun(4)));
     let now = || SHARED.world.metric(ASKED);
