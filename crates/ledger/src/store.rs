@@ -123,7 +123,7 @@ pub struct Settlement {
     pub end: Seconds,
 }
 
-/// More for a budget's slot, by somebody's decision.
+/// An extra amount for a budget's slot, with its author and reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Chosen by the caller. A grant with a known id is not granted again.

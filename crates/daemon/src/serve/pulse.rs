@@ -1,7 +1,7 @@
 //! What a connection is doing right now, and for how long it may.
 //!
 //! hyper's own deadline for headers also runs while a kept connection waits for its next request, so it cannot be
-//! short. Here bytes that arrive tell a client that sends headers from one that is idle.
+//! short. Here the arrival of bytes distinguishes a client that sends headers from an idle one.
 
 use std::collections::BTreeMap;
 use std::io;

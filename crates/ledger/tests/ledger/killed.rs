@@ -1,5 +1,5 @@
-//! Writers are killed again and again while they write 10,000 charges: none that was confirmed is lost, and none is
-//! there twice.
+//! Writers are killed again and again while they write 10,000 charges: no confirmed charge is lost, and none is
+//! written twice.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};

@@ -36,7 +36,7 @@ pub(super) fn to_open<'a>(
         .iter()
         .map(|(name, budget)| (name.clone(), budget))
         .collect();
-    // The budgets that count the pod, the one that pays first.
+    // The budgets that count the pod, beginning with the one that pays.
     let counting = |payer: &'a GpuBudget| chain(&by_name, payer).unwrap_or_else(|_| vec![payer]);
     let mut uses: BTreeMap<String, Use> = BTreeMap::new();
     for (pod, payer) in live {
