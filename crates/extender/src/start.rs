@@ -47,8 +47,8 @@ pub async fn start(config: Config, tasks: &Tasks) -> Result<SocketAddr, StartErr
 }
 
 impl Extender {
-    /// Follows nodes and pods as services of the process, takes part in the election, and notifies the
-    /// owners of invalid pods.
+    /// Starts the background work as services of the process: the watches of nodes and pods, the election, Events for
+    /// owners, preemptions, and wakes if they are enabled.
     pub fn follow(&self, tasks: &Tasks) {
         if let Some(waiting) = self.0.waiting_notices.lock().take() {
             tasks.service("the notices", self.clone().post_notices(waiting));

@@ -1,6 +1,7 @@
 //! The Kubernetes edge: objects become core values here, and decisions become writes.
 //!
-//! Nothing here decides. Only this crate and the binaries' wiring name Kubernetes types.
+//! Nothing here decides about cards. The crates that do, such as `crates/core` and `crates/books`, name no Kubernetes
+//! types.
 
 pub mod access;
 pub mod admission;
