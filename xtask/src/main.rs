@@ -81,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    /// Every `cargo xtask …` in a text that does not exist: an unknown command, or an unknown flag after it.
+    /// Every unknown command in a text after `cargo xtask`, and every unknown flag of a known command.
     fn unknown(text: &str) -> Vec<String> {
         let ours = Arguments::command();
         let mut unknown = Vec::new();

@@ -38,7 +38,7 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // Without its sender the work stops.
+        // The work stops when this sender is dropped.
         self.stop = None;
         let ended = self.thread.take().map(JoinHandle::join);
         drop(ended);

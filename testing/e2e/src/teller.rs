@@ -49,7 +49,7 @@ pub struct Teller {
     pub month: String,
 }
 
-/// Who asks.
+/// Who sends a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Who {
     /// An editor of the own namespace, with a token for the API server.

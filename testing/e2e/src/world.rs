@@ -361,7 +361,7 @@ pub(crate) fn kubeconfigs(rig: &Rig, directory: &Path, accounts: &[&str]) -> Res
     for account in accounts {
         let system = "--namespace=gpushare-system";
         let mut token = format!("create token {account} {system} --duration=24h");
-        // Bound to a pod on the agent's node, like a DaemonSet's token: one that is bound to the Node ends with it.
+        // Bound to a pod on the agent's node, like a DaemonSet's token: one bound to the Node would end with the Node.
         if *account == "gpushare-node" {
             rig.apply(&agents_pod().to_string())?;
             token.push_str(" --bound-object-kind=Pod --bound-object-name=gpushare-node");
@@ -374,7 +374,7 @@ pub(crate) fn kubeconfigs(rig: &Rig, directory: &Path, accounts: &[&str]) -> Res
     Ok(())
 }
 
-/// Takes the place of the agent's pod, whose token the agent uses. The agent itself runs beside it.
+/// A stand-in for the agent's pod. The agent uses the token of this pod, but runs outside of it.
 fn agents_pod() -> Value {
     json!({
         "apiVersion": "v1",

@@ -73,7 +73,7 @@ impl From<Status> for Answer {
     fn from(status: Status) -> Self {
         let mut body = json!(status);
         if let Some(fields) = body.as_object_mut() {
-            // The typed form leaves it out.
+            // The typed form leaves out the kind.
             fields.insert("kind".to_owned(), "Status".into());
         }
         Self {

@@ -61,7 +61,7 @@ impl Check {
     }
 }
 
-/// Every target in turn.
+/// Checks every target.
 pub(super) fn check(runs: &[Run]) -> Vec<Check> {
     let learned = POLICIES[0];
     let mut checks = Vec::new();

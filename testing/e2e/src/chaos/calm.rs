@@ -195,8 +195,8 @@ impl Cluster {
     }
 }
 
-/// What a node's answer books for each pod name. Bookings of several pods with one name add up, so that a leftover of
-/// an earlier pod does not hide behind the next one.
+/// What the extender's answer about a node books for each pod name. Bookings of several pods with one name add up, so
+/// that a leftover of an earlier pod does not hide behind the next one.
 fn booked(node: &Value, cards: &[CardId]) -> Result<BTreeMap<String, Shares>> {
     let mut books: BTreeMap<String, Shares> = BTreeMap::new();
     for device in node["devs"].as_array().into_iter().flatten() {

@@ -76,8 +76,8 @@ impl Proxy {
         }
     }
 
-    /// A kubeconfig of an account that leads through this proxy. Its token is the account's name: the real one can be
-    /// replaced at any time, as the kubelet replaces a pod's.
+    /// A kubeconfig that leads an account through this proxy. Its token is the account's name, because the real token
+    /// can be replaced at any time, as the kubelet replaces a pod's.
     pub fn kubeconfig(&self, account: &str) -> Value {
         json!({
             "apiVersion": "v1",

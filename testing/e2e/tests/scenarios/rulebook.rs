@@ -149,7 +149,7 @@ fn terms() -> impl Iterator<Item = Value> {
         .chain(more)
 }
 
-/// Pods with everything that can count for what they request.
+/// Pods with everything that can affect what they request.
 fn by_requests() -> Vec<Value> {
     let asking = |name: &str, resources: Value| json!({"name": name, "image": "none", "resources": resources});
     let cpu = |name: &str, cpu: &str| asking(name, json!({"requests": {"cpu": cpu}}));

@@ -19,7 +19,7 @@ use e2e::paper::{Paper, PaperNode};
 use gpushare_testkit::assert_contains;
 use serde_json::Value;
 
-/// As many as were promised.
+/// The least number of cases in the table.
 const AT_LEAST: usize = 20;
 
 #[test]
@@ -70,7 +70,7 @@ fn doctor_reads_a_real_installation() {
         let check = checks.iter().find(|check| check["name"] == name);
         check.unwrap()["status"].clone()
     };
-    // What this cluster has, and then what it lacks.
+    // The parts that this cluster has, and then those that it lacks.
     for name in [
         "API server",
         "your rights",

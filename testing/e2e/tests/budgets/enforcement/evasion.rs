@@ -26,7 +26,7 @@ fn a_tenant_can_neither_set_nor_change_nor_remove_what_enforces_budgets() {
         refused(&format!("annotate pod mine --overwrite {name}={change}"));
         refused(&format!("annotate pod mine {name}-"));
     }
-    // Through the pod's status, and through the pod as a whole.
+    // The tenant cannot change the marks through the pod's status or by replacing the pod either.
     team.grant("pods/status", "patch");
     let unmark = json!({"metadata": {"annotations": {OVER: null}}});
     let said = team.refused_patch("pod mine --subresource=status --type=merge", &unmark);
@@ -35,7 +35,7 @@ fn a_tenant_can_neither_set_nor_change_nor_remove_what_enforces_budgets() {
     let annotations = whole["metadata"]["annotations"].as_object_mut();
     annotations.unwrap().remove(EVICT_AT);
     assert_contains(&team.refused_object("replace", &whole), ALONE);
-    // At creation, also when a controller creates the pod from a template.
+    // Nor can a pod be created with marks, not even by a controller from a template.
     for name in [OVER, RESTORED, EVICT_AT] {
         let born = annotated(pod("born", aliyun(1)), name, "2020-01-01T00:00:00Z");
         assert_contains(&team.refused_object("create", &born), ALONE);
