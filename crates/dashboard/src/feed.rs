@@ -1,7 +1,7 @@
 //! The feed: what viewers have been sent, and what changed since, in numbered frames.
 //!
-//! A viewer that reconnects with the number of its last frame gets the frames after it. After too long a time, or if
-//! it was connected to another process, it gets a new snapshot. Rows are serialized once for all viewers.
+//! A viewer that reconnects with the number of its last frame gets the frames after it. If these are no longer kept,
+//! or another process has sent that frame, it gets a new snapshot. Rows are serialized once for all viewers.
 
 mod rows;
 

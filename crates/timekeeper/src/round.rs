@@ -51,7 +51,7 @@ impl Timekeeper {
             Err(error) => return error,
         };
         let stopped = self.rounds_with(&mut books, publisher).await;
-        // The ledger does not know when these pods disappeared, so the next rounds need it from the view.
+        // The ledger does not know when these pods disappeared, so the view keeps the times for the next rounds.
         self.0.view.write().gone.extend(books.gone);
         stopped
     }
