@@ -85,7 +85,7 @@ impl fmt::Display for Weather {
     }
 }
 
-/// The longest delay of any request. The calm waits for it.
+/// Every delay is shorter than this, so a calm has the patience to wait for all delayed requests.
 pub const LATEST: Duration = Duration::from_secs(100);
 
 /// What happens to the request with this number among the requests of its kind.
