@@ -1,12 +1,12 @@
-//! `cargo xtask docs`: writes the documents that are generated from the programs themselves.
+//! `cargo xtask docs`: writes the files that are generated from the programs.
 
 use anyhow::Result;
 
 use crate::cargo::{cargo, succeed, workspace};
 
-/// Write docs/cli.md, docs/reference and the man pages from what the programs say of themselves
+/// Write docs/cli.md, docs/reference, deploy/crd.yaml and the man pages from the programs
 ///
-/// The man pages go to target/man; the documents are committed, and tests say when they are out of date.
+/// The man pages go to target/man. The other files are committed, and a test fails when they are out of date.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {}
 
@@ -14,7 +14,7 @@ pub(crate) fn run(_: &Arguments) -> Result<()> {
     succeed(
         cargo()
             .args(["run", "--quiet", "--package", "gpushare-reference", "--"])
-            .arg(workspace().join("docs")),
+            .arg(workspace()),
     )?;
     let plugin = ["--package", "kubectl-gpushare", "--bin", "kubectl-gpushare"];
     succeed(

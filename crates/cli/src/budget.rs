@@ -27,17 +27,17 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
-    /// Show what budgets have, have used and have left
+    /// Show how much of each budget is used and how much is left
     ///
     /// Reads the GpuBudget objects from the API server; the timekeeper is not asked.
     Show(show::Arguments),
     /// Grant a budget more for its current period
     ///
-    /// Needs the verb grant on gpubudgets.gpushare.io. Who granted it, and why, stands in the ledger for good.
+    /// Needs the verb grant on gpubudgets.gpushare.io. The ledger keeps who granted it, and why.
     Grant(grant::Arguments),
     /// Print what was used in a month, to the second
     ///
-    /// Needs the verb get on budgetstatements.gpushare.io in the namespace, which everybody has who may view it.
+    /// Needs the verb get on budgetstatements.gpushare.io in the namespace. Everyone who may view the namespace has it by default.
     Statement(statement::Arguments),
 }
 

@@ -30,11 +30,11 @@ use probe::Probe;
 const EXAMPLES: &str = "Examples:
   kubectl gpushare doctor             every check, with what to do about those that fail
   kubectl gpushare doctor -o json | jq '.checks[] | select(.status != \"ok\")'
-  kubectl gpushare doctor --probe IMAGE   also try whether a container that asks for no card gets some
+  kubectl gpushare doctor --probe IMAGE   also test whether a container that requests no card sees cards
 
-Nothing is written: whether the webhook answers is tried with a pod that the API server checks and does not create.
-With --probe, a pod runs for a moment on every node with cards, once with each runtime that may give it cards, in the
-namespace of gpushare's parts. It sets NVIDIA_VISIBLE_DEVICES=all, asks for nothing, and is deleted when it has ended.
+Nothing is written: the webhook is tested by a dry run, with a pod that the API server checks and does not create.
+With --probe, a pod runs briefly on every node with cards, once with each runtime that may give it cards, in the
+namespace of gpushare's parts. It sets NVIDIA_VISIBLE_DEVICES=all, requests no card, and is deleted when it has ended.
 
 Exit status: 0 when nothing failed, warnings included; 1 when a check failed or the cluster cannot be
 reached; 2 when the command line is wrong.";

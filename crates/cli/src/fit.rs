@@ -31,8 +31,8 @@ const EXAMPLES: &str = "Examples:
   kubectl gpushare fit --count 1                                whole cards
   kubectl gpushare fit --mem 3072 -o json | jq .fit
 
-Nodes that the pod may not use (cordoned, tainted, not selected) are left out and counted. Quotas and budgets are
-not looked at: ask `why -f` about one pod.
+Nodes that the pod may not use (cordoned, tainted, not selected) are left out, and counted separately. Quotas and
+budgets are not considered: run `why -f` for one pod.
 
 Exit status: 0 when there is an answer, also when it is 0 pods; 1 when the cluster or the file cannot be
 read; 2 when the command line is wrong.";

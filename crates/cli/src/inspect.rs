@@ -25,9 +25,8 @@ const FORMS: [Form; 2] = [
 
 /// How much of each GPU's memory is allocated, node by node
 ///
-/// Reads nodes and pods of the cluster and nothing else, so it works with gpushare and with the
-/// predecessor's components, whose annotations are enough. PENDING is memory of pods that are on a node
-/// without a known card.
+/// Reads only nodes and pods, so it works with gpushare and with the predecessor's components. PENDING is the
+/// memory of pods that are on a node but on no known card.
 #[derive(Debug, Parser)]
 #[command(
     name = "kubectl-inspect-gpushare",
@@ -39,10 +38,13 @@ const FORMS: [Form; 2] = [
   kubectl inspect gpushare -d gpu-node  of one node
   kubectl inspect gpushare -o json | jq '.nodes[] | select(.pending)'
 
-The predecessor's text, column for column, with these differences: nodes are sorted by name, and pods by their first
-card; cards of several sizes have their own totals, where gpushare's agent runs; in a cluster with nodes in GiB and in
-MiB everything is in MiB; memory on a card that the node does not have counts as PENDING; several nodes can be named;
-errors go to standard error."
+The output has the predecessor's columns. It differs from the predecessor's in these points:
+  - Nodes are sorted by name, and pods by their first card.
+  - Where gpushare's agent runs, cards of different sizes have their own totals.
+  - In a cluster with nodes in GiB and in MiB, everything is in MiB.
+  - Memory on a card that the node does not have counts as PENDING.
+  - You can name several nodes.
+  - Errors go to standard error."
 )]
 pub(crate) struct Arguments {
     /// Only these nodes

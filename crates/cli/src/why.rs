@@ -47,8 +47,8 @@ const EXAMPLES: &str = "Examples:
   kubectl gpushare why -f - -o wide < job.yaml  with a table of nodes and reasons
   kubectl gpushare why train-0 -o json | jq '.help[0].steps'
 
-Every change under \"What would help\" was tried on a copy of the cluster's state: after it the pod would be
-scheduled. With -o json each is a list of steps: patch (a JSON patch of the target; a pod is created anew
+Every change under \"What would help\" was tried on a copy of the cluster's state: with it, the pod would be
+scheduled. With -o json each is a list of steps: patch (a JSON patch of the target; a pod is recreated
 with it), delete, or operate (what somebody has to do by hand).
 
 Exit status: 0 when there is an answer, whatever it is; 1 when the pod or the cluster cannot be read; 2 when

@@ -82,7 +82,7 @@ fn no_limit() -> u64 {
 
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum DevicesError {
-    #[error("device class {0:?} is there twice; give each class its own name")]
+    #[error("device class {0:?} is listed twice; give each class its own name")]
     ClassTwice(String),
     #[error("{field} of device class {class:?} is empty; write a name")]
     Empty { class: String, field: &'static str },
@@ -296,7 +296,7 @@ mod tests {
             read(&json!([class])).unwrap_err().to_string()
         };
         for (path, value, expected) in [
-            ("/name", json!("gpu"), "is there twice"),
+            ("/name", json!("gpu"), "is listed twice"),
             ("/name", json!(""), "write a name"),
             ("/dimensions", json!([]), "write 1 to 4 under `dimensions`"),
             (

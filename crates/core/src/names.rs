@@ -4,74 +4,74 @@
 //! `docs/reference/names.md` is generated from this file: the comment of each name says what kind of name it is, and after the
 //! first colon what it means.
 
-/// Resource of a container: slots of cards, served by the device plugin; asks for cards in our dialect.
+/// Resource of a container: slots of cards, served by the device plugin; requests cards in our dialect.
 pub const GPU: &str = "gpushare.io/gpu";
-/// Resource of a container: memory on each asked card in MiB, our dialect.
+/// Resource of a container: memory on each requested card in MiB, our dialect.
 pub const GPU_MEM: &str = "gpushare.io/gpu-mem";
-/// Resource of a container: compute on each asked card in percent, our dialect.
+/// Resource of a container: compute on each requested card in percent, our dialect.
 pub const GPU_CORE: &str = "gpushare.io/gpu-core";
-/// Resource of a container: memory on each asked card, Aliyun's dialect; the unit is a setting of the cluster.
+/// Resource of a container: memory on each requested card, Aliyun's dialect. The unit is a setting of the cluster.
 pub const ALIYUN_GPU_MEM: &str = "aliyun.com/gpu-mem";
 /// Resource of a container: how many cards get the same request, Aliyun's dialect. In the status of a Node it is the number of its
 /// cards, as Aliyun's tools read it.
 pub const ALIYUN_GPU_COUNT: &str = "aliyun.com/gpu-count";
 
-/// Pod annotation that gpushare writes: the allocation record, by which cards were decided. It stands on a pod from its bind on,
-/// and nobody but the extender can write it.
+/// Pod annotation that gpushare writes: the allocation record, which names the pod's cards. The extender writes it with the
+/// bind, and nobody else can.
 pub const ALLOCATION: &str = "gpushare.io/allocation";
-/// Node annotation that gpushare writes: the node's cards. Publishers of other device classes use it with a suffix of their
-/// own, such as `gpushare.io/cards.rdma`.
+/// Node annotation that gpushare writes: the node's cards. Publishers of other device classes add a suffix of their own, such
+/// as `gpushare.io/cards.rdma`.
 pub const CARDS: &str = "gpushare.io/cards";
-/// Node annotation that gpushare writes: what containers still hold of the node's cards although their pods are over, such as
-/// after a forced deletion. It is there only while there are such containers. Publishers of other device classes use it with a
-/// suffix of their own, as they do with the cards.
+/// Node annotation that gpushare writes: what containers still hold of the node's cards although their pods are gone or have
+/// ended, for example after a forced deletion. It is removed when the last such container has ended. Publishers of other device
+/// classes add a suffix of their own, as they do for the cards.
 pub const HELD: &str = "gpushare.io/held";
 
-/// Pod annotation that gpushare writes: when the extender last made the scheduler try the pod again. The change alone has an
-/// effect; nobody reads the value.
+/// Pod annotation that gpushare writes: when the extender last made the scheduler retry the pod. Only the change matters;
+/// nobody reads the value.
 pub const WOKEN: &str = "gpushare.io/woken";
 
-/// Pod annotation that gpushare writes: room is kept for this pod until others have gone.
+/// Pod annotation that gpushare writes: room that is kept for this pod until the pods evicted for it have ended.
 pub const PREEMPTION: &str = "gpushare.io/preemption";
 
-/// Condition of a pod: requests of gpushare about it that were sent before and not answered are void. The extender sets it with a new
-/// message each time. Its content means nothing; only the write matters.
+/// Condition of a pod: the extender writes it with a new message to void all requests about the pod that it sent earlier. Only the
+/// write matters; nobody reads the content.
 pub const FENCED: &str = "gpushare.io/Fenced";
 
-/// Label, finalizer, gate: label of a Namespace, the team to which it belongs, as budgets select it.
+/// Label, finalizer, gate: label of a Namespace: the team to which it belongs. Budgets select namespaces by it.
 pub const TEAM: &str = "gpushare.io/team";
-/// Label, finalizer, gate: label of a Namespace, `allowed` lets its containers name cards that they do not ask for, as device
+/// Label, finalizer, gate: label of a Namespace: with `allowed`, its containers may name cards that they do not request, as device
 /// plugins and monitoring do.
 pub const UNBOOKED_CARDS: &str = "gpushare.io/unbooked-cards";
-/// Label, finalizer, gate: finalizer of a pod whose end is not yet charged, so that its object must stay. The webhook sets it, the
-/// timekeeper takes it off.
+/// Label, finalizer, gate: finalizer that keeps a pod's object until its end is charged. The webhook adds it, and the timekeeper
+/// removes it.
 pub const METERING: &str = "gpushare.io/metering";
 
-/// Pod annotation that gpushare writes: when the pod will be evicted because its budget is used up, as RFC 3339. The timekeeper
-/// writes it.
+/// Pod annotation that gpushare writes: when the pod will be evicted because its budget is used up, in RFC 3339. Only the
+/// timekeeper can write it.
 pub const EVICT_AT: &str = "gpushare.io/evict-at";
-/// Label, finalizer, gate: audience of tokens for the timekeeper's API.
+/// Label, finalizer, gate: audience of tokens for the budget API.
 pub const TIMEKEEPER_AUDIENCE: &str = "gpushare-timekeeper";
 
-/// Priority class: of pods whose budget pays for them; as ordinary pods.
+/// Priority class: for pods whose budget pays for them; they rank as ordinary pods.
 pub const IN_BUDGET: &str = "gpushare-in-budget";
-/// Priority class: of pods that are created while their budget is used up; below all ordinary pods, so that they run while nobody
+/// Priority class: for pods that are created while their budget is used up; they rank below all ordinary pods and run while nobody
 /// else needs the card.
 pub const OVER_BUDGET: &str = "gpushare-over-budget";
-/// Priority class: the beginning of the names that are given by gpushare and not chosen by users.
+/// Priority class: prefix of the names that only gpushare assigns.
 pub const OUR_CLASSES: &str = "gpushare-";
 
-/// Pod annotation that gpushare writes: the pod's budget, named here, has nothing left. Such a pod ranks below all that are within
-/// budget. The timekeeper alone can write it.
+/// Pod annotation that gpushare writes: the name of the pod's budget, which is used up. The pod ranks below all pods that are
+/// within their budget. Only the timekeeper can write it.
 pub const OVER_BUDGET_MARK: &str = "gpushare.io/over-budget";
-/// Pod annotation that gpushare writes: the pod was created over budget, so that its class is low for good, and is within budget
-/// again; it ranks as an ordinary pod. The timekeeper alone can write it.
+/// Pod annotation that gpushare writes: the pod was created over budget, so its class remains low, and its budget has something
+/// left again. The pod ranks as an ordinary pod. Only the timekeeper can write it.
 pub const RESTORED_MARK: &str = "gpushare.io/back-in-budget";
 
-/// Label, finalizer, gate: scheduling gate of a pod that waits until its budget has something again.
+/// Label, finalizer, gate: scheduling gate of a pod that waits until its budget has something left again.
 pub const BUDGET_GATE: &str = "gpushare.io/budget";
 
-/// Pod annotation that users write: `"true"` asks for a sidecar that tells the application how its budget stands.
+/// Pod annotation that users write: `"true"` requests a sidecar that reports the budget to the application.
 pub const BUDGET_SIDECAR: &str = "gpushare.io/budget-sidecar";
 
 /// Pod annotation that users write: how to choose among the cards that fit.
@@ -97,7 +97,7 @@ pub mod aliyun {
     pub const DEV: &str = "ALIYUN_COM_GPU_MEM_DEV";
     /// Annotation for predecessors' tools: always `"true"`, Aliyun.
     pub const ASSIGNED: &str = "ALIYUN_COM_GPU_MEM_ASSIGNED";
-    /// Annotation for predecessors' tools: when it was decided, in nanoseconds, Aliyun.
+    /// Annotation for predecessors' tools: when the cards were chosen, in nanoseconds, Aliyun.
     pub const ASSUME_TIME: &str = "ALIYUN_COM_GPU_MEM_ASSUME_TIME";
     /// Annotation for predecessors' tools: Aliyun's newer form, for several cards or containers. `{"0":{"1":3}}` is container 0, card 1,
     /// 3 units.
@@ -106,7 +106,7 @@ pub mod aliyun {
 
 /// Tencent's dialect.
 pub mod tencent {
-    /// Resource of a container: percent of a card, or full hundreds for whole cards, Tencent's dialect.
+    /// Resource of a container: percent of a card, or a multiple of 100 for whole cards, Tencent's dialect.
     pub const CORE: &str = "tencent.com/vcuda-core";
     /// Resource of a container: memory in blocks of 256 MiB, Tencent's dialect.
     pub const MEMORY: &str = "tencent.com/vcuda-memory";
@@ -114,7 +114,7 @@ pub mod tencent {
     pub const PREDICATE_GPU_IDX: &str = "tencent.com/predicate-gpu-idx-";
     /// Annotation for predecessors' tools: the node, Tencent.
     pub const PREDICATE_NODE: &str = "tencent.com/predicate-node";
-    /// Annotation for predecessors' tools: when it was decided, Tencent.
+    /// Annotation for predecessors' tools: when the cards were chosen, Tencent.
     pub const PREDICATE_TIME: &str = "tencent.com/predicate-time";
     /// Annotation for predecessors' tools: always `"true"`, Tencent.
     pub const GPU_ASSIGNED: &str = "tencent.com/gpu-assigned";
@@ -124,11 +124,11 @@ pub mod tencent {
 pub mod hami {
     /// Resource of a container: cards, HAMi's dialect (with `--hami`).
     pub const GPU: &str = "nvidia.com/gpu";
-    /// Resource of a container: memory on each asked card in MiB, HAMi's dialect (with `--hami`).
+    /// Resource of a container: memory on each requested card in MiB, HAMi's dialect (with `--hami`).
     pub const MEMORY: &str = "nvidia.com/gpumem";
-    /// Resource of a container: memory on each asked card in percent of it, HAMi's dialect (with `--hami`).
+    /// Resource of a container: memory on each requested card in percent of the card, HAMi's dialect (with `--hami`).
     pub const MEMORY_PERCENT: &str = "nvidia.com/gpumem-percentage";
-    /// Resource of a container: compute on each asked card in percent, HAMi's dialect (with `--hami`).
+    /// Resource of a container: compute on each requested card in percent, HAMi's dialect (with `--hami`).
     pub const CORES: &str = "nvidia.com/gpucores";
     /// Pod annotation that users write: only cards whose model contains one of these, HAMi's (with `--hami`).
     pub const USE_TYPE: &str = "nvidia.com/use-gputype";
@@ -146,13 +146,13 @@ pub mod hami {
 
 /// What containers with cards find in their environment.
 pub mod variable {
-    /// Variable of a container: UUIDs of its cards, with commas between; as NVIDIA's container tools read it.
+    /// Variable of a container: UUIDs of its cards, separated by commas, as NVIDIA's container tools read it.
     pub const VISIBLE_DEVICES: &str = "NVIDIA_VISIBLE_DEVICES";
     /// Variable of a container: the same.
     pub const CARDS: &str = "GPUSHARE_CARDS";
-    /// Variable of a container: what it may use of each card's memory; one number, or one for each card where they differ.
+    /// Variable of a container: how much memory it may use on each card: one number, or one for each card if they differ.
     pub const MEMORY_MIB: &str = "GPUSHARE_MEMORY_MIB";
-    /// Variable of a container: the same for compute; left out where none was asked for.
+    /// Variable of a container: the same for compute; not set if the container requests none.
     pub const CORE_PERCENT: &str = "GPUSHARE_CORE_PERCENT";
     /// Variable of a container: followed by a card's number, its memory, such as `3000m`; only for HAMi's dialect.
     pub const HAMI_MEMORY_LIMIT: &str = "CUDA_DEVICE_MEMORY_LIMIT_";
@@ -162,27 +162,27 @@ pub mod variable {
 
 /// Reasons of Events.
 pub mod event {
-    /// Event on a pod: the request is not valid; the message names container, field, value and fix. No room will help. From the
+    /// Event on a pod: the request is invalid; the message names container, field, value and fix. Free room does not help. From the
     /// extender.
     pub const INVALID_REQUEST: &str = "InvalidGpuRequest";
     /// Event on a pod: no node that kube-scheduler offered can take the pod now; the message says why. From the extender.
     pub const NO_CARD_FITS: &str = "NoCardFits";
     /// Event on a pod: pods of lower rank are evicted for this pod; it starts when they have ended. From the extender.
     pub const PREEMPTING: &str = "Preempting";
-    /// Event on a pod: it was evicted because a pod of higher rank needs its card. From the extender.
+    /// Event on a pod: the pod was evicted because a pod of higher rank needs its card. From the extender.
     pub const PREEMPTED: &str = "Preempted";
-    /// Event on a pod: others could make room, but their disruption budgets do not let them go. From the extender.
+    /// Event on a pod: other pods could make room, but their disruption budgets protect them. From the extender.
     pub const PREEMPTION_BLOCKED: &str = "PreemptionBlocked";
-    /// Event on a pod: room was claimed for it and did not become free, or was not used, in time; others are looked for. From the
+    /// Event on a pod: room was claimed for the pod, but was not free or not used in time; the extender looks for other room. From the
     /// extender.
     pub const PREEMPTION_GIVEN_UP: &str = "PreemptionGivenUp";
-    /// Event on a pod: its budget is used up; what happens to the pod, and when. From the timekeeper.
+    /// Event on a pod: the pod's budget is used up; the message says what happens to the pod, and when. From the timekeeper.
     pub const OVER_BUDGET: &str = "OverBudget";
-    /// Event on a pod: its budget has something left again. From the timekeeper.
+    /// Event on a pod: the pod's budget has something left again. From the timekeeper.
     pub const BACK_IN_BUDGET: &str = "BackInBudget";
-    /// Event on a pod: evicted, because its budget is used up and the grace is over. From the timekeeper.
+    /// Event on a pod: the pod was evicted because its budget is used up and its grace period is over. From the timekeeper.
     pub const BUDGET_EVICTION: &str = "BudgetEviction";
-    /// Event on a pod: it is to be evicted for its budget, and a disruption budget keeps it. From the timekeeper.
+    /// Event on a pod: the grace period is over, but a disruption budget protects the pod. From the timekeeper.
     pub const BUDGET_EVICTION_BLOCKED: &str = "BudgetEvictionBlocked";
     /// Event on a GpuBudget: nothing remains. From the timekeeper.
     pub const EXHAUSTED: &str = "Exhausted";
@@ -194,27 +194,27 @@ pub mod event {
 
 /// Types and reasons of the conditions in a budget's status.
 pub mod condition {
-    /// Condition of a GpuBudget: it is understood and charged.
+    /// Condition of a GpuBudget: the budget is valid and charged.
     pub const READY: &str = "Ready";
-    /// Reason of a condition: of `Ready`; another budget selects one of its namespaces with the same right.
+    /// Reason of a condition: of `Ready`; another budget selects one of its namespaces equally specifically.
     pub const AMBIGUOUS: &str = "AmbiguousNamespaces";
-    /// Reason of a condition: of `Ready`; there is no budget of the name in `spec.parent`.
+    /// Reason of a condition: of `Ready`; no budget has the name in `spec.parent`.
     pub const PARENT_MISSING: &str = "ParentMissing";
-    /// Reason of a condition: of `Ready`; the budget is, by its parents, a part of itself.
+    /// Reason of a condition: of `Ready`; the budget is its own ancestor.
     pub const PARENT_CYCLE: &str = "ParentCycle";
-    /// Reason of a condition: of `Ready`; the message says what in the spec cannot be used.
+    /// Reason of a condition: of `Ready`; the message says which part of the spec cannot be used.
     pub const INVALID: &str = "InvalidSpec";
-    /// Reason of a condition: of `Ready`; the ledger is damaged, and nothing is charged until a backup was restored.
+    /// Reason of a condition: of `Ready`; the ledger is damaged, and nothing is charged until a backup is restored.
     pub const LEDGER_CORRUPTED: &str = "LedgerCorrupted";
-    /// Reason of a condition: of `Ready`; the ledger has failed several times or does not answer, and nothing is charged meanwhile.
+    /// Reason of a condition: of `Ready`; the ledger failed several times or does not answer, and nothing is charged meanwhile.
     pub const LEDGER_UNAVAILABLE: &str = "LedgerUnavailable";
-    /// Reason of a condition: of `Ready`; all is well.
+    /// Reason of a condition: of `Ready`; the budget is charged.
     pub const CHARGED: &str = "Charged";
-    /// Condition of a GpuBudget: nothing remains. Its transition is since when, by the timekeeper's clock.
+    /// Condition of a GpuBudget: nothing remains. The transition time says since when, by the timekeeper's clock.
     pub const EXHAUSTED: &str = "Exhausted";
-    /// Reason of a condition: of `Exhausted`; of this budget itself nothing remains.
+    /// Reason of a condition: of `Exhausted`; nothing remains of this budget itself.
     pub const NOTHING_REMAINS: &str = "NothingRemains";
-    /// Reason of a condition: of `Exhausted`; of a budget that this one is a part of nothing remains.
+    /// Reason of a condition: of `Exhausted`; nothing remains of an ancestor of this budget.
     pub const ANCESTOR_EXHAUSTED: &str = "AncestorExhausted";
     /// Reason of a condition: of `Exhausted`; something remains.
     pub const WITHIN_BUDGET: &str = "WithinBudget";

@@ -23,7 +23,7 @@ pub(super) enum BindError {
     NotReady(String),
     #[error("the request is invalid: {0}")]
     Invalid(String),
-    #[error("the pod does not exist any more")]
+    #[error("the pod no longer exists")]
     Gone,
     #[error("node {0} does not exist")]
     NoNode(String),

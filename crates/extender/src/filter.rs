@@ -54,7 +54,7 @@ pub(super) fn filter<'a>(
     };
     // The scheduler tries again soon, and the verdicts reached so far are kept.
     if let Some(unfinished) = unfinished.take().filter(|_| answer.refuses_all()) {
-        let reason = format!("{unfinished}; the next try goes on where this one stopped");
+        let reason = format!("{unfinished}; the next attempt continues where this one stopped");
         return Answer::error(candidates, &reason, Refusal::Undecided);
     }
     if holds_nothing {

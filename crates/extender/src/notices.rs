@@ -53,7 +53,7 @@ impl Extender {
             tracing::info!(pod = %notice.pod, reason = notice.message, "invalid request");
             let posted = notice::post(&self.0.client, &notice, 1, jiff::Timestamp::now());
             if let Some(Err(error)) = shutdown.run_until_cancelled(posted).await {
-                tracing::warn!(%error, "the owner of an invalid pod was not told");
+                tracing::warn!(%error, "cannot write the event about an invalid pod");
                 said.remove(&notice.pod.uid);
             }
         }

@@ -110,7 +110,7 @@ impl Extender {
             match self.tell(&pod, &explanation.to_string(), said, now).await {
                 Ok(posted) => events += usize::from(posted),
                 Err(error) => {
-                    tracing::warn!(%error, "the owner of a waiting pod was not told why it waits");
+                    tracing::warn!(%error, "cannot write the event that says why a pod waits");
                     break;
                 }
             }

@@ -162,7 +162,7 @@ impl Bind {
     /// state may change after it was read.
     pub fn judge(&self, answer: Answer, pod: Option<&PodFacts>) -> Outcome {
         let Some(pod) = pod.filter(|pod| pod.uid == self.pod.uid) else {
-            return Outcome::Overtaken("the pod does not exist any more".to_owned());
+            return Outcome::Overtaken("the pod no longer exists".to_owned());
         };
         match &pod.node {
             Some(node) if *node == self.node && self.is_record_of(pod) => Outcome::Bound,

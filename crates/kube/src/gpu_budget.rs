@@ -60,7 +60,8 @@ pub struct GpuBudgetSpec {
     /// Which namespaces pay from this budget. A budget without them only counts what its children use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespaces: Option<Namespaces>,
-    /// A budget that this one is a part of: what is charged here counts there too, and its exhaustion is ours.
+    /// The budget that this one is a part of. What is charged here counts there too, and when nothing remains there, nothing
+    /// remains here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub parent: Option<String>,
@@ -68,35 +69,35 @@ pub struct GpuBudgetSpec {
     /// one whole card of price 1 for an hour.
     #[schemars(schema_with = "schema::amount")]
     pub amount: AmountText,
-    /// What a second on a card of a model costs, in GPU-seconds; the longest matching model counts. Models
-    /// that are not named cost 1.
+    /// What a second on a card of a model costs, in GPU-seconds. The longest matching model applies. Models
+    /// that are not listed cost 1.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 64),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["model"])
     )]
     pub prices: Vec<ModelPrice>,
-    /// How much of a card a share of it is. Max takes the larger of its parts of memory and compute, Weighted
-    /// their weighted mean. A part that was not asked for counts like the other.
+    /// How much of a card a share counts as: with Max the larger of its fractions of memory and compute, with Weighted
+    /// their weighted mean. A fraction that was not requested counts as much as the other.
     #[serde(default)]
     #[schemars(schema_with = "schema::formula")]
     pub formula: Formula,
-    /// When the budget begins anew. Month, Week (from Monday) and Day begin at midnight of the time zone;
+    /// When a new period begins. Month, Week (from Monday) and Day begin at midnight in the time zone.
     /// Rolling counts what was used in the last `window`.
     #[serde(default)]
     #[schemars(schema_with = "schema::period")]
     pub period: Period,
-    /// How much of what is left at the end of a period is added to the next one; nothing if left out.
+    /// How much of the remainder of a period is carried over to the next one; nothing if not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::amount")]
     pub rollover_cap: Option<AmountText>,
-    /// What happens when nothing remains. Demote: pods go on, and new ones start, at a priority below everything
-    /// else. ThrottleNew: pods go on, new ones wait. EvictWithGrace: as Demote, and what runs is evicted after
+    /// What happens when nothing remains. Demote: running and new pods rank below all others. ThrottleNew: running pods
+    /// rank below all others, and new pods wait. EvictWithGrace: like Demote, and running pods are evicted after
     /// graceSeconds.
     #[serde(default)]
     #[schemars(schema_with = "schema::when_exhausted")]
     pub when_exhausted: WhenExhausted,
-    /// How long pods may go on before they are evicted.
+    /// How long pods may continue to run before they are evicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 604_800))]
     pub grace_seconds: Option<i64>,
@@ -180,7 +181,7 @@ pub enum FormulaKind {
 pub struct Period {
     #[serde(default)]
     pub kind: PeriodKind,
-    /// Where midnight is, as the IANA database names it.
+    /// The time zone in which periods begin, by its name in the IANA database.
     #[serde(default = "utc")]
     pub time_zone: String,
     /// The length of a rolling window.
@@ -214,34 +215,34 @@ pub enum PeriodKind {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum WhenExhausted {
-    /// Pods go on, and new ones start, at a priority below everything else.
+    /// Running and new pods rank below all others.
     #[default]
     Demote,
-    /// Pods go on; new ones wait until there is budget again.
+    /// Running pods rank below all others; new ones wait until there is budget again.
     ThrottleNew,
-    /// As `Demote`, and what runs is evicted after the grace.
+    /// Like `Demote`, and running pods are evicted after the grace period.
     EvictWithGrace,
 }
 
-/// What the timekeeper says of a budget. Texts are for people, numbers for programs.
+/// What the timekeeper reports about a budget. Texts are for people, numbers for programs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GpuBudgetStatus {
-    /// The generation of the object that these numbers belong to.
+    /// The generation of the object to which these numbers belong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// When the current period began; of a rolling window, when it begins now.
+    /// When the current period began. For a rolling window: when it begins now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub period_start: Option<Time>,
-    /// When the budget begins anew; not set for a rolling window.
+    /// When the next period begins; not set for a rolling window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub period_end: Option<Time>,
     /// Charged in this period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used: Option<String>,
-    /// Accrued by what runs now and not charged yet.
+    /// What running pods have accrued since their last charge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<String>,
     /// What is left of the amount, what was carried over and what was granted.
@@ -256,15 +257,15 @@ pub struct GpuBudgetStatus {
     /// `remaining` in whole GPU-seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining_seconds: Option<i64>,
-    /// Nothing remains, here or in a budget that this one is a part of.
+    /// Nothing remains of this budget or of one of its ancestors.
     #[serde(default)]
     pub exhausted: bool,
-    /// When nothing will remain if everything goes on as now; not set if the period ends before, or if nothing remains
-    /// already; the transition time of the condition `Exhausted` says since when.
+    /// When nothing will remain if usage continues as now. Not set if the period ends before, or if nothing remains
+    /// already: then the transition time of the condition `Exhausted` says since when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub exhausts_at: Option<Time>,
-    /// Whether the budget is understood and charged (`Ready`), and whether nothing remains (`Exhausted`).
+    /// Whether the budget is valid and charged (`Ready`), and whether nothing remains (`Exhausted`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

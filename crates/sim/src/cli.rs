@@ -30,7 +30,7 @@ Examples:
   How many more replicas of this deployment fit into my cluster now, and where?
     kubectl gpushare simulate --from-cluster -f deployment.yaml
 
-Files (further columns are passed over; rows of arrivals count from 0):
+Files (other columns are ignored; rows of arrivals count from 0):
   nodes.csv     sn,cpu_milli,memory_mib,gpu,model
                 node-1,96000,786432,8,V100
   pods.csv      name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec

@@ -173,7 +173,7 @@ fn complain(payers: &mut BTreeMap<String, Payer>, namespace: &str, rivals: &[&Gp
             payer.problem.get_or_insert_with(|| Problem {
                 reason: condition::AMBIGUOUS,
                 message: format!(
-                    "namespace {namespace} is selected with the same right by {}: it is treated as having no budget \
+                    "namespace {namespace} is selected equally specifically by {}: it is treated as having no budget \
                      until only one of them selects it",
                     names.join(" and ")
                 ),

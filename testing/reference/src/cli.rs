@@ -10,12 +10,12 @@ use crate::table::{code, table};
 
 const ABOUT: &str = "\
 `kubectl-gpushare` on the PATH is called as `kubectl gpushare`, and `kubectl-inspect-gpushare` as
-`kubectl inspect gpushare`. Flags stand after the command: `kubectl gpushare cards --context lab`. Every command only
+`kubectl inspect gpushare`. Write flags after the command: `kubectl gpushare cards --context lab`. Every command only
 reads, unless it says otherwise.
 
-All are built by `cargo build --profile dist -p kubectl-gpushare`; copy them to a directory of your PATH. With
-`kubectl_complete-gpushare` beside them kubectl completes commands, flags and names of the cluster. Man pages of every
-command are written where `man` looks for them by
+`cargo build --profile dist -p kubectl-gpushare` builds all of them; copy them to a directory on your PATH. With
+`kubectl_complete-gpushare` beside them, kubectl completes commands, flags and names of the cluster. To install man
+pages of every command:
 
 ```sh
 kubectl gpushare docs man ~/.local/share/man/man1

@@ -14,22 +14,23 @@ mod table;
 
 use anyhow::Result;
 
-/// A page below `docs`.
+/// A generated file of this repository.
 #[derive(Clone, Debug)]
 pub struct Page {
     pub file: &'static str,
     pub text: String,
 }
 
-/// Every page with its current content.
+/// Every generated file with its current content.
 pub fn pages() -> Result<Vec<Page>> {
     let page = |file, body: String| Page { file, text: body };
     Ok(vec![
-        page("cli.md", cli::page()),
-        page("reference/flags.md", flags::page()),
-        page("reference/metrics.md", metrics::page()),
-        page("reference/names.md", names::page()?),
-        page("reference/gpubudget.md", budget::page()?),
+        page("docs/cli.md", cli::page()),
+        page("docs/reference/flags.md", flags::page()),
+        page("docs/reference/metrics.md", metrics::page()),
+        page("docs/reference/names.md", names::page()?),
+        page("docs/reference/gpubudget.md", budget::page()?),
+        page("deploy/crd.yaml", budget::definition()?),
     ])
 }
 

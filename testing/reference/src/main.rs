@@ -1,21 +1,21 @@
-//! Writes the pages into a directory: `cargo xtask docs` calls it.
+//! Writes the generated files: `cargo xtask docs` calls it.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Parser;
 
-/// Write docs/cli.md and the pages of docs/reference
+/// Write docs/cli.md, the pages of docs/reference and deploy/crd.yaml
 #[derive(Parser)]
 struct Arguments {
-    /// The directory docs
-    directory: PathBuf,
+    /// The root of the repository
+    root: PathBuf,
 }
 
 fn main() -> Result<()> {
-    let directory = Arguments::parse().directory;
+    let root = Arguments::parse().root;
     for page in gpushare_reference::pages()? {
-        let file = directory.join(page.file);
+        let file = root.join(page.file);
         std::fs::write(&file, page.text)
             .with_context(|| format!("cannot write {}", file.display()))?;
         println!("wrote {}", file.display());

@@ -139,7 +139,7 @@ impl Arguments {
             Choice::Ambiguous(several) => {
                 let names: Vec<String> = several.iter().map(|one| one.name_any()).collect();
                 bail!(
-                    "the budgets {} select the namespace {name:?} with the same right, so none pays for it; change one of them",
+                    "the budgets {} select the namespace {name:?} equally specifically, so none pays for it; change one of them",
                     names.join(" and ")
                 )
             }
@@ -258,7 +258,7 @@ fn details(one: &Shown, namespace: Option<&str>) -> String {
     line("Remaining:", or_dash(one.remaining.as_ref()));
     let exhausted = match (one.exhausted, &one.exhausts_at) {
         (true, _) => format!("yes: {}", consequence(one.when_exhausted)),
-        (false, Some(at)) => format!("at {at} if everything goes on as now"),
+        (false, Some(at)) => format!("at {at} if usage continues as now"),
         (false, None) => "not in sight".to_owned(),
     };
     line("Exhausted:", &exhausted);

@@ -41,7 +41,7 @@ pub(super) async fn look(client: &Client, system: &str) -> Check {
 
 fn judged(said: &str, system: &str) -> Check {
     if !said.contains(WEBHOOK) {
-        let message = format!("it cannot be told, a trial pod in {NAMESPACE} is refused: {said}");
+        let message = format!("not known, because a trial pod in {NAMESPACE} is refused: {said}");
         let fix = format!("ask as a user who may create pods in {NAMESPACE}");
         return warn(ANSWER, message, fix);
     }

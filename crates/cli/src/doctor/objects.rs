@@ -71,7 +71,7 @@ async fn classes(client: &Client) -> Check {
     match (missing.as_slice(), ranks.as_slice()) {
         ([], [within, over]) if over >= within => {
             let message = format!(
-                "{OVER_BUDGET} is not below {IN_BUDGET}: whoever has used up a budget is not preempted"
+                "{OVER_BUDGET} is not below {IN_BUDGET}: pods over their budget are not preempted first"
             );
             fail(CLASSES, message, fix)
         }

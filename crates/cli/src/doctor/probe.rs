@@ -220,7 +220,7 @@ fn judged(nodes: usize, open: &[String], untold: &[String]) -> Check {
     if !untold.is_empty() || nodes == 0 {
         let message = match nodes {
             0 => "no node has cards to try it on".to_owned(),
-            _ => format!("it cannot be told for {}", some(untold)),
+            _ => format!("not known for {}", some(untold)),
         };
         let fix = "give --probe an image with a shell that every node can pull, and ask as a user who may create pods there and list RuntimeClasses";
         return warn(UNBOOKED, message, fix);

@@ -63,7 +63,7 @@ async fn rights(client: &Client) -> Check {
             }
             Ok(_) => {}
             Err(error) => {
-                let message = format!("it cannot be told what you may do: {}", said(&error));
+                let message = format!("cannot find out what you may do: {}", said(&error));
                 return warn(RIGHTS, message, "grant create on selfsubjectaccessreviews");
             }
         }

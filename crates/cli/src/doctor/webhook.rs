@@ -46,7 +46,8 @@ pub(super) async fn look(
             return vec![fail(CONFIGURED, message, fix)];
         }
         0 => {
-            let message = "it is not configured: mistakes are told after the pod was created only";
+            let message =
+                "it is not configured: mistakes are reported only after the pod is created";
             return vec![warn(CONFIGURED, message, format!("{fix}, if you want it"))];
         }
         _ => {}

@@ -22,7 +22,7 @@ pub(super) fn of_block(situation: &Situation, block: &Block, exists: bool) -> St
         }
         Block::Gate(gate) if gate == BUDGET_GATE => of_budget(situation),
         Block::Gate(gate) => format!(
-            "The pod has the scheduling gate {gate}: until whoever put it there removes it, no scheduler looks at the pod."
+            "The pod has the scheduling gate {gate}: no scheduler places the pod until the gate's owner removes it."
         ),
         Block::NoScheduler => format!(
             "The pod waits for a scheduler named {scheduler}, and nothing has been seen of one: it has placed no pod and said nothing about this one."
@@ -56,7 +56,7 @@ fn of_budget(situation: &Situation) -> String {
     let resets = budget
         .resets
         .as_deref()
-        .map(|at| format!(" It begins anew at {at}."));
+        .map(|at| format!(" A new period begins at {at}."));
     format!(
         "The pod waits because the GPU budget {} of its namespace is used up{}.{}",
         budget.name,

@@ -44,7 +44,7 @@ pub(super) fn help(group: &Group, ask: &PodAsk, dialects: &Dialects) -> Vec<Stri
             "ask for whole cards".to_owned(),
         ],
         Why::NotReached { .. } => vec![
-            "wait for the next try, which goes on with these nodes".to_owned(),
+            "wait for the next attempt, which continues with these nodes".to_owned(),
             "use fewer containers, or ask for whole cards".to_owned(),
         ],
         Why::BindInProgress { .. } | Why::BindInDoubt { .. } | Why::AlreadyBound { .. } => {

@@ -271,7 +271,7 @@ impl Extender {
         let (client, shutdown) = (self.0.client.clone(), self.0.tasks.shutdown().clone());
         let work = async move {
             if let Err(error) = notice::post(&client, &notice, 1, now).await {
-                tracing::warn!(%error, "a preemption goes on unsaid");
+                tracing::warn!(%error, "cannot write the event about a preemption, which continues");
             }
         };
         self.0

@@ -94,7 +94,7 @@ async fn a_pod_of_another_uid_is_not_bound() {
     let mut pod = cluster.create("p", 8).await;
     pod.metadata.uid = Some("an-earlier-pod".to_owned());
     let error = cluster.bind(&pod, "n1").await;
-    assert_eq!(error, "gpushare: the pod does not exist any more");
+    assert_eq!(error, "gpushare: the pod no longer exists");
     assert_eq!(node_of(&cluster.read("p").await), None);
     assert!(cluster.bookings().await.is_empty());
 }

@@ -91,7 +91,7 @@ async fn what_one_try_did_not_get_to_is_looked_at_by_the_next() {
             break answer;
         };
         assert!(
-            error.ends_with("the next try goes on where this one stopped"),
+            error.ends_with("the next attempt continues where this one stopped"),
             "{error}"
         );
         tries += 1;

@@ -30,7 +30,7 @@ pub(super) fn amount(_: &mut SchemaGenerator) -> Schema {
 pub(super) fn formula(_: &mut SchemaGenerator) -> Schema {
     let weight = |what: &str| {
         json!({
-            "description": format!("The weight of the {what}'s share, with Weighted."),
+            "description": format!("With Weighted: the weight of the {what} fraction."),
             "type": "integer", "format": "int64", "minimum": 0, "maximum": 1000,
         })
     };
@@ -49,7 +49,7 @@ pub(super) fn formula(_: &mut SchemaGenerator) -> Schema {
             ),
             rule(
                 "self.kind == 'Weighted' || (!has(self.memory) && !has(self.core))",
-                "weights have a meaning with kind: Weighted only",
+                "weights apply only with kind: Weighted; leave them out, or write kind: Weighted",
             ),
         ],
     })
@@ -61,7 +61,7 @@ pub(super) fn period(_: &mut SchemaGenerator) -> Schema {
         "properties": {
             "kind": {"type": "string", "enum": ["Month", "Week", "Day", "Rolling"], "default": "Month"},
             "timeZone": {
-                "description": "Where midnight is, as the IANA database names it.",
+                "description": "The time zone in which periods begin, by its name in the IANA database.",
                 "type": "string", "maxLength": 64, "default": "UTC",
                 "x-kubernetes-validations": [
                     rule(
@@ -122,7 +122,7 @@ pub(super) fn selector(_: &mut SchemaGenerator) -> Schema {
                     },
                     "x-kubernetes-validations": [rule(
                         "(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)",
-                        "In and NotIn need values; Exists and DoesNotExist have none",
+                        "In and NotIn need values; Exists and DoesNotExist take none",
                     )],
                 },
             },
@@ -130,7 +130,7 @@ pub(super) fn selector(_: &mut SchemaGenerator) -> Schema {
         "x-kubernetes-validations": [rule(
             "(has(self.matchLabels) && self.matchLabels.size() > 0) \
              || (has(self.matchExpressions) && self.matchExpressions.size() > 0)",
-            "an empty selector would take every namespace of the cluster: name at least one label",
+            "an empty selector would select every namespace of the cluster: name at least one label",
         )],
     })
 }

@@ -122,7 +122,7 @@ impl Candidacy {
             return;
         }
         if let Some(term) = self.led {
-            tracing::warn!(term, holder, "this replica does not lead any more");
+            tracing::warn!(term, holder, "this replica no longer leads");
             lost();
         }
         if let Some(term) = leads {

@@ -202,7 +202,7 @@ impl Plugin {
                 return Ended::OurSocketGone;
             }
             if let Some(Err(error)) = self.list() {
-                tracing::error!(%error, "the resource is not offered any more");
+                tracing::error!(%error, "the resource is no longer offered");
                 return Ended::TooManyDevices;
             }
             if *listening.borrow() == Listening::NotYet {

@@ -96,7 +96,7 @@ impl Api {
         tracing::info!(target: gpushare_daemon::logging::AUDIT, action = "deny", reason = "forbidden", user = caller.name(), %right,
             "somebody lacks a right");
         let message = format!(
-            "{:?} lacks {right}: ask whoever manages budgets for a role with it",
+            "{:?} lacks {right}: ask a budget administrator for a role that grants it",
             caller.name()
         );
         Err(Problem::forbidden(message))

@@ -105,8 +105,8 @@ impl Api {
             Payer::Nobody => Ok(None),
             Payer::Ambiguous => {
                 let message = format!(
-                    "several budgets select the namespace {namespace:?} with the same right, so none pays for it: \
-                     whoever manages budgets must let one of them go"
+                    "several budgets select the namespace {namespace:?} equally specifically, so none pays for it: \
+                     a budget administrator must change one of them"
                 );
                 Err(Problem::not_found("AmbiguousNamespaces", message))
             }

@@ -37,7 +37,7 @@ pub(super) async fn budget(
 
 pub(super) async fn report() -> Problem {
     Problem::gone(
-        "usage is not reported any more: the timekeeper meters it from the API server. Remove the caller; nothing was charged",
+        "usage is no longer reported: the timekeeper meters it from the API server. Remove the caller; nothing was charged",
     )
 }
 

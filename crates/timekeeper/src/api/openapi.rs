@@ -44,7 +44,7 @@ pub fn document() -> Value {
 fn paths() -> Value {
     json!({
         "/v1/namespaces/{namespace}/budget": {"get": operation(
-            "How the budget that pays for a namespace stands",
+            "The state of the budget that pays for a namespace",
             "The verb get on budgetbalances.gpushare.io in the namespace; service accounts of the namespace always may.",
             &[path("namespace")], &json_answer("Balance"),
         )},
@@ -63,7 +63,7 @@ fn paths() -> Value {
             "The verb list on gpubudgets.gpushare.io.", &[], &json_answer("Balances"),
         )},
         "/v1/budgets/{budget}": {"get": operation(
-            "How a budget stands",
+            "The state of a budget",
             "The verb get on gpubudgets.gpushare.io.", &[path("budget")], &json_answer("Balance"),
         )},
         "/v1/budgets/{budget}/statement": {"get": operation(
@@ -112,7 +112,7 @@ fn grant() -> Value {
         "content": content("Grant")});
     let mut grant = operation(
         "Grant a budget more for its current period, once for each id",
-        "The verb grant on gpubudgets.gpushare.io. The author is whoever the token belongs to.",
+        "The verb grant on gpubudgets.gpushare.io. The author is the owner of the token.",
         &[path("budget")],
         &given,
     );
@@ -133,7 +133,7 @@ fn grant() -> Value {
 
 fn gone() -> Value {
     json!({
-        "summary": "Not served any more: usage is metered, and more is granted", "deprecated": true, "security": [],
+        "summary": "No longer served: usage is metered, and budgets are extended by grants", "deprecated": true, "security": [],
         "parameters": [path("namespace")],
         "responses": {"410": problem("Always; nothing is changed")},
     })

@@ -36,11 +36,11 @@ pub(super) fn marked(pod: &Subject, marked: &Marks, payer: Payer<'_>) -> Say {
         let effect = match (pod.low_class, pod.stage) {
             (false, _) => "this pod ranks by its priority again",
             (true, Stage::Placed) => {
-                "this pod ranks as an ordinary one again, although its class stays gpushare-over-budget"
+                "this pod ranks as an ordinary pod again, although its class remains gpushare-over-budget"
             }
             (true, _) => {
-                "this pod ranks as an ordinary one, but its class stays gpushare-over-budget: it evicts nobody, and the \
-                 scheduler tries others first; delete it to have it created anew"
+                "this pod ranks as an ordinary pod, but its class remains gpushare-over-budget: it evicts nobody, and the \
+                 scheduler tries other pods first; delete it so that its controller recreates it"
             }
         };
         return normal(format!("{}: {effect}", again(payer)));
@@ -48,11 +48,11 @@ pub(super) fn marked(pod: &Subject, marked: &Marks, payer: Payer<'_>) -> Say {
     let help = help(payer);
     let message = match marked.evict_at {
         Some(at) => format!(
-            "budget {over} is used up: this pod will be evicted at {at} if that does not change; let it save its work. \
-             Until then it is the first to go when pods within their budget need its card. {help}"
+            "budget {over} is used up: this pod will be evicted at {at} if that does not change, so save its work. \
+             Until then it is evicted first when pods within their budget need its card. {help}"
         ),
         None => format!(
-            "budget {over} is used up: this pod goes on while its card is not needed, and is the first to go when pods \
+            "budget {over} is used up: this pod continues while nobody else needs its card, and is evicted first when pods \
              within their budget need it. {help}"
         ),
     };
@@ -65,7 +65,7 @@ pub(super) fn opened(payer: Payer<'_>) -> Say {
 
 pub(super) fn evicted(payer: Payer<'_>) -> Say {
     let message = format!(
-        "evicted: {} is used up, and its grace is over. {}",
+        "evicted: {} is used up, and the grace period is over. {}",
         named(payer),
         help(payer)
     );
@@ -75,8 +75,8 @@ pub(super) fn evicted(payer: Payer<'_>) -> Say {
 /// A disruption budget blocked the eviction.
 pub(super) fn blocked(why: &str) -> Say {
     let message = format!(
-        "the budget of GPU time is used up and its grace is over, but a disruption budget keeps this pod ({why}); \
-         this is tried again"
+        "the budget of GPU time is used up and the grace period is over, but a disruption budget protects this pod ({why}); \
+         the timekeeper will retry"
     );
     warning(event::BUDGET_EVICTION_BLOCKED, message)
 }
@@ -90,7 +90,7 @@ fn named(payer: Payer<'_>) -> String {
 
 fn again(payer: Payer<'_>) -> String {
     payer.map_or_else(
-        || "no budget concerns this namespace any more".to_owned(),
+        || "no budget pays for this namespace any more".to_owned(),
         |budget| format!("budget {} has something left again", budget.name_any()),
     )
 }

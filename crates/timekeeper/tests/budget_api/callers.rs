@@ -82,8 +82,8 @@ async fn a_refusal_names_the_right_and_is_the_same_for_what_there_is_not() {
     let there = world.get("tenant", FOREIGN).await;
     assert_eq!(
         there.refused(403),
-        "\"tenant\" lacks the verb \"get\" on budgetbalances.gpushare.io in the namespace \"b\": ask whoever manages \
-         budgets for a role with it"
+        "\"tenant\" lacks the verb \"get\" on budgetbalances.gpushare.io in the namespace \"b\": ask a budget \
+         administrator for a role that grants it"
     );
     for (exists, missing) in [
         ("/v1/namespaces/b/budget", "/v1/namespaces/z/budget"),

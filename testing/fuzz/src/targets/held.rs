@@ -14,7 +14,7 @@ pub(crate) fn check(data: &[u8]) -> Verdict {
             return Verdict::Refused;
         };
         let ids: BTreeSet<_> = pods.iter().map(|held| &held.pod).collect();
-        assert_eq!(ids.len(), pods.len(), "a pod is there twice");
+        assert_eq!(ids.len(), pods.len(), "a pod is listed twice");
         let written = held::encode(&gpu::class(), &pods);
         assert_eq!(held::decode(&classes, &written), Ok(pods));
         Verdict::Accepted

@@ -14,7 +14,7 @@ pub(crate) fn check(data: &[u8]) -> Verdict {
             return Verdict::Refused;
         };
         let ids: BTreeSet<_> = cards.iter().map(|card| &card.id).collect();
-        assert_eq!(ids.len(), cards.len(), "a card is there twice");
+        assert_eq!(ids.len(), cards.len(), "a card is listed twice");
         assert!(cards.iter().all(|card| classes.get(&card.class).is_some()));
         let written = inventory::encode(&classes, &cards);
         assert_eq!(inventory::decode(&classes, &written), Ok(cards));

@@ -19,7 +19,7 @@ pub(crate) fn check(data: &[u8]) -> Verdict {
     let cards = convert::cards(&slim, &two_classes());
     if let Ok(Some(cards)) = &cards {
         let ids: BTreeSet<_> = cards.iter().map(|card| &card.id).collect();
-        assert_eq!(ids.len(), cards.len(), "a card is there twice");
+        assert_eq!(ids.len(), cards.len(), "a card is listed twice");
     }
     Verdict::of(&cards)
 }

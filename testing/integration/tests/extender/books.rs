@@ -103,7 +103,7 @@ fn a_pod_replaced_under_the_same_name_is_not_bound_for_the_old_one() -> Result<(
         test.pods().delete_in(0, "a").await?;
         pod_of(test, "a", 3).await?;
         let error = extender.bind(&old, &extender.node).await?;
-        assert!(error.contains("does not exist any more"), "{error}");
+        assert!(error.contains("no longer exists"), "{error}");
         extender.until_booked(&[0]).await
     })
 }

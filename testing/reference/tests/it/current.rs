@@ -8,17 +8,17 @@ use crate::documents::root;
 fn the_committed_reference_is_what_the_programs_say() {
     let pages = gpushare_reference::pages().unwrap();
     for page in &pages {
-        let file = root().join("docs").join(page.file);
+        let file = root().join(page.file);
         let committed = std::fs::read_to_string(&file).unwrap_or_default();
         assert!(
             committed == page.text,
-            "docs/{} is out of date: run `cargo xtask docs`",
+            "{} is out of date: run `cargo xtask docs`",
             page.file
         );
     }
     let of_reference = pages
         .iter()
-        .filter_map(|page| page.file.strip_prefix("reference/"));
+        .filter_map(|page| page.file.strip_prefix("docs/reference/"));
     let expected: BTreeSet<String> = of_reference.map(str::to_owned).collect();
     let there: BTreeSet<String> = std::fs::read_dir(root().join("docs/reference"))
         .unwrap()

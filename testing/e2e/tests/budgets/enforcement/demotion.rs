@@ -28,7 +28,7 @@ fn a_pod_whose_budget_ends_is_demoted_and_goes_for_one_of_the_same_priority_from
         Some(spent.name.clone())
     );
     let said = spent.wait_event("runs", "is used up");
-    assert!(said.contains("the first to go"), "{said}");
+    assert!(said.contains("evicted first"), "{said}");
     let pays = paid.wait_running("pays");
     assert!(!spent.is_left("runs"));
     spent.wait_event("runs", "preempted by pod");

@@ -36,7 +36,7 @@ fn with_a_grace_a_pod_is_told_when_it_goes_and_goes_then_unless_there_is_budget_
     assert_eq!(team.annotation("runs", EVICT_AT).unwrap(), Some(second));
     assert!(team.is_left("runs"));
     timekeeper.ahead(3700 + 3700);
-    team.wait_event("runs", "its grace is over");
+    team.wait_event("runs", "the grace period is over");
     team.wait_told_to_go("runs");
     assert!(team.is_left("later"), "its grace has only begun");
     team.leave();
@@ -56,7 +56,7 @@ fn a_disruption_budget_keeps_a_pod_past_its_grace_until_it_lets_it_go() {
         Ok(())
     });
     team.exhaust(true);
-    team.wait_event("kept", "a disruption budget keeps this pod");
+    team.wait_event("kept", "a disruption budget protects this pod");
     assert!(team.is_left("kept"));
     team.ctl("delete poddisruptionbudget kept").unwrap();
     team.wait_told_to_go("kept");
