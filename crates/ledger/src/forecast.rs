@@ -17,7 +17,7 @@ pub struct Sums {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct BudgetStanding {
     pub remaining: Amount,
     pub exhausted: bool,
     /// `None` if the period ends first, or if nothing remains already: then there is nothing to forecast, and "now"
@@ -26,7 +26,11 @@ pub struct Standing {
 }
 
 /// The standing of a budget by its own numbers. `until` is the end of its period; a rolling window has none.
-pub fn standing(sums: &Sums, now: Seconds, until: Option<Seconds>) -> Result<Standing, MoneyError> {
+pub fn standing(
+    sums: &Sums,
+    now: Seconds,
+    until: Option<Seconds>,
+) -> Result<BudgetStanding, MoneyError> {
     let remaining = sums.supplied.minus(sums.used)?.minus(sums.held)?;
     let left = remaining.micros();
     let exhausts_at = match sums.rate.micros() {
@@ -35,7 +39,7 @@ pub fn standing(sums: &Sums, now: Seconds, until: Option<Seconds>) -> Result<Sta
         rate => now.checked_add(left / rate + i64::from(left % rate > 0)),
     };
     let before_the_end = |at: &Seconds| until.is_none_or(|until| *at < until);
-    Ok(Standing {
+    Ok(BudgetStanding {
         remaining,
         exhausted: left <= 0,
         exhausts_at: exhausts_at.filter(before_the_end),
@@ -43,16 +47,21 @@ pub fn standing(sums: &Sums, now: Seconds, until: Option<Seconds>) -> Result<Sta
 }
 
 /// The standing of a budget with all its ancestors: it is exhausted as soon as one of them is.
-pub fn with_ancestors(own: Standing, ancestors: impl IntoIterator<Item = Standing>) -> Standing {
-    let all = ancestors.into_iter().fold(own, |all, ancestor| Standing {
-        remaining: all.remaining,
-        exhausted: all.exhausted || ancestor.exhausted,
-        exhausts_at: match (all.exhausts_at, ancestor.exhausts_at) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        },
-    });
-    Standing {
+pub fn with_ancestors(
+    own: BudgetStanding,
+    ancestors: impl IntoIterator<Item = BudgetStanding>,
+) -> BudgetStanding {
+    let all = ancestors
+        .into_iter()
+        .fold(own, |all, ancestor| BudgetStanding {
+            remaining: all.remaining,
+            exhausted: all.exhausted || ancestor.exhausted,
+            exhausts_at: match (all.exhausts_at, ancestor.exhausts_at) {
+                (Some(one), Some(other)) => Some(one.min(other)),
+                (one, other) => one.or(other),
+            },
+        });
+    BudgetStanding {
         exhausts_at: all.exhausts_at.filter(|_| !all.exhausted),
         ..all
     }

@@ -12,9 +12,9 @@ mod check;
 pub mod database;
 mod error;
 mod inventories;
-mod kept;
 pub mod postgres;
 mod reads;
+mod reopening;
 mod retain;
 mod run;
 mod schema;
@@ -41,9 +41,9 @@ type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send +
 /// A database that keeps the ledger.
 pub trait Store: fmt::Debug + Send + Sync {
     /// Runs in one transaction that is on disk when the answer comes.
-    fn write(&self, write: Write) -> Answer<'_, Written>;
+    fn write(&self, write: Write) -> Answer<'_, WriteAnswer>;
 
-    fn read(&self, read: Read) -> Answer<'_, Found>;
+    fn read(&self, read: Read) -> Answer<'_, ReadAnswer>;
 }
 
 /// The number of a writer's term. The process that took over last has the largest number, and no other can write.
@@ -63,8 +63,9 @@ pub enum Write {
     },
 }
 
+/// The answer to a [`Write`].
 #[derive(Clone, Debug)]
-pub enum Written {
+pub enum WriteAnswer {
     Term(Epoch),
     Recorded(Vec<Outcome>),
     Removed(u64),
@@ -186,9 +187,10 @@ pub enum Of {
     Budget(String),
 }
 
+/// The answer to a [`Read`].
 #[derive(Clone, Debug)]
-pub enum Found {
-    Pods(Vec<Metered>),
+pub enum ReadAnswer {
+    Pods(Vec<MeteredPod>),
     Balance(Balance),
     Supply(Supply),
     Statement(Vec<Line>),
@@ -204,7 +206,7 @@ pub enum Found {
 
 /// How far a pod is charged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Metered {
+pub struct MeteredPod {
     pub pod: PodUid,
     pub namespace: String,
     pub name: String,
@@ -262,7 +264,7 @@ pub struct Posting {
     pub to: Side,
     pub amount: Amount,
     /// What was charged, or reversed.
-    pub held: Option<Held>,
+    pub held: Option<ChargedTime>,
 }
 
 /// An account as it is written; see [`crate::journal::Account::key`].
@@ -275,7 +277,7 @@ pub struct Side {
 
 /// What a charge is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct ChargedTime {
     pub pod: PodUid,
     pub namespace: String,
     pub name: String,
@@ -296,14 +298,14 @@ impl Ledger {
     pub async fn take_over(&self, holder: &str) -> Result<Epoch, StoreError> {
         let holder = holder.to_owned();
         match self.0.write(Write::TakeOver { holder }).await? {
-            Written::Term(epoch) => Ok(epoch),
+            WriteAnswer::Term(epoch) => Ok(epoch),
             other => Err(StoreError::answer(&other)),
         }
     }
 
     pub async fn record(&self, batch: Batch) -> Result<Vec<Outcome>, StoreError> {
         match self.0.write(Write::Record(batch)).await? {
-            Written::Recorded(outcomes) => Ok(outcomes),
+            WriteAnswer::Recorded(outcomes) => Ok(outcomes),
             other => Err(StoreError::answer(&other)),
         }
     }
@@ -317,23 +319,23 @@ impl Ledger {
         now: Seconds,
     ) -> Result<u64, StoreError> {
         match self.0.write(Write::Retain { epoch, before, now }).await? {
-            Written::Removed(entries) => Ok(entries),
+            WriteAnswer::Removed(entries) => Ok(entries),
             other => Err(StoreError::answer(&other)),
         }
     }
 
     /// Pods whose end is not charged yet.
-    pub async fn unsettled(&self) -> Result<Vec<Metered>, StoreError> {
+    pub async fn unsettled(&self) -> Result<Vec<MeteredPod>, StoreError> {
         self.pods(Read::Unsettled).await
     }
 
-    pub async fn pod(&self, pod: &PodUid) -> Result<Option<Metered>, StoreError> {
+    pub async fn pod(&self, pod: &PodUid) -> Result<Option<MeteredPod>, StoreError> {
         Ok(self.pods(Read::Pod(pod.clone())).await?.pop())
     }
 
-    async fn pods(&self, read: Read) -> Result<Vec<Metered>, StoreError> {
+    async fn pods(&self, read: Read) -> Result<Vec<MeteredPod>, StoreError> {
         match self.0.read(read).await? {
-            Found::Pods(pods) => Ok(pods),
+            ReadAnswer::Pods(pods) => Ok(pods),
             other => Err(StoreError::answer(&other)),
         }
     }
@@ -341,7 +343,7 @@ impl Ledger {
     pub async fn balance(&self, budget: &str, counted: Span) -> Result<Balance, StoreError> {
         let budget = budget.to_owned();
         match self.0.read(Read::Balance { budget, counted }).await? {
-            Found::Balance(balance) => Ok(balance),
+            ReadAnswer::Balance(balance) => Ok(balance),
             other => Err(StoreError::answer(&other)),
         }
     }
@@ -349,7 +351,7 @@ impl Ledger {
     pub async fn supply(&self, budget: &str, counted: Span) -> Result<Supply, StoreError> {
         let budget = budget.to_owned();
         match self.0.read(Read::Supply { budget, counted }).await? {
-            Found::Supply(supply) => Ok(supply),
+            ReadAnswer::Supply(supply) => Ok(supply),
             other => Err(StoreError::answer(&other)),
         }
     }
@@ -362,7 +364,7 @@ impl Ledger {
     /// What was charged in a time, to the second, by pod.
     pub async fn lines(&self, of: Of, span: Span) -> Result<Vec<Line>, StoreError> {
         match self.0.read(Read::Statement { of, span }).await? {
-            Found::Statement(lines) => Ok(lines),
+            ReadAnswer::Statement(lines) => Ok(lines),
             other => Err(StoreError::answer(&other)),
         }
     }
@@ -370,7 +372,7 @@ impl Ledger {
     pub async fn grants(&self, budget: &str) -> Result<Vec<(Seconds, Grant)>, StoreError> {
         let budget = budget.to_owned();
         match self.0.read(Read::Grants { budget }).await? {
-            Found::Grants(grants) => Ok(grants),
+            ReadAnswer::Grants(grants) => Ok(grants),
             other => Err(StoreError::answer(&other)),
         }
     }
@@ -379,7 +381,7 @@ impl Ledger {
     pub async fn opened(&self, budget: &str) -> Result<Option<Seconds>, StoreError> {
         let budget = budget.to_owned();
         match self.0.read(Read::Opened { budget }).await? {
-            Found::Opened(slot) => Ok(slot),
+            ReadAnswer::Opened(slot) => Ok(slot),
             other => Err(StoreError::answer(&other)),
         }
     }
@@ -387,7 +389,7 @@ impl Ledger {
     /// The cards of nodes that were remembered, as their inventories were written.
     pub async fn inventories(&self) -> Result<Vec<(String, String)>, StoreError> {
         match self.0.read(Read::Inventories).await? {
-            Found::Inventories(inventories) => Ok(inventories),
+            ReadAnswer::Inventories(inventories) => Ok(inventories),
             other => Err(StoreError::answer(&other)),
         }
     }
@@ -407,7 +409,7 @@ impl Ledger {
             most,
         };
         match self.0.read(read).await? {
-            Found::Postings(postings) => Ok(postings),
+            ReadAnswer::Postings(postings) => Ok(postings),
             other => Err(StoreError::answer(&other)),
         }
     }
@@ -415,7 +417,7 @@ impl Ledger {
     /// Statements that reach further back than this are not complete, because details were deleted.
     pub async fn retained(&self) -> Result<Option<Seconds>, StoreError> {
         match self.0.read(Read::Retained).await? {
-            Found::Retained(before) => Ok(before),
+            ReadAnswer::Retained(before) => Ok(before),
             other => Err(StoreError::answer(&other)),
         }
     }
@@ -424,7 +426,7 @@ impl Ledger {
     /// possible.
     pub async fn check(&self) -> Result<(), StoreError> {
         match self.0.read(Read::Check { thorough: false }).await? {
-            Found::Whole => Ok(()),
+            ReadAnswer::Whole => Ok(()),
             other => Err(StoreError::answer(&other)),
         }
     }
@@ -432,7 +434,7 @@ impl Ledger {
     /// All contradictions within the database. There are none unless another program wrote to it.
     pub async fn audit(&self) -> Result<Vec<String>, StoreError> {
         match self.0.read(Read::Audit).await? {
-            Found::Audit(problems) => Ok(problems),
+            ReadAnswer::Audit(problems) => Ok(problems),
             other => Err(StoreError::answer(&other)),
         }
     }

@@ -9,17 +9,17 @@ use gpushare_core::{Classes, PodUid};
 use gpushare_ledger::Seconds;
 use gpushare_ledger::money::Amount;
 use gpushare_ledger::period::Span;
-use gpushare_ledger::store::{Balance, Ledger, Metered, StoreError};
+use gpushare_ledger::store::{Balance, Ledger, MeteredPod, StoreError};
 
 use super::cards::Memory;
-use super::due::{Charged, Progress};
+use super::due::{DueCharges, Progress};
 use super::payers::Payers;
 use super::view::SeenPod;
 
 #[derive(Debug)]
 pub(super) struct Books {
     /// `None` for pods that the ledger does not know.
-    pods: BTreeMap<PodUid, Option<Metered>>,
+    pods: BTreeMap<PodUid, Option<MeteredPod>>,
     pub(super) cards: Memory,
     pub(super) payers: Arc<Payers>,
     /// The version of the view's terms from which the payers were computed.
@@ -75,13 +75,13 @@ impl Books {
     }
 
     /// Records how far a pod is charged after a write.
-    pub(super) fn note(&mut self, charged: &Charged) {
+    pub(super) fn note(&mut self, charged: &DueCharges) {
         let Some(Progress { through, settled }) = charged.progress() else {
             return;
         };
         let booking = &charged.booking;
         let before = self.pods.get(&booking.pod).cloned().flatten();
-        let known = Metered {
+        let known = MeteredPod {
             pod: booking.pod.clone(),
             namespace: booking.namespace.clone(),
             name: booking.name.clone(),
@@ -109,7 +109,7 @@ impl Books {
     }
 
     /// Pods that are not settled in the ledger and are not in `shown`.
-    pub(super) fn lost(&self, shown: &BTreeMap<PodUid, Arc<SeenPod>>) -> Vec<Metered> {
+    pub(super) fn lost(&self, shown: &BTreeMap<PodUid, Arc<SeenPod>>) -> Vec<MeteredPod> {
         let unsettled = self.pods.values().flatten().filter(|pod| !pod.settled);
         let lost = unsettled.filter(|pod| !shown.contains_key(&pod.pod));
         lost.cloned().collect()

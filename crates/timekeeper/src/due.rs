@@ -46,18 +46,18 @@ pub(super) enum Due {
     Nothing,
     /// Nothing is held yet, or what is held cannot be charged yet.
     Later(Option<MeterError>),
-    Charge(Box<Charged>),
+    Charge(Box<DueCharges>),
 }
 
 #[derive(Debug)]
-pub(super) struct Charged {
+pub(super) struct DueCharges {
     pub(super) booking: Booking,
     /// The budget that pays now, then its ancestors, which count the charge too.
     pub(super) budgets: Vec<String>,
     pub(super) plan: Plan,
 }
 
-impl Charged {
+impl DueCharges {
     /// The changes to write, in order.
     pub(super) fn changes(&self) -> Vec<Change> {
         let Booking {
@@ -149,7 +149,7 @@ pub(super) fn due(seen: &SeenPod, about: Circumstances<'_>) -> Due {
         progress => {
             let through = progress.map(|progress| progress.through);
             match plan(&booking, links, through, about.now, about.grid) {
-                Ok((plan, budgets)) => Due::Charge(Box::new(Charged {
+                Ok((plan, budgets)) => Due::Charge(Box::new(DueCharges {
                     booking,
                     budgets,
                     plan,

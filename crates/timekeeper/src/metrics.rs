@@ -23,7 +23,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::api;
-use super::due::Charged;
+use super::due::DueCharges;
 use super::status::Figures;
 use gpushare_kube::leader::Leadership;
 
@@ -111,7 +111,7 @@ impl Metrics {
     }
 
     /// What was written for one pod.
-    pub(super) fn charged(&self, charged: &Charged, now: Seconds) {
+    pub(super) fn charged(&self, charged: &DueCharges, now: Seconds) {
         for charge in &charged.plan.charges {
             self.charges.inc();
             let amount = charge.amount().unwrap_or_default();

@@ -3,7 +3,7 @@
 use gpushare_kube::gpu_budget::{GpuBudget, GpuBudgetStatus, condition};
 use gpushare_kube::kinds::{Condition, Time};
 use gpushare_ledger::Seconds;
-use gpushare_ledger::forecast::{Standing, Sums};
+use gpushare_ledger::forecast::{BudgetStanding, Sums};
 use gpushare_ledger::money::Amount;
 use gpushare_ledger::period::Span;
 use jiff::Timestamp;
@@ -15,9 +15,9 @@ use super::payers::Problem;
 pub(super) struct Figures {
     pub(super) sums: Sums,
     /// By its own numbers alone.
-    pub(super) own: Standing,
+    pub(super) own: BudgetStanding,
     /// With its ancestors.
-    pub(super) standing: Standing,
+    pub(super) standing: BudgetStanding,
     /// The first ancestor that is exhausted.
     pub(super) exhausted_ancestor: Option<String>,
     /// The span that counts; a rolling window has no end.

@@ -11,8 +11,8 @@ use thiserror::Error;
 use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
 
-use super::kept::Kept;
 use super::postgres::{Postgres, Server};
+use super::reopening::ReopeningStore;
 use super::sqlite::Sqlite;
 use super::{Ledger, Store, StoreError};
 
@@ -25,7 +25,7 @@ pub enum Database {
 
 /// What to do if there is no ledger: an SQLite file is missing or empty, or a database has no tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Missing {
+pub(super) enum MissingAction {
     Make,
     Refuse,
 }
@@ -90,17 +90,17 @@ impl Database {
 
     /// Opens it, and brings its schema up to date.
     pub async fn open(&self) -> Result<Ledger, StoreError> {
-        Kept::open(self).await.map(Ledger::new)
+        ReopeningStore::open(self).await.map(Ledger::new)
     }
 
     /// Like [`open`](Self::open), but succeeds even if the database is damaged or of a newer version. Until an
     /// administrator has repaired it, the ledger refuses all requests with the reason, and each
     /// [`check`](Ledger::check) tries to open it.
     pub async fn open_or_wait(&self) -> Result<Ledger, StoreError> {
-        Kept::open_or_wait(self).await.map(Ledger::new)
+        ReopeningStore::open_or_wait(self).await.map(Ledger::new)
     }
 
-    pub(super) async fn store(&self, missing: Missing) -> Result<Arc<dyn Store>, StoreError> {
+    pub(super) async fn store(&self, missing: MissingAction) -> Result<Arc<dyn Store>, StoreError> {
         match self {
             Self::Sqlite(path) => {
                 let path = path.clone();

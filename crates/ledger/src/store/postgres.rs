@@ -19,10 +19,10 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use tracing::{debug, warn};
 
 use self::fault::failed;
-use super::database::Missing;
+use super::database::MissingAction;
 use super::schema::{self, Files};
 use super::sql::{Each, Row, Transaction, Value, number};
-use super::{Answer, Fault, Found, Read, Store, StoreError, Write, Written, run};
+use super::{Answer, Fault, Read, ReadAnswer, Store, StoreError, Write, WriteAnswer, run};
 
 const FILES: Files = &[
     include_str!("postgres/001.sql"),
@@ -73,12 +73,12 @@ struct Link {
 impl Postgres {
     /// Connects, and brings the schema up to date.
     pub async fn open(server: impl Into<Server>) -> Result<Self, StoreError> {
-        Self::open_with(server.into(), Missing::Make).await
+        Self::open_with(server.into(), MissingAction::Make).await
     }
 
     pub(super) async fn open_with(
         mut server: Server,
-        missing: Missing,
+        missing: MissingAction,
     ) -> Result<Self, StoreError> {
         impatient(&mut server.config);
         let mut link = connect(&server).await?;
@@ -102,11 +102,11 @@ fn impatient(config: &mut Config) {
 }
 
 impl Store for Postgres {
-    fn write(&self, write: Write) -> Answer<'_, Written> {
+    fn write(&self, write: Write) -> Answer<'_, WriteAnswer> {
         Box::pin(async move { tried(&self.server, &self.writer, &write).await })
     }
 
-    fn read(&self, read: Read) -> Answer<'_, Found> {
+    fn read(&self, read: Read) -> Answer<'_, ReadAnswer> {
         Box::pin(async move { tried(&self.server, &self.reader, &read).await })
     }
 }
@@ -159,9 +159,9 @@ async fn settled<T>(outcome: Result<T, StoreError>, tries: u32) -> Option<Result
 }
 
 impl Request for Read {
-    type Answer = Found;
+    type Answer = ReadAnswer;
 
-    async fn once(&self, link: &mut Link) -> Result<Found, StoreError> {
+    async fn once(&self, link: &mut Link) -> Result<ReadAnswer, StoreError> {
         let mut session = link.begin("read", IsolationLevel::RepeatableRead).await?;
         if let Read::Check { .. } = self {
             schema::expect_current(FILES, number(&mut session, VERSION, &[]).await?)?;
@@ -173,10 +173,10 @@ impl Request for Read {
 }
 
 impl Request for Write {
-    type Answer = Written;
+    type Answer = WriteAnswer;
 
     /// If the answer to the commit is lost, the next try finds whatever was written.
-    async fn once(&self, link: &mut Link) -> Result<Written, StoreError> {
+    async fn once(&self, link: &mut Link) -> Result<WriteAnswer, StoreError> {
         let mut session = link.begin("write to", IsolationLevel::Serializable).await?;
         let written = run::write(&mut session, self).await?;
         session.commit().await?;
@@ -225,7 +225,7 @@ where
     })
 }
 
-async fn migrate(client: &mut Client, missing: Missing) -> Result<(), StoreError> {
+async fn migrate(client: &mut Client, missing: MissingAction) -> Result<(), StoreError> {
     let failed = |source| failed("bring up to date the schema of", source);
     let transaction = client.transaction().await.map_err(failed)?;
     let lock = format!("SELECT pg_advisory_xact_lock({MIGRATION_LOCK})");

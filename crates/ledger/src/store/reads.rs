@@ -3,7 +3,7 @@
 use gpushare_core::PodUid;
 
 use super::sql::{Row, Transaction, Value, int, number, optional_int, text};
-use super::{Balance, Grant, Metered, StoreError, Supply};
+use super::{Balance, Grant, MeteredPod, StoreError, Supply};
 use crate::Seconds;
 use crate::journal::Leg;
 use crate::money::Amount;
@@ -13,7 +13,7 @@ use crate::period::Span;
 pub(super) async fn pods<T: Transaction>(
     tx: &mut T,
     pod: Option<&PodUid>,
-) -> Result<Vec<Metered>, StoreError> {
+) -> Result<Vec<MeteredPod>, StoreError> {
     let (filter, key): (&str, &[Value]) = match pod {
         Some(pod) => ("pod_uid = $1", &[pod.as_str().into()]),
         None => ("end_s IS NULL", &[]),
@@ -23,7 +23,7 @@ pub(super) async fn pods<T: Transaction>(
     );
     let rows = tx.query(&sql, key).await?;
     let metered = |row: &Row| {
-        Ok(Metered {
+        Ok(MeteredPod {
             pod: PodUid::new(text(row, 0)?),
             namespace: text(row, 1)?,
             name: text(row, 2)?,

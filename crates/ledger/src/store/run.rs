@@ -4,28 +4,28 @@
 use super::charges::Sheet;
 use super::sql::{Transaction, number};
 use super::{
-    Batch, Change, Epoch, Found, Outcome, Read, StoreError, Write, Written, audit, check,
+    Batch, Change, Epoch, Outcome, Read, ReadAnswer, StoreError, Write, WriteAnswer, audit, check,
     inventories, reads, retain, statements, supply,
 };
 
 pub(super) async fn write<T: Transaction>(
     tx: &mut T,
     write: &Write,
-) -> Result<Written, StoreError> {
+) -> Result<WriteAnswer, StoreError> {
     match write {
         Write::TakeOver { holder } => {
             let sql = "UPDATE writer SET epoch = epoch + 1, holder = $1 RETURNING epoch";
             let epoch = number(tx, sql, &[holder.as_str().into()]).await?;
-            Ok(Written::Term(Epoch(epoch)))
+            Ok(WriteAnswer::Term(Epoch(epoch)))
         }
         Write::Record(batch) => {
             fence(tx, batch.epoch).await?;
-            record(tx, batch).await.map(Written::Recorded)
+            record(tx, batch).await.map(WriteAnswer::Recorded)
         }
         Write::Retain { epoch, before, now } => {
             fence(tx, *epoch).await?;
             let removed = retain::retain(tx, *epoch, *before, *now).await?;
-            Ok(Written::Removed(removed))
+            Ok(WriteAnswer::Removed(removed))
         }
     }
 }
@@ -73,32 +73,35 @@ async fn record<T: Transaction>(tx: &mut T, batch: &Batch) -> Result<Vec<Outcome
     Ok(outcomes)
 }
 
-pub(super) async fn read<T: Transaction>(tx: &mut T, read: &Read) -> Result<Found, StoreError> {
+pub(super) async fn read<T: Transaction>(
+    tx: &mut T,
+    read: &Read,
+) -> Result<ReadAnswer, StoreError> {
     match read {
-        Read::Unsettled => reads::pods(tx, None).await.map(Found::Pods),
-        Read::Pod(pod) => reads::pods(tx, Some(pod)).await.map(Found::Pods),
+        Read::Unsettled => reads::pods(tx, None).await.map(ReadAnswer::Pods),
+        Read::Pod(pod) => reads::pods(tx, Some(pod)).await.map(ReadAnswer::Pods),
         Read::Balance { budget, counted } => reads::balance(tx, budget, *counted)
             .await
-            .map(Found::Balance),
-        Read::Supply { budget, counted } => {
-            reads::supply(tx, budget, *counted).await.map(Found::Supply)
-        }
+            .map(ReadAnswer::Balance),
+        Read::Supply { budget, counted } => reads::supply(tx, budget, *counted)
+            .await
+            .map(ReadAnswer::Supply),
         Read::Statement { of, span } => {
             let lines = statements::statement(tx, of, *span).await;
-            lines.map(Found::Statement)
+            lines.map(ReadAnswer::Statement)
         }
-        Read::Grants { budget } => reads::grants(tx, budget).await.map(Found::Grants),
-        Read::Opened { budget } => reads::opened(tx, budget).await.map(Found::Opened),
-        Read::Inventories => inventories::all(tx).await.map(Found::Inventories),
+        Read::Grants { budget } => reads::grants(tx, budget).await.map(ReadAnswer::Grants),
+        Read::Opened { budget } => reads::opened(tx, budget).await.map(ReadAnswer::Opened),
+        Read::Inventories => inventories::all(tx).await.map(ReadAnswer::Inventories),
         Read::Postings {
             written,
             after,
             most,
         } => statements::postings(tx, *written, *after, *most)
             .await
-            .map(Found::Postings),
-        Read::Retained => retain::retained(tx).await.map(Found::Retained),
-        Read::Audit => audit::audit(tx).await.map(Found::Audit),
-        Read::Check { .. } => check::check(tx).await.map(|()| Found::Whole),
+            .map(ReadAnswer::Postings),
+        Read::Retained => retain::retained(tx).await.map(ReadAnswer::Retained),
+        Read::Audit => audit::audit(tx).await.map(ReadAnswer::Audit),
+        Read::Check { .. } => check::check(tx).await.map(|()| ReadAnswer::Whole),
     }
 }

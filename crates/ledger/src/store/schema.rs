@@ -1,7 +1,7 @@
 //! The versions of the database's schema, one numbered file each. A file that was released is never changed.
 
 use super::StoreError;
-use super::database::Missing;
+use super::database::MissingAction;
 
 /// The files of a database, from version 1 on.
 pub(super) type Files = &'static [&'static str];
@@ -20,8 +20,8 @@ pub(super) fn missing(
 }
 
 /// Refuses a database without a ledger if none is to be created: an operator may be about to restore a copy.
-pub(super) fn expect_ledger(found: i64, missing: Missing) -> Result<(), StoreError> {
-    if found == 0 && missing == Missing::Refuse {
+pub(super) fn expect_ledger(found: i64, missing: MissingAction) -> Result<(), StoreError> {
+    if found == 0 && missing == MissingAction::Refuse {
         let nothing = "there is no ledger in it: put a copy there, or restart the timekeeper to begin with an empty one";
         return Err(StoreError::Damaged(nothing.to_owned()));
     }

@@ -18,10 +18,10 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tracing::error;
 
 use self::file::File;
-use super::database::Missing;
+use super::database::MissingAction;
 use super::schema::{self, Files};
 use super::sql::{Each, Row, Transaction, Value};
-use super::{Answer, Fault, Found, Read, Store, StoreError, Write, Written, run};
+use super::{Answer, Fault, Read, ReadAnswer, Store, StoreError, Write, WriteAnswer, run};
 
 const FILES: Files = &[
     include_str!("sqlite/001.sql"),
@@ -35,7 +35,7 @@ const TOGETHER: usize = 256;
 /// The most faults that a check reports; there may be thousands.
 const MOST_TOLD: usize = 5;
 
-type Reply = oneshot::Sender<Result<Written, StoreError>>;
+type Reply = oneshot::Sender<Result<WriteAnswer, StoreError>>;
 
 #[derive(Debug)]
 pub struct Sqlite {
@@ -48,10 +48,10 @@ pub struct Sqlite {
 impl Sqlite {
     /// Opens the file, makes it if it is not there, and brings its schema up to date.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        Self::open_with(path, Missing::Make)
+        Self::open_with(path, MissingAction::Make)
     }
 
-    pub(super) fn open_with(path: &Path, missing: Missing) -> Result<Self, StoreError> {
+    pub(super) fn open_with(path: &Path, missing: MissingAction) -> Result<Self, StoreError> {
         // This is checked first, because opening alone would write to an empty file.
         if std::fs::metadata(path).is_ok_and(|file| file.len() == 0) {
             schema::expect_ledger(0, missing)?;
@@ -77,7 +77,7 @@ impl Sqlite {
 }
 
 impl Store for Sqlite {
-    fn write(&self, write: Write) -> Answer<'_, Written> {
+    fn write(&self, write: Write) -> Answer<'_, WriteAnswer> {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
             let sent = self.queue.send((write, reply)).await;
@@ -86,7 +86,7 @@ impl Store for Sqlite {
         })
     }
 
-    fn read(&self, read: Read) -> Answer<'_, Found> {
+    fn read(&self, read: Read) -> Answer<'_, ReadAnswer> {
         Box::pin(async move {
             if let Read::Check { thorough } = read {
                 let (path, file) = (self.path.clone(), self.file);
@@ -115,7 +115,7 @@ impl Store for Sqlite {
 }
 
 /// Checks the file on a separate connection, so that requests need not wait for the check.
-fn check(path: &Path, file: File, thorough: bool) -> Result<Found, StoreError> {
+fn check(path: &Path, file: File, thorough: bool) -> Result<ReadAnswer, StoreError> {
     let mut connection = connect_to_read(path)?;
     // The thorough check also compares indexes with their tables.
     let pragma = if thorough {
@@ -155,17 +155,17 @@ fn version(connection: &Connection) -> rusqlite::Result<i64> {
 }
 
 fn connect_to_read(path: &Path) -> Result<Connection, StoreError> {
-    let connection = connect(path, Missing::Refuse)?;
+    let connection = connect(path, MissingAction::Refuse)?;
     connection
         .pragma_update(None, "query_only", true)
         .map_err(opening)?;
     Ok(connection)
 }
 
-fn connect(path: &Path, missing: Missing) -> Result<Connection, StoreError> {
+fn connect(path: &Path, missing: MissingAction) -> Result<Connection, StoreError> {
     let flags = match missing {
-        Missing::Make => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
-        Missing::Refuse => OpenFlags::SQLITE_OPEN_READ_WRITE,
+        MissingAction::Make => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+        MissingAction::Refuse => OpenFlags::SQLITE_OPEN_READ_WRITE,
     };
     let connection = Connection::open_with_flags(path, flags).map_err(opening)?;
     // Another process may be writing; it is fenced soon.
@@ -185,7 +185,7 @@ fn connect(path: &Path, missing: Missing) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-fn migrate(connection: &mut Connection, missing: Missing) -> Result<(), StoreError> {
+fn migrate(connection: &mut Connection, missing: MissingAction) -> Result<(), StoreError> {
     let transaction = connection
         .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
         .map_err(opening)?;
@@ -247,7 +247,7 @@ fn serve(mut connection: Connection, mut requests: mpsc::Receiver<(Write, Reply)
 fn commit(
     connection: &mut Connection,
     writes: &[Write],
-) -> Result<Vec<Result<Written, StoreError>>, StoreError> {
+) -> Result<Vec<Result<WriteAnswer, StoreError>>, StoreError> {
     let execute =
         |connection: &Connection, sql: &str| connection.execute_batch(sql).map_err(writing);
     execute(connection, "BEGIN IMMEDIATE")?;

@@ -3,7 +3,7 @@
 use gpushare_core::PodUid;
 
 use super::sql::{Row, Transaction, Value, int, optional_int, optional_text, text};
-use super::{Held, Line, Of, Posting, Side, StoreError, cards};
+use super::{ChargedTime, Line, Of, Posting, Side, StoreError, cards};
 use crate::money::{Amount, Rate};
 use crate::period::Span;
 
@@ -96,13 +96,13 @@ fn posting(row: &Row) -> Result<Posting, StoreError> {
     })
 }
 
-fn held(row: &Row) -> Result<Option<Held>, StoreError> {
+fn held(row: &Row) -> Result<Option<ChargedTime>, StoreError> {
     let Some(pod) = optional_text(row, 13)? else {
         return Ok(None);
     };
     // A charge has all of these columns.
     let number = |column| Ok::<_, StoreError>(optional_int(row, column)?.unwrap_or_default());
-    Ok(Some(Held {
+    Ok(Some(ChargedTime {
         pod: PodUid::new(pod),
         namespace: text(row, 14)?,
         name: text(row, 15)?,

@@ -70,7 +70,7 @@ pub(super) struct Pod {
     #[serde(rename = "pod")]
     pub(super) name: String,
     /// Null if no budget pays.
-    pub(super) budget: Option<Short>,
+    pub(super) budget: Option<BudgetSummary>,
     pub(super) over_budget: bool,
     pub(super) evict_at: Option<Time>,
 }
@@ -78,7 +78,8 @@ pub(super) struct Pod {
 /// How a budget stands, in short.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Short {
+#[schemars(rename = "Short")]
+pub(super) struct BudgetSummary {
     pub(super) name: String,
     pub(super) when_exhausted: WhenExhausted,
     pub(super) remaining: Amount,
@@ -190,8 +191,8 @@ pub(super) struct Posting {
     #[schemars(with = "String")]
     pub(super) reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Held")]
-    pub(super) held: Option<Held>,
+    #[schemars(with = "ChargedTime")]
+    pub(super) held: Option<ChargedTime>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -207,7 +208,8 @@ pub(super) struct Side {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Held {
+#[schemars(rename = "Held")]
+pub(super) struct ChargedTime {
     pub(super) namespace: String,
     pub(super) pod: String,
     pub(super) pod_uid: String,

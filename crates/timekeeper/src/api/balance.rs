@@ -3,12 +3,12 @@
 use axum::Json;
 use axum::extract::State;
 use gpushare_ledger::Seconds;
-use gpushare_ledger::forecast::{self, Standing, Sums};
+use gpushare_ledger::forecast::{self, BudgetStanding, Sums};
 use gpushare_ledger::period::{Schedule, Span};
 use gpushare_ledger::store::Supply;
 
 use super::access::Caller;
-use super::answers::{self, Balance, Balances, Short, time, when_exhausted};
+use super::answers::{self, Balance, Balances, BudgetSummary, time, when_exhausted};
 use super::problem::Problem;
 use super::routes::Names;
 use super::{Api, Budget, Payer, rights};
@@ -19,7 +19,7 @@ pub(super) struct Stand {
     pub(super) supply: Supply,
     pub(super) counted: Span,
     /// Takes its ancestors into account.
-    pub(super) standing: Standing,
+    pub(super) standing: BudgetStanding,
     pub(super) at: Seconds,
 }
 
@@ -57,7 +57,7 @@ pub(super) async fn of_pod(
     };
     Ok(Json(answers::Pod {
         over_budget: stand.as_ref().is_some_and(|stand| stand.standing.exhausted),
-        budget: stand.map(|stand| stand.short()),
+        budget: stand.map(|stand| stand.summary()),
         evict_at: pod.evict_at.and_then(time),
         namespace,
         name,
@@ -205,8 +205,8 @@ impl Stand {
             at: time(*at),
         }
     }
-    fn short(&self) -> Short {
-        Short {
+    fn summary(&self) -> BudgetSummary {
+        BudgetSummary {
             name: self.budget.name.clone(),
             when_exhausted: when_exhausted(self.budget.policy.when_exhausted),
             remaining: self.standing.remaining.into(),

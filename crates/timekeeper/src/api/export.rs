@@ -10,7 +10,7 @@ use gpushare_ledger::period::Span;
 use gpushare_ledger::store::{Posting, Side, StoreError};
 
 use super::access::Caller;
-use super::answers::{self, Held, time};
+use super::answers::{self, ChargedTime, time};
 use super::problem::Problem;
 use super::routes::Parameters;
 use super::statement::moment;
@@ -70,7 +70,7 @@ fn answer(posting: Posting) -> answers::Posting {
         amount: posting.amount.into(),
         author: posting.author,
         reason: posting.reason,
-        held: posting.held.map(|held| Held {
+        held: posting.held.map(|held| ChargedTime {
             namespace: held.namespace,
             pod: held.name,
             pod_uid: held.pod.to_string(),

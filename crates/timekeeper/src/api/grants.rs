@@ -13,9 +13,9 @@ use http_body_util::{BodyExt, Limited};
 
 use super::access::Caller;
 use super::answers::{self, time};
+use super::grant_request::GrantRequest;
 use super::problem::Problem;
 use super::routes::Names;
-use super::wanted::Wanted;
 use super::{Api, balance, rights};
 
 const LARGEST_BODY: usize = 16 * 1024;
@@ -28,7 +28,7 @@ pub(super) async fn grant(
     body: Body,
 ) -> Result<(StatusCode, Json<answers::Grant>), Problem> {
     api.require(&caller, &rights::grant(&budget)).await?;
-    let wanted = read(body).await?;
+    let request = read(body).await?;
     let Some(found) = api.0.books.budget(&budget) else {
         return Err(balance::no_such_budget(&budget));
     };
@@ -36,11 +36,11 @@ pub(super) async fn grant(
     let slot = found.policy.schedule.slot(now)?.start;
     let grant = Grant {
         // Ids belong to one budget: a caller who grants for one learns nothing about the ids of another.
-        id: format!("{budget}/{}", wanted.id),
+        id: format!("{budget}/{}", request.id),
         leg: Leg { budget, slot },
-        amount: wanted.amount,
+        amount: request.amount,
         author: caller.name().to_owned(),
-        reason: wanted.reason,
+        reason: request.reason,
     };
     api.write(grant, now).await
 }
@@ -95,7 +95,7 @@ pub(super) fn answer(at: Seconds, grant: &Grant) -> answers::Grant {
     }
 }
 
-async fn read(body: Body) -> Result<Wanted, Problem> {
+async fn read(body: Body) -> Result<GrantRequest, Problem> {
     let read = tokio::time::timeout(PATIENCE, Limited::new(body, LARGEST_BODY).collect()).await;
     let read = read.map_err(|_elapsed| {
         Problem::invalid("the body", format!("it did not arrive within {PATIENCE:?}"))
@@ -107,5 +107,5 @@ async fn read(body: Body) -> Result<Wanted, Problem> {
             Problem::invalid("the body", format!("it cannot be read: {error}"))
         }
     })?;
-    Ok(Wanted::parse(&body.to_bytes())?)
+    Ok(GrantRequest::parse(&body.to_bytes())?)
 }

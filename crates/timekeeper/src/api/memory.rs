@@ -12,7 +12,7 @@ use gpushare_ledger::store::Change;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::{Books, Budget, NotRecorded, Payer, Pod, Recording};
+use super::{Books, Budget, Payer, Pod, Recording, RecordingError};
 use crate::{RecordError, SeenPod, Timekeeper};
 
 impl Books for Timekeeper {
@@ -93,16 +93,16 @@ impl Books for Timekeeper {
         Box::pin(async move {
             let outcomes = Timekeeper::record(self, vec![change]).await;
             let outcomes = outcomes.map_err(|error| match error {
-                RecordError::Store(error) => NotRecorded::Store(error),
+                RecordError::Store(error) => RecordingError::Store(error),
                 RecordError::NotLeading(error) => {
-                    NotRecorded::NotTheWriter(format!("{error}: try again"))
+                    RecordingError::NotTheWriter(format!("{error}: try again"))
                 }
                 RecordError::TooEarly | RecordError::Unusable(_) => {
-                    NotRecorded::NotTheWriter(error.to_string())
+                    RecordingError::NotTheWriter(error.to_string())
                 }
             })?;
             let outcome = outcomes.first().copied();
-            outcome.ok_or_else(|| NotRecorded::NotTheWriter("nothing was written".to_owned()))
+            outcome.ok_or_else(|| RecordingError::NotTheWriter("nothing was written".to_owned()))
         })
     }
 }

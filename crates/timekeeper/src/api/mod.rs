@@ -12,6 +12,7 @@ mod access;
 mod answers;
 mod balance;
 mod export;
+pub mod grant_request;
 mod grants;
 mod legacy;
 mod limit;
@@ -22,7 +23,6 @@ mod problem;
 mod rights;
 mod routes;
 mod statement;
-pub mod wanted;
 
 use std::fmt;
 use std::pin::Pin;
@@ -62,10 +62,10 @@ pub trait Books: Send + Sync + 'static {
     fn record(&self, change: Change) -> Recording<'_>;
 }
 
-pub type Recording<'a> = Pin<Box<dyn Future<Output = Result<Outcome, NotRecorded>> + Send + 'a>>;
+pub type Recording<'a> = Pin<Box<dyn Future<Output = Result<Outcome, RecordingError>> + Send + 'a>>;
 
 #[derive(Debug, Error)]
-pub enum NotRecorded {
+pub enum RecordingError {
     #[error("{0}")]
     NotTheWriter(String),
     #[error(transparent)]

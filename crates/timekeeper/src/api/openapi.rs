@@ -8,7 +8,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
 use super::answers::{Balances, Pod, Posting, Statement};
-use super::{problem, wanted};
+use super::{grant_request, problem};
 
 /// Where the document keeps its schemas.
 const SCHEMAS: &str = "/components/schemas";
@@ -203,7 +203,7 @@ fn schemas() -> Value {
     answers.subschema_for::<Posting>();
     answers.subschema_for::<problem::Body<'_>>();
     let mut requests = settings.into_generator();
-    requests.subschema_for::<wanted::Written>();
+    requests.subschema_for::<grant_request::GrantRequestBody>();
     let mut schemas = answers.take_definitions(true);
     schemas.extend(requests.take_definitions(true));
     // Its numbers are written digit by digit, so there is no type that it could be derived from.

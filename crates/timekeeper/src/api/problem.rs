@@ -9,8 +9,8 @@ use gpushare_ledger::store::StoreError;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::NotRecorded;
-use super::wanted::Unwanted;
+use super::RecordingError;
+use super::grant_request::GrantRequestError;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
@@ -123,17 +123,17 @@ impl From<StoreError> for Problem {
     }
 }
 
-impl From<Unwanted> for Problem {
-    fn from(error: Unwanted) -> Self {
+impl From<GrantRequestError> for Problem {
+    fn from(error: GrantRequestError) -> Self {
         Self::invalid(error.field, error.message)
     }
 }
 
-impl From<NotRecorded> for Problem {
-    fn from(error: NotRecorded) -> Self {
+impl From<RecordingError> for Problem {
+    fn from(error: RecordingError) -> Self {
         match error {
-            NotRecorded::NotTheWriter(why) => Self::unavailable(why),
-            NotRecorded::Store(error) => Self::from(error),
+            RecordingError::NotTheWriter(why) => Self::unavailable(why),
+            RecordingError::Store(error) => Self::from(error),
         }
     }
 }

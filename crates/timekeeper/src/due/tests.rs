@@ -93,7 +93,7 @@ fn settled(through: Seconds) -> Progress {
     }
 }
 
-fn charged(due: Due) -> Charged {
+fn charged(due: Due) -> DueCharges {
     match due {
         Due::Charge(charged) => *charged,
         other => panic!("{other:?}"),

@@ -9,7 +9,7 @@ use gpushare_ledger::store::{Change, Outcome, StoreError};
 
 use super::{RecordError, Snapshot, Timekeeper};
 use crate::books::Books;
-use crate::due::{Charged, Circumstances, Due, due};
+use crate::due::{Circumstances, Due, DueCharges, due};
 use crate::kubelets::Outlook;
 use crate::view::SeenPod;
 
@@ -19,7 +19,7 @@ const TOGETHER: usize = 256;
 /// What a round found to be due, all of it written.
 #[derive(Debug, Default)]
 pub(super) struct DueNow {
-    pub(super) charged: Vec<Charged>,
+    pub(super) charged: Vec<DueCharges>,
     /// Pods for which nothing is left to charge.
     pub(super) over: Vec<Arc<SeenPod>>,
     /// Pods that a budget pays for and that have not ended: each needs the finalizer.
@@ -130,7 +130,7 @@ impl Timekeeper {
     async fn write_charges(
         &self,
         books: &mut Books,
-        charged: &[Charged],
+        charged: &[DueCharges],
     ) -> Result<BTreeSet<PodUid>, RecordError> {
         let mut failed = BTreeSet::new();
         let changes = charged.iter().flat_map(|charged| {

@@ -1,7 +1,7 @@
 //! Pods that disappeared unseen: the finalizer was removed by force, or there was none, while no timekeeper watched.
 
 use gpushare_kube::slim;
-use gpushare_ledger::store::{Change, Metered, Settlement};
+use gpushare_ledger::store::{Change, MeteredPod, Settlement};
 use kube::{Api, ResourceExt};
 
 use super::{RecordError, Snapshot, Timekeeper};
@@ -38,7 +38,7 @@ impl Timekeeper {
         Ok(())
     }
 
-    async fn is_gone(&self, pod: &Metered) -> bool {
+    async fn is_gone(&self, pod: &MeteredPod) -> bool {
         let api: Api<slim::Pod> = Api::namespaced(self.client().clone(), &pod.namespace);
         let read = tokio::time::timeout(WRITE_TIMEOUT, api.get_opt(&pod.name)).await;
         match read {

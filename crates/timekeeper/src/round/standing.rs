@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use gpushare_ledger::forecast::{Standing, Sums, standing, with_ancestors};
+use gpushare_ledger::forecast::{BudgetStanding, Sums, standing, with_ancestors};
 use gpushare_ledger::money::{Amount, MoneyError, Rate};
 use gpushare_ledger::opening::supplied;
 use gpushare_ledger::period::Schedule;
 
 use super::{RecordError, Snapshot, Timekeeper};
 use crate::books::Books;
-use crate::due::Charged;
+use crate::due::DueCharges;
 use crate::payers::Payer;
 use crate::status::Figures;
 
@@ -21,7 +21,7 @@ impl Timekeeper {
         &self,
         books: &mut Books,
         snapshot: &Snapshot,
-        charged: &[Charged],
+        charged: &[DueCharges],
     ) -> Result<AllFigures, RecordError> {
         let running = running(charged);
         let payers = books.payers.clone();
@@ -66,7 +66,7 @@ impl Timekeeper {
 }
 
 /// What running pods have accrued and not been charged yet, and how fast, by budget.
-fn running(charged: &[Charged]) -> BTreeMap<&str, (Amount, Rate)> {
+fn running(charged: &[DueCharges]) -> BTreeMap<&str, (Amount, Rate)> {
     let mut running: BTreeMap<&str, (Amount, Rate)> = BTreeMap::new();
     for charged in charged {
         for budget in &charged.budgets {
@@ -84,7 +84,7 @@ fn running(charged: &[Charged]) -> BTreeMap<&str, (Amount, Rate)> {
 
 fn count_ancestors(all: &mut AllFigures, budget: &str, payer: &Payer) {
     let above = payer.chain.iter().skip(1);
-    let above: Vec<(String, Standing)> = above
+    let above: Vec<(String, BudgetStanding)> = above
         .filter_map(|link| {
             let own = all.get(&link.tier.budget)?.own;
             Some((link.tier.budget.clone(), own))

@@ -18,7 +18,9 @@ use gpushare_ledger::policy::Policy;
 use gpushare_ledger::price::{Holding, Part};
 use gpushare_ledger::store::sqlite::Sqlite;
 use gpushare_ledger::store::{Batch, Change, Epoch, Ledger, Settlement};
-use gpushare_timekeeper::api::{Api, Books, Budget, Metrics, NotRecorded, Payer, Pod, Recording};
+use gpushare_timekeeper::api::{
+    Api, Books, Budget, Metrics, Payer, Pod, Recording, RecordingError,
+};
 use http_body_util::BodyExt;
 use kube::Client;
 use parking_lot::Mutex;
@@ -92,7 +94,7 @@ impl Books for Fake {
                 let memory = self.memory.lock();
                 (memory.writes, memory.now)
             };
-            let other = || NotRecorded::NotTheWriter("another replica leads".to_owned());
+            let other = || RecordingError::NotTheWriter("another replica leads".to_owned());
             let batch = Batch::new(epoch.ok_or_else(other)?, now, vec![change]);
             Ok(self.ledger.record(batch).await?[0])
         })

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpushare_core::names;
 use gpushare_ledger::store::sqlite::Sqlite;
-use gpushare_ledger::store::{Found, Ledger, Read, Store, StoreError, Write, Written};
+use gpushare_ledger::store::{Ledger, Read, ReadAnswer, Store, StoreError, Write, WriteAnswer};
 use gpushare_timekeeper::config::Pace;
 use kube::ResourceExt;
 use serde_json::json;
@@ -158,14 +158,14 @@ struct Failing {
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 impl Store for Failing {
-    fn write(&self, write: Write) -> Answer<'_, Written> {
+    fn write(&self, write: Write) -> Answer<'_, WriteAnswer> {
         if self.fails.load(Ordering::SeqCst) {
             return Box::pin(async { Err(StoreError::Stopped) });
         }
         self.ledger.write(write)
     }
 
-    fn read(&self, read: Read) -> Answer<'_, Found> {
+    fn read(&self, read: Read) -> Answer<'_, ReadAnswer> {
         self.ledger.read(read)
     }
 }

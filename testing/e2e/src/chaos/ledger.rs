@@ -55,7 +55,7 @@ pub fn contradictions(database: &Path) -> Result<Vec<String>> {
 /// Pods whose end the ledger does not know.
 pub fn unsettled(database: &Path) -> Result<Vec<String>> {
     let open = read(database, async |ledger| Ok(ledger.unsettled().await?))?;
-    let name = |pod: &gpushare_ledger::store::Metered| {
+    let name = |pod: &gpushare_ledger::store::MeteredPod| {
         format!("{}/{} ({})", pod.namespace, pod.name, pod.pod)
     };
     Ok(open.iter().map(name).collect())

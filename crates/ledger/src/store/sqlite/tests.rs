@@ -13,8 +13,8 @@ fn much(node: &str) -> Change {
 async fn a_full_disk_refuses_what_has_no_room_and_is_no_damage() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("ledger.db");
-    let mut writer = connect(&file, Missing::Make).unwrap();
-    migrate(&mut writer, Missing::Make).unwrap();
+    let mut writer = connect(&file, MissingAction::Make).unwrap();
+    migrate(&mut writer, MissingAction::Make).unwrap();
     let pages: i64 = writer
         .pragma_query_value(None, "page_count", |row| row.get(0))
         .unwrap();

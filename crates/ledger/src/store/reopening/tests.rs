@@ -12,19 +12,19 @@ const SHORT: Duration = Duration::from_millis(200);
 struct Hung;
 
 impl Store for Hung {
-    fn write(&self, _write: Write) -> Answer<'_, Written> {
+    fn write(&self, _write: Write) -> Answer<'_, WriteAnswer> {
         Box::pin(pending())
     }
 
-    fn read(&self, _read: Read) -> Answer<'_, Found> {
+    fn read(&self, _read: Read) -> Answer<'_, ReadAnswer> {
         Box::pin(pending())
     }
 }
 
-fn kept(database: &Database, state: State) -> Kept {
-    Kept {
+fn reopening(database: &Database, state: State) -> ReopeningStore {
+    ReopeningStore {
         patience: SHORT,
-        ..Kept::new(database, state)
+        ..ReopeningStore::new(database, state)
     }
 }
 
@@ -32,9 +32,9 @@ fn database(address: &str) -> Database {
     Database::parse(address, Files::default()).unwrap()
 }
 
-async fn is_silent(kept: &Kept) {
+async fn is_silent(store: &ReopeningStore) {
     // Generous: without a limit the check would hang for ever.
-    let checked = tokio::time::timeout(Duration::from_mins(1), kept.check()).await;
+    let checked = tokio::time::timeout(Duration::from_mins(1), store.check()).await;
     let refused = checked.expect("a check ends").unwrap_err();
     assert!(matches!(refused, StoreError::Silent(_)), "{refused:?}");
 }
@@ -50,7 +50,7 @@ async fn a_server_that_accepts_connections_and_says_nothing_is_given_up() {
     });
     let database = database(&format!("postgresql://u@{address}/ledger"));
     let closed = State::closed(&StoreError::Silent(120));
-    is_silent(&kept(&database, closed)).await;
+    is_silent(&reopening(&database, closed)).await;
     server.join().unwrap().unwrap();
 }
 
@@ -59,14 +59,14 @@ async fn a_check_that_hangs_closes_the_database_and_another_opens_it() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("ledger.db");
     let database = database(file.to_str().unwrap());
-    database.store(Missing::Make).await.unwrap();
-    let kept = kept(&database, State::Open(Arc::new(Hung)));
-    is_silent(&kept).await;
-    let refused = kept.store().unwrap_err();
+    database.store(MissingAction::Make).await.unwrap();
+    let store = reopening(&database, State::Open(Arc::new(Hung)));
+    is_silent(&store).await;
+    let refused = store.store().unwrap_err();
     assert!(matches!(refused, StoreError::Closed(_)), "{refused:?}");
-    let patient = Kept {
+    let patient = ReopeningStore {
         patience: PATIENCE,
-        ..kept
+        ..store
     };
     patient.check().await.unwrap();
     patient.store().unwrap();

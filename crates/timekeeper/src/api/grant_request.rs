@@ -14,7 +14,7 @@ const MOST_SECONDS: i64 = 1_000_000_000_000;
 
 /// What the caller wants. The caller cannot state its own identity here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct GrantRequest {
     pub id: String,
     pub amount: Amount,
     pub reason: String,
@@ -23,7 +23,7 @@ pub struct Wanted {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "GrantRequest")]
-pub(super) struct Written {
+pub(super) struct GrantRequestBody {
     #[schemars(regex(pattern = "^[A-Za-z0-9._-]{1,128}$"))]
     id: String,
     /// GPU-seconds, or a duration such as 20h, 1d12h or 90m
@@ -40,22 +40,22 @@ fn amount(_: &mut SchemaGenerator) -> Schema {
 /// Which field is wrong, and why.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{field}: {message}")]
-pub struct Unwanted {
+pub struct GrantRequestError {
     pub field: &'static str,
     pub message: String,
 }
 
-impl Wanted {
-    pub fn parse(body: &[u8]) -> Result<Self, Unwanted> {
-        let wrong = |field, message| Unwanted { field, message };
-        let written: Written = serde_json::from_slice(body).map_err(|error| {
+impl GrantRequest {
+    pub fn parse(body: &[u8]) -> Result<Self, GrantRequestError> {
+        let wrong = |field, message| GrantRequestError { field, message };
+        let written: GrantRequestBody = serde_json::from_slice(body).map_err(|error| {
             let message = format!(
                 "{error}: write a JSON object with id, amount (such as \"20h\", or GPU-seconds as a number) and reason; \
                  the author is whoever the token belongs to"
             );
             wrong("the body", message)
         })?;
-        let Written { id, amount, reason } = written;
+        let GrantRequestBody { id, amount, reason } = written;
         let plain = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
         if id.is_empty() || id.len() > LONGEST_ID || !id.chars().all(plain) {
             let message = format!(
@@ -83,8 +83,8 @@ mod tests {
 
     use super::*;
 
-    fn parse(body: &Value) -> Result<Wanted, Unwanted> {
-        Wanted::parse(body.to_string().as_bytes())
+    fn parse(body: &Value) -> Result<GrantRequest, GrantRequestError> {
+        GrantRequest::parse(body.to_string().as_bytes())
     }
 
     #[test]

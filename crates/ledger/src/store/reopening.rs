@@ -9,8 +9,8 @@ use std::time::Duration;
 use gpushare_daemon::causes::with_causes;
 use tracing::{info, warn};
 
-use super::database::{Database, Missing};
-use super::{Answer, Found, Read, Store, StoreError, Write, Written};
+use super::database::{Database, MissingAction};
+use super::{Answer, Read, ReadAnswer, Store, StoreError, Write, WriteAnswer};
 
 /// Even a busy database answers the requests of a round within this time.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 const CHECKED_IN_A_SECOND: u64 = 1 << 20;
 
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct ReopeningStore {
     database: Database,
     state: RwLock<State>,
     patience: Duration,
@@ -30,10 +30,10 @@ enum State {
     Closed { why: String, damaged: bool },
 }
 
-impl Kept {
+impl ReopeningStore {
     /// Opens the database without a time limit, because the schema may have to be brought up to date.
     pub(super) async fn open(database: &Database) -> Result<Self, StoreError> {
-        let store = database.store(Missing::Make).await?;
+        let store = database.store(MissingAction::Make).await?;
         Ok(Self::new(database, State::Open(store)))
     }
 
@@ -95,7 +95,7 @@ impl Kept {
     }
 
     /// Whether the database can be used. A closed database is opened if possible, and used only after it was checked.
-    async fn check(&self) -> Result<Found, StoreError> {
+    async fn check(&self) -> Result<ReadAnswer, StoreError> {
         match self.state() {
             State::Open(store) => {
                 let checked = self.checked(&store, false).await;
@@ -103,7 +103,7 @@ impl Kept {
             }
             State::Closed { damaged, .. } => {
                 // A missing file is not created, because an administrator may be about to restore a copy.
-                let opening = self.database.store(Missing::Refuse);
+                let opening = self.database.store(MissingAction::Refuse);
                 let store = in_time(self.patience, opening).await?;
                 let found = self.checked(&store, damaged).await?;
                 info!("the ledger's database is open again");
@@ -122,7 +122,11 @@ impl Kept {
         }
     }
 
-    async fn checked(&self, store: &Arc<dyn Store>, thorough: bool) -> Result<Found, StoreError> {
+    async fn checked(
+        &self,
+        store: &Arc<dyn Store>,
+        thorough: bool,
+    ) -> Result<ReadAnswer, StoreError> {
         let size = in_time(self.patience, self.database.size()).await?;
         let reading = Duration::from_secs(size / CHECKED_IN_A_SECOND);
         let check = store.read(Read::Check { thorough });
@@ -139,8 +143,8 @@ impl State {
     }
 }
 
-impl Store for Kept {
-    fn write(&self, write: Write) -> Answer<'_, Written> {
+impl Store for ReopeningStore {
+    fn write(&self, write: Write) -> Answer<'_, WriteAnswer> {
         Box::pin(async move {
             let store = self.store()?;
             // There may be many old charges.
@@ -150,7 +154,7 @@ impl Store for Kept {
         })
     }
 
-    fn read(&self, read: Read) -> Answer<'_, Found> {
+    fn read(&self, read: Read) -> Answer<'_, ReadAnswer> {
         Box::pin(async move {
             if let Read::Check { .. } = read {
                 return self.check().await;
