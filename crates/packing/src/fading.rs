@@ -12,9 +12,9 @@ const WHOLE: i64 = 1 << 16;
 
 /// The part that is forgotten, in 65,536ths; never more than half at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fading(i64);
+pub(super) struct FadingFactor(i64);
 
-impl Fading {
+impl FadingFactor {
     #[cfg(test)]
     pub(super) const HALF: Self = Self(WHOLE / 2);
 
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     fn left_after(times: i64, requests: u64, grains: i64, capacity: i64) -> i64 {
-        let fading = Fading::after(requests, grains, capacity);
+        let fading = FadingFactor::after(requests, grains, capacity);
         (0..times).fold(1_000_000, |left, _| fading.of(left))
     }
 

@@ -12,7 +12,7 @@ mod published;
 use super::grain::GRAINS;
 use super::mix::Mix;
 use super::shape::Shape;
-use super::usable::{Usable, Weighed};
+use super::usable::{ShapeGroups, WeightedShape};
 
 pub(super) use published::Published;
 
@@ -77,7 +77,7 @@ const STEPS: [i64; 49] = [
 ];
 
 /// The typical pods of a mix.
-pub(super) fn typical(mix: &Mix) -> Usable {
+pub(super) fn typical(mix: &Mix) -> ShapeGroups {
     let mut shapes: Vec<(i64, &Shape)> = mix
         .iter()
         .map(|(shape, seen)| (seen.count, shape))
@@ -85,7 +85,7 @@ pub(super) fn typical(mix: &Mix) -> Usable {
     shapes.sort_unstable_by(|a, b| b.cmp(a));
     let all: i64 = shapes.iter().map(|(count, _)| count).sum();
     let mut covered = 0;
-    Usable::new(
+    ShapeGroups::new(
         shapes
             .into_iter()
             .take_while(|(count, _)| {
@@ -93,7 +93,7 @@ pub(super) fn typical(mix: &Mix) -> Usable {
                 covered += count;
                 !enough
             })
-            .map(|(count, shape)| Weighed {
+            .map(|(count, shape)| WeightedShape {
                 shape: *shape,
                 weight: count,
                 demand: 0,

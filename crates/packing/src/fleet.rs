@@ -2,7 +2,7 @@
 
 mod judge;
 
-use super::fading::Fading;
+use super::fading::FadingFactor;
 use super::fgd::Published;
 use super::lessons::{Lessons, Material};
 use super::mix::Mix;
@@ -12,7 +12,7 @@ use super::shape::Shape;
 use super::space::{CardSet, Space};
 use super::stock::Stock;
 use super::turnover::Turnover;
-use super::usable::{Tally, Usable, Weighed};
+use super::usable::{ShapeGroups, Tally, WeightedShape};
 use gpushare_core::ids::NodeName;
 use gpushare_core::journal::{self, Journal};
 use judge::Judge;
@@ -226,19 +226,19 @@ impl Fleet {
     /// Sets these shapes as typical, with how often each occurs among `all` pods, and stops learning: that is how
     /// fragmentation gradient descent was published.
     pub fn know_typical(&mut self, typical: &[(Shape, i64)], all: i64) {
-        let weighed = typical.iter().map(|(shape, count)| Weighed {
+        let weighed = typical.iter().map(|(shape, count)| WeightedShape {
             shape: *shape,
             weight: *count,
             demand: 0,
         });
-        self.lessons.usable = Usable::new(weighed);
+        self.lessons.usable = ShapeGroups::new(weighed);
         self.published = Some(Published::new(typical, all));
         self.look();
     }
 
     fn learn(&mut self) {
         let requests = self.requests - self.requests_at_lesson;
-        let fading = Fading::after(requests, self.asked, self.stock.total().capacity);
+        let fading = FadingFactor::after(requests, self.asked, self.stock.total().capacity);
         self.mix.forget(fading);
         self.turnover.forget(fading);
         self.asked = 0;

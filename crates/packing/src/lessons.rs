@@ -13,7 +13,7 @@ use super::shape::{Shape, Want};
 use super::space::Space;
 use super::stock::Stock;
 use super::strand::Strand;
-use super::usable::{Usable, Weighed};
+use super::usable::{ShapeGroups, WeightedShape};
 use gpushare_core::amounts::Amounts;
 
 /// How many shapes have their usable room tracked; the rest have too little weight to matter.
@@ -24,7 +24,7 @@ pub(super) const WEIGHT: i64 = 1 << 16;
 /// What was learnt from the mix.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lessons {
-    pub(super) usable: Usable,
+    pub(super) usable: ShapeGroups,
     /// The part of the demand that needs several cards on one node, in [`WEIGHT`]ths.
     pub(super) several: i64,
     pub(super) strand: Strand,
@@ -77,7 +77,7 @@ impl Lessons {
 fn heaviest<'a>(
     Material { mix, pools, stock }: Material<'_>,
     spaces: &(impl Iterator<Item = &'a Space> + Clone),
-) -> Usable {
+) -> ShapeGroups {
     let mut sums: BTreeMap<Shape, (i128, i128)> = BTreeMap::new();
     for (shape, seen) in mix.iter().filter(|(shape, _)| shape.cards > 0) {
         let anywhere = Shape {
@@ -97,11 +97,16 @@ fn heaviest<'a>(
     shapes.sort_unstable_by(|a, b| b.cmp(a));
     shapes.truncate(MAX_SHAPES);
     let total: i128 = shapes.iter().map(|(weight, _, _)| weight).sum();
-    let mut usable = Usable::new(shapes.into_iter().map(|(weight, shape, demand)| Weighed {
-        shape,
-        weight: part(weight, total),
-        demand: part(demand, all),
-    }));
+    let mut usable =
+        ShapeGroups::new(
+            shapes
+                .into_iter()
+                .map(|(weight, shape, demand)| WeightedShape {
+                    shape,
+                    weight: part(weight, total),
+                    demand: part(demand, all),
+                }),
+        );
     usable.weight = WEIGHT;
     usable.favour_scarce(spaces, WEIGHT, stock.total().free);
     usable

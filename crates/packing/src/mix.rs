@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::fading::Fading;
+use super::fading::FadingFactor;
 use super::shape::Shape;
 
 /// One request, scaled so that faded requests can count as fractions.
@@ -14,7 +14,7 @@ const MAX_SHAPES: usize = 4_096;
 
 /// How often a shape was asked for, in [`ONE`]ths of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct ShapeCount {
     pub(super) count: i64,
     /// Host memory of these requests together, in MiB times [`ONE`].
     pub(super) memory: i64,
@@ -23,7 +23,7 @@ pub(super) struct Seen {
 /// Shapes and how often each was asked for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mix {
-    shapes: BTreeMap<Shape, Seen>,
+    shapes: BTreeMap<Shape, ShapeCount>,
 }
 
 impl Mix {
@@ -39,7 +39,7 @@ impl Mix {
         seen.memory = seen.memory.saturating_add(memory);
     }
 
-    pub(super) fn forget(&mut self, fading: Fading) {
+    pub(super) fn forget(&mut self, fading: FadingFactor) {
         self.shapes.retain(|_, seen| {
             seen.count = fading.of(seen.count);
             seen.memory = fading.of(seen.memory);
@@ -58,7 +58,7 @@ impl Mix {
         self.shapes.retain(|_, seen| seen.count > least);
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Shape, &Seen)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Shape, &ShapeCount)> {
         self.shapes.iter()
     }
 }
@@ -82,7 +82,7 @@ mod tests {
         let mut mix = Mix::default();
         mix.observe(&cpu(1));
         for _ in 0..16 {
-            mix.forget(Fading::HALF);
+            mix.forget(FadingFactor::HALF);
         }
         assert_eq!(mix.iter().count(), 0);
     }
@@ -103,7 +103,7 @@ mod tests {
             mix.observe(&cpu(shape));
             mix.observe(&cpu(7));
         }
-        mix.forget(Fading::HALF);
+        mix.forget(FadingFactor::HALF);
         assert!(mix.iter().count() <= MAX_SHAPES);
         assert!(count(&mix, &cpu(7)) > 4_000 * ONE);
     }

@@ -95,19 +95,19 @@ impl CardRoom {
     }
 
     /// What is left after the pod arrives.
-    pub(super) fn left(&self, want: &Want) -> Left {
+    pub(super) fn left(&self, want: &Want) -> Remainder {
         let free = match want {
             Want::Whole => Amounts::ZERO,
             Want::Share(part) => self.free.saturating_sub(&part.on(&self.capacity)),
         };
-        Left {
+        Remainder {
             free,
             room: grain::room(&free, &self.capacity),
         }
     }
 
     /// Whether the card would admit a request if only this were left of it.
-    pub(super) fn would_admit(&self, want: &Want, left: &Left) -> bool {
+    pub(super) fn would_admit(&self, want: &Want, left: &Remainder) -> bool {
         match want {
             Want::Whole => left.free == self.capacity,
             Want::Share(part) => part.on(&self.capacity).fits_in(&left.free),
@@ -117,7 +117,7 @@ impl CardRoom {
     /// The card after the pod arrives.
     #[must_use]
     fn less(&self, want: &Want) -> Self {
-        let Left { free, room } = self.left(want);
+        let Remainder { free, room } = self.left(want);
         Self {
             free,
             room,
@@ -142,7 +142,7 @@ impl CardRoom {
 
 /// What is left of a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Left {
+pub(super) struct Remainder {
     free: Amounts,
     pub(super) room: i64,
 }

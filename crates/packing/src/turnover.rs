@@ -1,6 +1,6 @@
 //! Turnover: whether pods stay or come and go.
 
-use super::fading::Fading;
+use super::fading::FadingFactor;
 
 /// The full weight of what is learnt from pods that stay.
 pub(super) const STAYING: i64 = 1 << 8;
@@ -21,7 +21,7 @@ impl Turnover {
         self.gone = self.gone.saturating_add(grains);
     }
 
-    pub(super) fn forget(&mut self, fading: Fading) {
+    pub(super) fn forget(&mut self, fading: FadingFactor) {
         self.came = fading.of(self.came);
         self.gone = fading.of(self.gone);
     }

@@ -7,14 +7,14 @@
 
 use super::pool::PoolSet;
 use super::shape::{Shape, Want};
-use super::space::{CardRoom, Left, Space};
+use super::space::{CardRoom, Remainder, Space};
 
 /// A card, and what is left of it after a pod arrives.
-pub(super) type Cut<'a> = (&'a CardRoom, Left);
+pub(super) type Cut<'a> = (&'a CardRoom, Remainder);
 
 /// A shape, its weight, and its part of the demand; both in units of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Weighed {
+pub(super) struct WeightedShape {
     pub(super) shape: Shape,
     pub(super) weight: i64,
     pub(super) demand: i64,
@@ -81,16 +81,16 @@ impl Tally {
 
 /// The groups of a mix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Usable {
+pub(super) struct ShapeGroups {
     groups: Vec<Group>,
     /// The weight of all shapes, those without cards included.
     pub(super) weight: i64,
 }
 
-impl Usable {
-    pub(super) fn new(shapes: impl IntoIterator<Item = Weighed>) -> Self {
-        let mut shapes: Vec<Weighed> = shapes.into_iter().collect();
-        shapes.sort_unstable_by_key(|Weighed { shape, .. }| {
+impl ShapeGroups {
+    pub(super) fn new(shapes: impl IntoIterator<Item = WeightedShape>) -> Self {
+        let mut shapes: Vec<WeightedShape> = shapes.into_iter().collect();
+        shapes.sort_unstable_by_key(|WeightedShape { shape, .. }| {
             (shape.cards, shape.want, shape.pools, shape.cpu)
         });
         let mut usable = Self::default();
@@ -103,7 +103,7 @@ impl Usable {
         usable
     }
 
-    fn insert(&mut self, weighed: &Weighed) {
+    fn insert(&mut self, weighed: &WeightedShape) {
         let shape = &weighed.shape;
         match self.groups.last_mut() {
             Some(last)

@@ -12,8 +12,8 @@ use gpushare_packing::Policy;
 
 use crate::progress::Progress;
 use crate::random::{MEAN, Random};
-use crate::report::{Average, Report, Steady};
-use crate::stage::{Placed, Stage, StageError};
+use crate::report::{Average, Report, SteadyState};
+use crate::stage::{Stage, StageError, StagedPod};
 use crate::trace::{Pod, Trace};
 
 /// Mean lifetimes before measuring.
@@ -114,7 +114,7 @@ struct Town<'a> {
     now: i64,
     allocated: i64,
     dropped: u64,
-    present: Vec<Option<(&'a Pod, Placed)>>,
+    present: Vec<Option<(&'a Pod, StagedPod)>>,
     leaving: BinaryHeap<Reverse<(i64, usize)>>,
 }
 
@@ -194,7 +194,7 @@ pub fn run(
     let mut steady = Vec::new();
     for phase in plan(demands, load, capacity) {
         let (used, accepted) = town.live_through(&phase, capacity, progress)?;
-        steady.push(Steady {
+        steady.push(SteadyState {
             load: Average::of(load.0, 1_000),
             allocated: used.percent().unwrap_or(0.0),
             accepted: accepted.percent().unwrap_or(0.0),

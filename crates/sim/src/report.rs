@@ -27,7 +27,7 @@ pub struct Report {
     pub curve: Vec<(i64, f64)>,
     /// With churn: one entry for each phase.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub steady: Vec<Steady>,
+    pub steady: Vec<SteadyState>,
     pub decisions_per_second: f64,
     pub fragments: Fragments,
 }
@@ -54,7 +54,7 @@ impl Report {
 
 /// The steady state of one phase, in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Steady {
+pub struct SteadyState {
     pub load: f64,
     /// Percent of the cluster allocated.
     pub allocated: f64,

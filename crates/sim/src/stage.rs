@@ -33,7 +33,7 @@ pub struct Stage {
 
 /// A pod on the stage.
 #[derive(Clone, Copy, Debug)]
-pub struct Placed {
+pub struct StagedPod {
     pick: Pick,
     id: u64,
 }
@@ -74,7 +74,7 @@ impl Stage {
     }
 
     /// Places one pod; `None` if it fits nowhere.
-    pub fn arrive(&mut self, pod: &Pod) -> Result<Option<Placed>, StageError> {
+    pub fn arrive(&mut self, pod: &Pod) -> Result<Option<StagedPod>, StageError> {
         let shape = shape(&self.fleet, pod);
         let id = self.decisions;
         let start = Instant::now();
@@ -88,7 +88,7 @@ impl Stage {
                 let cards: Vec<usize> = pick.cards.iter().collect();
                 let row = self.rows.get(pick.node).copied().unwrap_or(usize::MAX);
                 self.audit.place(id, pod, row, &cards)?;
-                Ok(Some(Placed { pick, id }))
+                Ok(Some(StagedPod { pick, id }))
             }
             Some(_) => Err(Violation::Unbookable {
                 pod: pod.name.clone(),
@@ -101,7 +101,7 @@ impl Stage {
         }
     }
 
-    pub fn leave(&mut self, pod: &Pod, placed: Placed) -> Result<(), StageError> {
+    pub fn leave(&mut self, pod: &Pod, placed: StagedPod) -> Result<(), StageError> {
         let shape = shape(&self.fleet, pod);
         self.fleet.give(placed.pick, &shape);
         self.fleet.observe_end(&shape);

@@ -65,11 +65,11 @@ pub(super) struct Run {
 struct Report {
     at100: Option<f64>,
     #[serde(default)]
-    steady: Vec<Steady>,
+    steady: Vec<SteadyState>,
 }
 
 #[derive(Deserialize)]
-struct Steady {
+struct SteadyState {
     allocated: f64,
 }
 
