@@ -1,6 +1,6 @@
 //! `kubectl gpushare cards`: every card with what is booked on it, once or as it changes.
 
-mod known;
+mod cache;
 mod report;
 mod text;
 mod watch;
@@ -12,10 +12,10 @@ use clap::Args;
 use gpushare_core::gpu::AliyunUnit;
 use gpushare_kube::slim;
 
+use crate::cluster_args::{self, Unit};
 use crate::connection::{self, Connection, NODES, Only};
 use crate::output::{Form, Output};
-use crate::served::{self, Unit};
-use known::{Keeps, Known};
+use cache::{CardCache, Keeps};
 use report::Report;
 
 const EXAMPLES: &str = "Examples:
@@ -58,8 +58,8 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    fn print(&self, known: &Known) -> Result<String> {
-        let report = Report::new(known, &self.nodes)?;
+    fn print(&self, cache: &CardCache) -> Result<String> {
+        let report = Report::new(cache, &self.nodes)?;
         let none_match = self.selector.is_some() && report.is_empty();
         self.output.print(&report, |wide| {
             if none_match {
@@ -78,24 +78,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
             watch::follow(client, arguments).await?;
             return Ok(String::new());
         }
-        let mut known = Known::new(arguments.unit.of_records());
+        let mut cache = CardCache::new(arguments.unit.of_records());
         let labels = Only::labels(arguments.selector.as_deref());
         connection::each(&client, NODES, labels, |node: slim::Node| {
-            known.set(&node);
+            cache.set(&node);
             Ok(())
         })
         .await?;
-        connection::each_pod(&client, |pod| known.set(pod)).await?;
-        arguments.print(&known)
+        connection::each_pod(&client, |pod| cache.set(pod)).await?;
+        arguments.print(&cache)
     })
 }
 
 /// The table for these nodes and pods; every dialect is read.
 pub(crate) fn text_of(nodes: &[slim::Node], pods: &[slim::Pod]) -> Result<String> {
-    let mut known = Known::new(served::of_records(AliyunUnit::default()));
-    known.replace(nodes);
-    known.replace(pods);
-    Ok(text::table(&Report::new(&known, &[])?, false))
+    let mut cache = CardCache::new(cluster_args::of_records(AliyunUnit::default()));
+    cache.replace(nodes);
+    cache.replace(pods);
+    Ok(text::table(&Report::new(&cache, &[])?, false))
 }
 
 /// Prints the newest state: on a terminal it replaces the last one, in a file or pipe it is appended.

@@ -19,10 +19,10 @@ use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
-use crate::Printed;
+use crate::CommandOutput;
+use crate::cluster_args::Unit;
 use crate::connection::{self, Connection};
 use crate::output::{Form, Output};
-use crate::served::Unit;
 use crate::tabs::align;
 use check::{Check, Status};
 use probe::Probe;
@@ -72,12 +72,12 @@ pub(crate) struct Arguments {
     connection: Connection,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Printed> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutput> {
     let checks = connection::wait_for(examine(arguments))?;
     let failed = checks.iter().any(|check| check.status == Status::Fail);
     let report = json!({"ok": !failed, "checks": checks});
     let text = arguments.output.print(&report, |_| table(&checks))?;
-    Ok(Printed { text, failed })
+    Ok(CommandOutput { text, failed })
 }
 
 async fn examine(arguments: &Arguments) -> Result<Vec<Check>> {

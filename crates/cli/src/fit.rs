@@ -17,10 +17,10 @@ use k8s_openapi::api::core::v1 as core;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::cluster_args::ClusterArgs;
 use crate::connection::{self, NODES, Only};
 use crate::from_cluster::{self, add_pod, asked};
 use crate::output::{Form, Output};
-use crate::served::Served;
 use crate::tabs::align;
 use crate::why;
 
@@ -74,7 +74,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, default_value = "text", value_parser = Output::parser(&FORMS))]
     output: Output,
     #[command(flatten)]
-    served: Served,
+    cluster: ClusterArgs,
 }
 
 /// The answer for programs.
@@ -107,7 +107,7 @@ struct Excluded {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<String> {
-    let dialects = arguments.served.dialects();
+    let dialects = arguments.cluster.dialects();
     let object = match &arguments.file {
         Some(file) => from_cluster::manifest_of(file)?.pod().clone(),
         None => arguments.pod(),
@@ -144,7 +144,7 @@ async fn read(
     dialects: &Dialects,
     pod: &Value,
 ) -> Result<(Now, Vec<Excluded>)> {
-    let client = arguments.served.connection.client().await?;
+    let client = arguments.cluster.connection.client().await?;
     let mut now = Now::new(dialects.classes.clone(), Policy::default());
     let mut excluded = Vec::new();
     let judge = why::Judge::new(pod, dialects)?;

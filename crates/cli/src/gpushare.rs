@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use gpushare_sim::cli as simulate;
 use serde_json::json;
 
-use crate::{Printed, budget, cards, docs, doctor, fit, from_cluster, why};
+use crate::{CommandOutput, budget, cards, docs, doctor, fit, from_cluster, why};
 
 /// Shared GPUs of a Kubernetes cluster, from the command line.
 ///
@@ -82,7 +82,7 @@ enum Output {
     Json,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Printed> {
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<CommandOutput> {
     let text = match &arguments.command {
         Command::Doctor(arguments) => return doctor::run(arguments),
         Command::Fit(arguments) => fit::run(arguments),
@@ -100,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Printed> {
         Command::Simulate { args, .. } => Ok(simulate::run(args)?),
         Command::Version { output } => Ok(version(*output)),
     };
-    text.map(Printed::from)
+    text.map(CommandOutput::from)
 }
 
 fn version(output: Output) -> String {

@@ -5,6 +5,7 @@
 
 mod budget;
 mod cards;
+mod cluster_args;
 mod complete;
 mod connection;
 mod docs;
@@ -14,7 +15,6 @@ mod from_cluster;
 mod gpushare;
 mod inspect;
 mod output;
-mod served;
 mod tabs;
 mod why;
 
@@ -32,7 +32,7 @@ pub fn gpushare() -> ExitCode {
 
 /// `kubectl inspect gpushare`, with the name and output of the predecessor's plugin.
 pub fn inspect() -> ExitCode {
-    finish(inspect::run(&inspect::Arguments::parse()).map(Printed::from))
+    finish(inspect::run(&inspect::Arguments::parse()).map(CommandOutput::from))
 }
 
 pub use docs::command_lines;
@@ -45,18 +45,18 @@ pub fn cards_text(nodes: &[slim::Node], pods: &[slim::Pod]) -> Result<String> {
 /// kubectl's completion: the words typed so far are this program's arguments.
 pub fn complete() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    finish(Ok(Printed::from(complete::answer(&words))))
+    finish(Ok(CommandOutput::from(complete::answer(&words))))
 }
 
 /// The output of a command.
 #[derive(Debug)]
-pub(crate) struct Printed {
+pub(crate) struct CommandOutput {
     text: String,
     /// Whether the answer reports a problem, which scripts see by the exit status.
     failed: bool,
 }
 
-impl From<String> for Printed {
+impl From<String> for CommandOutput {
     fn from(text: String) -> Self {
         Self {
             text,
@@ -65,7 +65,7 @@ impl From<String> for Printed {
     }
 }
 
-fn finish(printed: Result<Printed>) -> ExitCode {
+fn finish(printed: Result<CommandOutput>) -> ExitCode {
     let printed = printed.and_then(|printed| {
         print(&printed.text)?;
         Ok(printed.failed)

@@ -31,10 +31,10 @@ use k8s_openapi::api::core::v1 as core;
 use kube::Client;
 use serde_json::Value;
 
+use crate::cluster_args::ClusterArgs;
 use crate::connection;
 use crate::output::{Form, Output};
-use crate::served::Served;
-use answer::{Answer, GroupReport, Help, Standing};
+use answer::{Answer, GroupReport, Help, PodStatus};
 use change::Target;
 use pod::Pod;
 use subject::{Owner, Subject};
@@ -76,7 +76,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, default_value = "text", value_parser = Output::parser(&FORMS))]
     output: Output,
     #[command(flatten)]
-    served: Served,
+    cluster: ClusterArgs,
 }
 
 /// Search steps for one answer, including all changes that are tried: a second or two.
@@ -105,8 +105,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
 }
 
 async fn answer(arguments: &Arguments) -> Result<Answer> {
-    let dialects = arguments.served.dialects();
-    let client = arguments.served.connection.client().await?;
+    let dialects = arguments.cluster.dialects();
+    let client = arguments.cluster.connection.client().await?;
     let default = client.default_namespace().to_owned();
     let namespace = arguments.namespace.as_deref();
     let subject = match (&arguments.file, &arguments.name) {
@@ -182,9 +182,9 @@ async fn of_waiting(
     Ok(Answer {
         pod: target(&situation.pod),
         standing: if subject.exists {
-            Standing::Pending
+            PodStatus::Pending
         } else {
-            Standing::Proposed
+            PodStatus::Proposed
         },
         waits: subject.exists && reason.as_deref() == Some("no-room"),
         reason,

@@ -7,7 +7,7 @@ use gpushare_core::ledger::CardView;
 use gpushare_core::{Amounts, Classes, Ledger, NodeName};
 use serde::Serialize;
 
-use super::known::Known;
+use super::cache::CardCache;
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Report {
@@ -47,12 +47,12 @@ impl Report {
     }
 
     /// Reports on these nodes, or on all nodes if none are named.
-    pub(super) fn new(known: &Known, only: &[String]) -> Result<Self> {
-        let ledger = known.ledger();
+    pub(super) fn new(cache: &CardCache, only: &[String]) -> Result<Self> {
+        let ledger = cache.ledger();
         let wanted = |name: &NodeName| {
             only.is_empty() || only.iter().any(|only| only.as_str() == name.as_str())
         };
-        let unreadable = known.unreadable().filter(|(name, _)| wanted(name));
+        let unreadable = cache.unreadable().filter(|(name, _)| wanted(name));
         let unreadable: BTreeMap<String, String> = unreadable
             .map(|(name, why)| (name.to_string(), why.to_owned()))
             .collect();
@@ -67,7 +67,7 @@ impl Report {
         let cards = nodes.flat_map(|node| node.cards().map(move |card| (node.name, card)));
         Ok(Self {
             cards: cards
-                .map(|(node, card)| Card::new(known, &ledger, node, &card))
+                .map(|(node, card)| Card::new(cache, &ledger, node, &card))
                 .collect(),
             unreadable,
         })
@@ -75,8 +75,8 @@ impl Report {
 }
 
 impl Card {
-    fn new(known: &Known, ledger: &Ledger, node: &NodeName, view: &CardView<'_>) -> Self {
-        let classes: &Classes = known.classes();
+    fn new(cache: &CardCache, ledger: &Ledger, node: &NodeName, view: &CardView<'_>) -> Self {
+        let classes: &Classes = cache.classes();
         let class = classes.get(&view.card.class);
         let dimensions = || (0..).map_while(|index| Some((index, class?.dimension(index)?)));
         // Zeros are included: programs should not have to know what a missing field means.
@@ -87,7 +87,7 @@ impl Card {
                 .collect()
         };
         let pods = view.pods().filter_map(|(uid, used)| {
-            let (namespace, name, gone) = if let Some(holder) = known.holder(uid) {
+            let (namespace, name, gone) = if let Some(holder) = cache.holder(uid) {
                 (holder.namespace.as_str(), holder.name.as_str(), false)
             } else {
                 let held = ledger.outlived(uid.as_str())?;

@@ -10,7 +10,7 @@ use kube::{Api, Client};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::known::{Keeps, Known};
+use super::cache::{CardCache, Keeps};
 use super::{Arguments, show};
 
 /// Changes within this time are shown together.
@@ -22,7 +22,7 @@ struct Following {
 }
 
 struct Seen {
-    known: Known,
+    cache: CardCache,
     /// The kinds whose complete list has not arrived yet.
     unlisted: Vec<&'static str>,
     /// Why nothing can be shown at all.
@@ -33,10 +33,10 @@ struct Seen {
 pub(super) async fn follow(client: Client, arguments: &Arguments) -> Result<()> {
     let following = Following {
         seen: Mutex::new(Seen {
-            known: Known::new(arguments.unit.of_records()),
+            cache: CardCache::new(arguments.unit.of_records()),
             unlisted: vec![
-                <Known as Keeps<slim::Node>>::KIND,
-                <Known as Keeps<slim::Pod>>::KIND,
+                <CardCache as Keeps<slim::Node>>::KIND,
+                <CardCache as Keeps<slim::Pod>>::KIND,
             ],
             failure: None,
         }),
@@ -67,7 +67,7 @@ impl Following {
                     failure: Some(failure),
                     ..
                 } => bail!("{failure}"),
-                seen if seen.unlisted.is_empty() => arguments.print(&seen.known)?,
+                seen if seen.unlisted.is_empty() => arguments.print(&seen.cache)?,
                 _ => continue,
             };
             if text != shown {
@@ -85,7 +85,7 @@ impl Following {
 
 impl<K: Clone> Index<K> for Following
 where
-    Known: Keeps<K>,
+    CardCache: Keeps<K>,
 {
     type Value = K;
 
@@ -94,24 +94,24 @@ where
     }
 
     fn apply(&self, object: K) {
-        self.change(|seen| seen.known.set(&object));
+        self.change(|seen| seen.cache.set(&object));
     }
 
     fn delete(&self, object: K) {
-        self.change(|seen| seen.known.remove(&object));
+        self.change(|seen| seen.cache.remove(&object));
     }
 
     fn replace(&self, objects: Vec<K>) {
         self.change(|seen| {
-            seen.known.replace(&objects);
-            let listed = <Known as Keeps<K>>::KIND;
+            seen.cache.replace(&objects);
+            let listed = <CardCache as Keeps<K>>::KIND;
             seen.unlisted.retain(|kind| *kind != listed);
         });
     }
 
     /// A watch that has worked before resumes by itself. If it never worked, the user must be told.
     fn interrupted(&self, error: &watcher::Error) {
-        let kind = <Known as Keeps<K>>::KIND;
+        let kind = <CardCache as Keeps<K>>::KIND;
         self.change(|seen| {
             if seen.unlisted.contains(&kind) {
                 let failure = format!(

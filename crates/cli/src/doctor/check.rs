@@ -64,7 +64,7 @@ pub(super) fn fail(name: Name, message: impl Into<String>, fix: impl Into<String
 
 /// The result of reading one object.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Seen {
+pub(super) enum Lookup {
     Found(Value),
     /// The object, or its whole kind, does not exist.
     Missing,
@@ -72,16 +72,16 @@ pub(super) enum Seen {
     Unknown(String),
 }
 
-pub(super) async fn get(client: &Client, path: &str) -> Seen {
+pub(super) async fn get(client: &Client, path: &str) -> Lookup {
     let request = Request::new(path).list(&kube::api::ListParams::default());
     let answer = match request {
         Ok(request) => client.request::<Value>(request).await,
-        Err(error) => return Seen::Unknown(error.to_string()),
+        Err(error) => return Lookup::Unknown(error.to_string()),
     };
     match answer {
-        Ok(object) => Seen::Found(object),
-        Err(kube::Error::Api(status)) if status.code == 404 => Seen::Missing,
-        Err(error) => Seen::Unknown(said(&error)),
+        Ok(object) => Lookup::Found(object),
+        Err(kube::Error::Api(status)) if status.code == 404 => Lookup::Missing,
+        Err(error) => Lookup::Unknown(said(&error)),
     }
 }
 

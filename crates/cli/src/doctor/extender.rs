@@ -4,7 +4,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use serde_json::Value;
 
-use super::check::{Check, Name, Seen, fail, get, ok, unknown, warn};
+use super::check::{Check, Lookup, Name, fail, get, ok, unknown, warn};
 use super::nodes::{Pods, some};
 
 const LEASE: &str = "extender's lease";
@@ -56,9 +56,9 @@ fn lease_path(system: &str, name: &str) -> String {
 /// Whether the lease is held; `missing` is the finding if there is no such lease.
 async fn lease(client: &Client, path: &str, now: Timestamp, fix: &str, missing: Check) -> Check {
     match get(client, path).await {
-        Seen::Found(lease) => held(missing.name, &lease, now, fix),
-        Seen::Missing => missing,
-        Seen::Unknown(error) => unknown(missing.name, "the lease", &error),
+        Lookup::Found(lease) => held(missing.name, &lease, now, fix),
+        Lookup::Missing => missing,
+        Lookup::Unknown(error) => unknown(missing.name, "the lease", &error),
     }
 }
 
@@ -100,19 +100,19 @@ pub(super) async fn endpoints(
 ) -> Check {
     let path = format!("/api/v1/namespaces/{namespace}/services/{service}");
     match get(client, &path).await {
-        Seen::Found(_) => {}
-        Seen::Missing => {
+        Lookup::Found(_) => {}
+        Lookup::Missing => {
             let message = format!("there is no Service {namespace}/{service}");
             let fix = "create it, unless the other side reaches the program by another address";
             return warn(name, message, fix);
         }
-        Seen::Unknown(error) => return unknown(name, "the Service", &error),
+        Lookup::Unknown(error) => return unknown(name, "the Service", &error),
     }
     let path = format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices");
     let slices = match get(client, &path).await {
-        Seen::Found(slices) => slices,
-        Seen::Missing => Value::Null,
-        Seen::Unknown(error) => return unknown(name, "endpoint slices", &error),
+        Lookup::Found(slices) => slices,
+        Lookup::Missing => Value::Null,
+        Lookup::Unknown(error) => return unknown(name, "endpoint slices", &error),
     };
     let slices = slices
         .get("items")

@@ -4,7 +4,7 @@ use gpushare_core::names::{IN_BUDGET, OVER_BUDGET};
 use kube::Client;
 use serde_json::Value;
 
-use super::check::{Check, Seen, fail, get, ok, unknown, warn};
+use super::check::{Check, Lookup, fail, get, ok, unknown, warn};
 
 const BUDGETS: &str = "GpuBudget";
 const CLASSES: &str = "priority classes";
@@ -36,23 +36,23 @@ pub(super) async fn look(client: &Client) -> Vec<Check> {
 /// How many budgets there are; 0 if they cannot be read.
 pub(super) async fn budgets(client: &Client) -> usize {
     match get(client, "/apis/gpushare.io/v1alpha1/gpubudgets").await {
-        Seen::Found(list) => list
+        Lookup::Found(list) => list
             .get("items")
             .and_then(Value::as_array)
             .map_or(0, Vec::len),
-        Seen::Missing | Seen::Unknown(_) => 0,
+        Lookup::Missing | Lookup::Unknown(_) => 0,
     }
 }
 
 async fn definition(client: &Client) -> Check {
     match get(client, "/apis/gpushare.io/v1alpha1/gpubudgets").await {
-        Seen::Found(_) => ok(BUDGETS, "the API server serves budgets"),
-        Seen::Missing => warn(
+        Lookup::Found(_) => ok(BUDGETS, "the API server serves budgets"),
+        Lookup::Missing => warn(
             BUDGETS,
             "the API server does not know budgets",
             "kubectl apply -f deploy/crd.yaml, if you want budgets",
         ),
-        Seen::Unknown(error) => unknown(BUDGETS, "budgets", &error),
+        Lookup::Unknown(error) => unknown(BUDGETS, "budgets", &error),
     }
 }
 
@@ -62,9 +62,9 @@ async fn classes(client: &Client) -> Check {
     for name in [IN_BUDGET, OVER_BUDGET] {
         let path = format!("/apis/scheduling.k8s.io/v1/priorityclasses/{name}");
         match get(client, &path).await {
-            Seen::Found(class) => ranks.extend(class.get("value").and_then(Value::as_i64)),
-            Seen::Missing => missing.push(name),
-            Seen::Unknown(error) => return unknown(CLASSES, "priority classes", &error),
+            Lookup::Found(class) => ranks.extend(class.get("value").and_then(Value::as_i64)),
+            Lookup::Missing => missing.push(name),
+            Lookup::Unknown(error) => return unknown(CLASSES, "priority classes", &error),
         }
     }
     let fix = "kubectl apply -f deploy/webhook.yaml";
@@ -87,12 +87,12 @@ async fn policies(client: &Client) -> Check {
         "validatingadmissionpolicybindings",
     ] {
         match get(client, &format!("{ADMISSION}/{kind}")).await {
-            Seen::Found(list) => names.push(named(&list)),
-            Seen::Missing => {
+            Lookup::Found(list) => names.push(named(&list)),
+            Lookup::Missing => {
                 let message = "the API server knows no ValidatingAdmissionPolicy";
                 return fail(POLICIES, message, "upgrade Kubernetes to 1.30 or newer");
             }
-            Seen::Unknown(error) => return unknown(POLICIES, "admission policies", &error),
+            Lookup::Unknown(error) => return unknown(POLICIES, "admission policies", &error),
         }
     }
     let missing: Vec<&str> = EXPECTED

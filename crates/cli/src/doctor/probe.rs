@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::check::{Check, Seen, fail, get, ok, warn};
+use super::check::{Check, Lookup, fail, get, ok, warn};
 use super::nodes::some;
 
 const UNBOOKED: &str = "unbooked cards";
@@ -103,9 +103,9 @@ impl Probe {
     /// RuntimeClasses with which any pod can choose the nvidia runtime.
     async fn classes(&self) -> Result<Vec<String>, String> {
         let list = match get(&self.client, "/apis/node.k8s.io/v1/runtimeclasses").await {
-            Seen::Found(list) => list,
-            Seen::Missing => return Ok(Vec::new()),
-            Seen::Unknown(error) => return Err(error),
+            Lookup::Found(list) => list,
+            Lookup::Missing => return Ok(Vec::new()),
+            Lookup::Unknown(error) => return Err(error),
         };
         let items = list.get("items").and_then(Value::as_array);
         let text = |item: &Value, path: &str| Some(item.pointer(path)?.as_str()?.to_owned());

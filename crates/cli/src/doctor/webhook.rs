@@ -10,7 +10,7 @@ use kube::Client;
 use serde_json::Value;
 
 use super::answer;
-use super::check::{Check, Seen, fail, get, ok, unknown, warn};
+use super::check::{Check, Lookup, fail, get, ok, unknown, warn};
 use super::extender::endpoints;
 
 const CONFIGURED: &str = "webhook";
@@ -31,11 +31,13 @@ pub(super) async fn look(
     for kind in kinds {
         let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}/gpushare");
         match get(client, &path).await {
-            Seen::Found(configuration) => {
+            Lookup::Found(configuration) => {
                 found.insert(kind, configuration);
             }
-            Seen::Missing => {}
-            Seen::Unknown(error) => return vec![unknown(CONFIGURED, "its configuration", &error)],
+            Lookup::Missing => {}
+            Lookup::Unknown(error) => {
+                return vec![unknown(CONFIGURED, "its configuration", &error)];
+            }
         }
     }
     let fix = "kubectl apply -f deploy/webhook.yaml";

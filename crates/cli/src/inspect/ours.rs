@@ -7,7 +7,7 @@ use gpushare_core::{Card, Classes};
 use gpushare_kube::convert::{self, PodFacts};
 use gpushare_kube::slim;
 
-use crate::served::of_records;
+use crate::cluster_args::of_records;
 
 /// The GPUs of a node in the order of their indexes; `None` if no gpushare agent has published a readable
 /// inventory.

@@ -15,7 +15,7 @@ use super::verdict::Group;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer {
     pub(super) pod: Target,
-    pub(super) standing: Standing,
+    pub(super) standing: PodStatus,
     /// What stands in the pod's way, in one word for programs; `None` if nothing does.
     pub(super) reason: Option<String>,
     /// The same for people, in full sentences.
@@ -37,7 +37,7 @@ pub(super) struct Answer {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Standing {
+pub(super) enum PodStatus {
     /// The pod does not exist; the answer says what would happen.
     Proposed,
     Pending,

@@ -3,11 +3,11 @@
 use gpushare_core::Classes;
 use serde_json::Value;
 
-use super::answer::Standing;
+use super::answer::PodStatus;
 use super::pod::Pod;
 
 /// The pod's standing, a message, and the word for programs if something is in its way.
-pub(super) fn tell(pod: &Pod, classes: &Classes) -> (Standing, String, Option<&'static str>) {
+pub(super) fn tell(pod: &Pod, classes: &Classes) -> (PodStatus, String, Option<&'static str>) {
     let node = pod
         .facts
         .node
@@ -24,21 +24,21 @@ pub(super) fn tell(pod: &Pod, classes: &Classes) -> (Standing, String, Option<&'
                 text.push(' ');
                 text.push_str(&reason.join(": "));
             }
-            (Standing::Finished, text, None)
+            (PodStatus::Finished, text, None)
         }
         _ if pod.facts.deleting => {
             let text = format!("The pod is being deleted; its containers may still run on {node}.");
-            (Standing::Deleting, text, None)
+            (PodStatus::Deleting, text, None)
         }
         Some("Running") => {
             let text = format!("The pod runs on {node}{since}{}.", cards(pod, classes));
             match waiting(pod) {
                 Some(waiting) => (
-                    Standing::Running,
+                    PodStatus::Running,
                     format!("{text} {waiting}"),
                     Some("container"),
                 ),
-                None => (Standing::Running, text, None),
+                None => (PodStatus::Running, text, None),
             }
         }
         _ => {
@@ -50,7 +50,7 @@ pub(super) fn tell(pod: &Pod, classes: &Classes) -> (Standing, String, Option<&'
                     None,
                 ),
             };
-            (Standing::Bound, text, reason)
+            (PodStatus::Bound, text, reason)
         }
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct Unit {
 
 /// A cluster, and how it reads requests.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Served {
+pub(crate) struct ClusterArgs {
     #[command(flatten)]
     unit: Unit,
     /// The cluster also serves HAMi's nvidia.com/gpu, gpumem, gpumem-percentage and gpucores
@@ -32,7 +32,7 @@ impl Unit {
     }
 }
 
-impl Served {
+impl ClusterArgs {
     pub(crate) fn dialects(&self) -> Dialects {
         gpu::read(Reading {
             aliyun: self.unit.aliyun_memory_unit,

@@ -9,7 +9,7 @@ use gpushare_kube::convert::{self, PodFacts};
 use gpushare_kube::slim;
 
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct CardCache {
     dialects: Dialects,
     nodes: BTreeMap<NodeName, Result<Published, String>>,
     pods: BTreeMap<PodUid, Holder>,
@@ -51,7 +51,7 @@ pub(super) trait Keeps<K> {
     }
 }
 
-impl Keeps<slim::Node> for Known {
+impl Keeps<slim::Node> for CardCache {
     const KIND: &'static str = "nodes";
 
     fn set(&mut self, node: &slim::Node) {
@@ -78,7 +78,7 @@ impl Keeps<slim::Node> for Known {
     }
 }
 
-impl Keeps<slim::Pod> for Known {
+impl Keeps<slim::Pod> for CardCache {
     const KIND: &'static str = "pods";
 
     fn set(&mut self, pod: &slim::Pod) {
@@ -109,7 +109,7 @@ impl Keeps<slim::Pod> for Known {
     }
 }
 
-impl Known {
+impl CardCache {
     pub(super) fn new(dialects: Dialects) -> Self {
         Self {
             dialects,
