@@ -21,7 +21,7 @@ use super::wire::{self, BodyError, checked_name};
 const IN_ONE_GO: usize = 256;
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct ExplainQuery {
     namespace: String,
     pod: String,
 }
@@ -83,11 +83,11 @@ impl What {
 
 pub(super) async fn of_known(
     State(extender): State<Extender>,
-    Query(asked): Query<Asked>,
+    Query(query): Query<ExplainQuery>,
 ) -> Response {
     let names = || {
-        let namespace = checked_name("namespace", asked.namespace)?;
-        Ok::<_, BodyError>((namespace, checked_name("pod", asked.pod)?))
+        let namespace = checked_name("namespace", query.namespace)?;
+        Ok::<_, BodyError>((namespace, checked_name("pod", query.pod)?))
     };
     let (namespace, name) = match names() {
         Ok(names) => names,

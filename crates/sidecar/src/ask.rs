@@ -11,7 +11,7 @@ use kube::client::Body;
 use thiserror::Error;
 
 use super::config::Config;
-use super::told::Answer;
+use super::report::Answer;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Far larger than any answer.

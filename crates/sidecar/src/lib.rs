@@ -2,8 +2,8 @@
 //! save its work.
 //!
 //! ```text
-//! timekeeper ── GET, with the pod's own token ──► Told ──► budget.json, renamed into place
-//!                                                    └──► GET /budget on the pod's loopback
+//! timekeeper ── GET, with the pod's own token ──► BudgetReport ──► budget.json, renamed into place
+//!                                                            └──► GET /budget on the pod's loopback
 //! ```
 //!
 //! It reports nothing, decides nothing and ends nothing: whatever goes wrong, the last state stays, marked as stale.
@@ -13,14 +13,14 @@ mod ask;
 pub mod config;
 mod poll;
 mod publish;
-mod told;
+mod report;
 
 use gpushare_daemon::Tasks;
 
 use ask::Timekeeper;
 use config::Config;
 use publish::Board;
-use told::Told;
+use report::BudgetReport;
 
 pub use ask::SetupError;
 
@@ -41,7 +41,7 @@ pub mod environment {
 /// What an application would be told for this answer of the timekeeper, as JSON.
 pub fn told(answer: &[u8]) -> serde_json::Result<Vec<u8>> {
     let answer = serde_json::from_slice(answer)?;
-    serde_json::to_vec(&Told::learned(answer, jiff::Timestamp::UNIX_EPOCH))
+    serde_json::to_vec(&BudgetReport::learned(answer, jiff::Timestamp::UNIX_EPOCH))
 }
 
 /// Starts polling and publishing as services of the process, which stop at once when it shuts down.

@@ -7,15 +7,18 @@ use uuid::Uuid;
 
 use super::ask::Timekeeper;
 use super::publish::Board;
-use super::told::Told;
+use super::report::BudgetReport;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// Polls and publishes for ever.
 pub(super) async fn run(timekeeper: Timekeeper, board: Board, interval: Duration) {
-    let mut told = board.last().unwrap_or_else(Told::nothing).grown_stale();
-    board.show(&told);
+    let mut report = board
+        .last()
+        .unwrap_or_else(BudgetReport::nothing)
+        .grown_stale();
+    board.show(&report);
     let mut failures = 0_u32;
     let mut silent = true;
     loop {
@@ -25,15 +28,15 @@ pub(super) async fn run(timekeeper: Timekeeper, board: Board, interval: Duration
                     tracing::info!("the timekeeper answers");
                 }
                 (failures, silent) = (0, false);
-                told = Told::learned(answer, jiff::Timestamp::now());
+                report = BudgetReport::learned(answer, jiff::Timestamp::now());
             }
             Err(silence) => {
                 (failures, silent) = (failures.saturating_add(1), true);
                 tracing::warn!(%silence, failures, "the last known budget holds");
-                told = told.grown_stale();
+                report = report.grown_stale();
             }
         }
-        board.show(&told);
+        board.show(&report);
         tokio::time::sleep(pause(interval, failures, random())).await;
     }
 }

@@ -16,7 +16,7 @@ use gpushare_daemon::files::{self, Links};
 use gpushare_daemon::serve::{self, Connections, Limits};
 use parking_lot::RwLock;
 
-use super::told::Told;
+use super::report::BudgetReport;
 
 const FILE: &str = "budget.json";
 /// Written first and then renamed, so that a reader sees the old file or the new one.
@@ -48,14 +48,14 @@ impl Board {
     }
 
     /// What an earlier instance in this pod published last.
-    pub(super) fn last(&self) -> Option<Told> {
+    pub(super) fn last(&self) -> Option<BudgetReport> {
         let file = self.directory.join(FILE);
         let text = files::read(&file, Links::Refuse, LARGEST_FILE).ok()?;
         serde_json::from_slice(&text).ok()
     }
 
-    pub(super) fn show(&self, told: &Told) {
-        let mut text = match serde_json::to_vec(told) {
+    pub(super) fn show(&self, report: &BudgetReport) {
+        let mut text = match serde_json::to_vec(report) {
             Ok(text) => text,
             Err(error) => {
                 tracing::error!(%error, "the budget cannot be written as JSON");
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn a_directory_that_cannot_be_written_is_no_reason_to_end() {
         let board = Board::new(Path::new("/nonexistent"));
-        board.show(&Told::nothing());
+        board.show(&BudgetReport::nothing());
         assert!(!board.shown.read().is_empty());
     }
 
@@ -128,10 +128,10 @@ mod tests {
     fn the_file_is_replaced_and_never_written_in_place() {
         let directory = tempfile::tempdir().unwrap();
         let board = Board::new(directory.path());
-        board.show(&Told::nothing());
+        board.show(&BudgetReport::nothing());
         let mut held = fs::File::open(directory.path().join(FILE)).unwrap();
-        board.show(&Told::nothing().grown_stale());
-        board.show(&Told::nothing());
+        board.show(&BudgetReport::nothing().grown_stale());
+        board.show(&BudgetReport::nothing());
         // A reader that has opened the old file can read it to its end.
         let old = io::read_to_string(&mut held).unwrap();
         assert!(
@@ -148,8 +148,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let board = Board::new(directory.path());
         assert_eq!(board.last(), None);
-        board.show(&Told::nothing());
-        assert_eq!(Board::new(directory.path()).last(), Some(Told::nothing()));
+        board.show(&BudgetReport::nothing());
+        assert_eq!(
+            Board::new(directory.path()).last(),
+            Some(BudgetReport::nothing())
+        );
         fs::write(directory.path().join(FILE), "half").unwrap();
         assert_eq!(board.last(), None);
     }
@@ -165,11 +168,14 @@ mod tests {
         let board = Board::new(directory.path());
         std::thread::spawn(move || {
             let before = board.last();
-            board.show(&Told::nothing());
+            board.show(&BudgetReport::nothing());
             tell.send((before, board.last())).is_ok()
         });
         // Far more than it takes, far less than for ever.
         let seen = told.recv_timeout(Duration::from_secs(20));
-        assert_eq!(seen.expect("it hangs"), (None, Some(Told::nothing())));
+        assert_eq!(
+            seen.expect("it hangs"),
+            (None, Some(BudgetReport::nothing()))
+        );
     }
 }

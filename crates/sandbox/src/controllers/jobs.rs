@@ -6,7 +6,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::Controllers;
-use super::owned::{Named, is_active, is_leaving, is_ready, phase};
+use super::owned::{PodNaming, is_active, is_leaving, is_ready, phase};
 use crate::mirror::Key;
 
 impl Controllers {
@@ -43,8 +43,8 @@ impl Controllers {
                 "job-name": key.name,
             });
             for _ in 0..missing {
-                let named = Named::After(format!("{}-", key.name));
-                self.create_pod(&*job, &spec.template, named, &labels)
+                let naming = PodNaming::After(format!("{}-", key.name));
+                self.create_pod(&*job, &spec.template, naming, &labels)
                     .await?;
             }
         }

@@ -61,7 +61,7 @@ pub(super) fn is_leaving<K: Resource>(object: &K) -> bool {
 
 /// How a pod made from a template is named.
 #[derive(Clone, Debug)]
-pub(super) enum Named {
+pub(super) enum PodNaming {
     After(String),
     Exactly(String),
 }
@@ -78,7 +78,7 @@ impl Controllers {
         &self,
         owner: &O,
         template: &PodTemplateSpec,
-        named: Named,
+        naming: PodNaming,
         labels: &Value,
     ) -> Result<(), kube::Error> {
         let mut metadata = json!({
@@ -95,9 +95,11 @@ impl Controllers {
             }
         }
         if let Some(metadata) = metadata.as_object_mut() {
-            match named {
-                Named::After(prefix) => metadata.insert("generateName".to_owned(), prefix.into()),
-                Named::Exactly(name) => metadata.insert("name".to_owned(), name.into()),
+            match naming {
+                PodNaming::After(prefix) => {
+                    metadata.insert("generateName".to_owned(), prefix.into())
+                }
+                PodNaming::Exactly(name) => metadata.insert("name".to_owned(), name.into()),
             };
         }
         let pod = json!({"metadata": metadata, "spec": template.spec});

@@ -5,7 +5,7 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use super::Controllers;
-use super::owned::{Named, is_active, is_leaving, is_ready};
+use super::owned::{PodNaming, is_active, is_leaving, is_ready};
 use crate::mirror::Key;
 
 impl Controllers {
@@ -21,8 +21,8 @@ impl Controllers {
         let mut refused = None;
         if let Some(template) = &spec.template {
             for _ in active.len()..wanted {
-                let named = Named::After(format!("{}-", key.name));
-                match self.create_pod(&*set, template, named, &json!({})).await {
+                let naming = PodNaming::After(format!("{}-", key.name));
+                match self.create_pod(&*set, template, naming, &json!({})).await {
                     Ok(()) => {}
                     Err(kube::Error::Api(status)) if (400..500).contains(&status.code) => {
                         refused = Some(status.message.clone());

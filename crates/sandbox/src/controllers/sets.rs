@@ -4,7 +4,7 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use super::Controllers;
-use super::owned::{Named, is_leaving, is_ready, phase};
+use super::owned::{PodNaming, is_leaving, is_ready, phase};
 use crate::mirror::Key;
 
 impl Controllers {
@@ -39,8 +39,8 @@ impl Controllers {
                         "statefulset.kubernetes.io/pod-name": name,
                         "apps.kubernetes.io/pod-index": number.to_string(),
                     });
-                    let named = Named::Exactly(name);
-                    self.create_pod(&*set, &spec.template, named, &labels)
+                    let naming = PodNaming::Exactly(name);
+                    self.create_pod(&*set, &spec.template, naming, &labels)
                         .await?;
                     if !parallel {
                         break;

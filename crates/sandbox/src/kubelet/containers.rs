@@ -44,7 +44,7 @@ pub(super) enum Stage {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Tracked {
+pub(super) struct TrackedContainer {
     pub(super) name: String,
     pub(super) image: String,
     pub(super) role: Role,
@@ -53,9 +53,9 @@ pub(super) struct Tracked {
 }
 
 /// The containers of a pod in the order in which they start.
-pub(super) fn tracked(pod: &Pod) -> Vec<Tracked> {
+pub(super) fn tracked(pod: &Pod) -> Vec<TrackedContainer> {
     let uid = pod.uid().unwrap_or_default();
-    let track = |(role, container): (Role, &Container)| Tracked {
+    let track = |(role, container): (Role, &Container)| TrackedContainer {
         name: container.name.clone(),
         image: container.image.clone().unwrap_or_default(),
         role,

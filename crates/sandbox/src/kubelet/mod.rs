@@ -47,7 +47,7 @@ pub(crate) struct Kubelets {
 }
 
 /// What the workers of pods share.
-pub(crate) struct Shared {
+pub(crate) struct WorkerContext {
     pub(crate) client: Client,
     pub(crate) logs: Arc<LogBook>,
     pub(crate) pace: Pace,
@@ -67,7 +67,7 @@ impl Kubelets {
         });
         let places: BTreeMap<String, Arc<Place>> =
             starting.buffer_unordered(AT_ONCE).try_collect().await?;
-        let shared = Arc::new(Shared {
+        let context = Arc::new(WorkerContext {
             recorder: Recorder::new(self.client.clone(), "kubelet"),
             client: self.client,
             logs: self.logs,
@@ -76,7 +76,7 @@ impl Kubelets {
         let changes = self.pods.subscribe();
         let (tasks, stop) = (self.tasks.clone(), self.tasks.shutdown().clone());
         self.tasks.service("the kubelets", async move {
-            let running = follow(changes, &places, &shared, &tasks);
+            let running = follow(changes, &places, &context, &tasks);
             stop.run_until_cancelled(running).await;
             Ok::<(), Infallible>(())
         });
@@ -88,7 +88,7 @@ impl Kubelets {
 async fn follow(
     mut changes: UnboundedReceiver<Change<Pod>>,
     places: &BTreeMap<String, Arc<Place>>,
-    shared: &Arc<Shared>,
+    context: &Arc<WorkerContext>,
     tasks: &Tasks,
 ) {
     let mut workers: BTreeMap<String, watch::Sender<Arc<Pod>>> = BTreeMap::new();
@@ -97,7 +97,7 @@ async fn follow(
             Change::Deleted(pod) => {
                 // Dropping the sender tells the worker that its pod is gone.
                 workers.remove(&pod.uid().unwrap_or_default());
-                shared.logs.forget(&pod);
+                context.logs.forget(&pod);
             }
             Change::Applied(pod) => {
                 let uid = pod.uid().unwrap_or_default();
@@ -114,7 +114,7 @@ async fn follow(
                 }
                 let (send, receive) = watch::channel(pod);
                 workers.insert(uid, send);
-                let worker = Worker::new(Arc::clone(shared), Arc::clone(place), receive);
+                let worker = Worker::new(Arc::clone(context), Arc::clone(place), receive);
                 let stop = tasks.shutdown().clone();
                 tasks.job(async move {
                     stop.run_until_cancelled(worker.run()).await;

@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::containers::{self, Role, Stage, Tracked};
+use super::containers::{self, Role, Stage, TrackedContainer};
 use super::machine::Place;
-use super::{Shared, status};
+use super::{WorkerContext, status};
 
 /// Wait before a refused container is started again.
 const BACKOFF: Duration = Duration::from_secs(5);
@@ -26,24 +26,24 @@ const RETRY: Duration = Duration::from_millis(500);
 const KILLED: i32 = 137;
 
 pub(super) struct Worker {
-    shared: Arc<Shared>,
+    context: Arc<WorkerContext>,
     place: Arc<Place>,
     news: watch::Receiver<Arc<Pod>>,
     uid: String,
-    containers: Vec<Tracked>,
+    containers: Vec<TrackedContainer>,
     since: Timestamp,
     address: Option<String>,
 }
 
 impl Worker {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        context: Arc<WorkerContext>,
         place: Arc<Place>,
         news: watch::Receiver<Arc<Pod>>,
     ) -> Self {
         let pod = Arc::clone(&news.borrow());
         Self {
-            shared,
+            context,
             place,
             news,
             uid: pod.uid().unwrap_or_default(),
@@ -93,7 +93,7 @@ impl Worker {
         let pod = self.pod();
         if let Err(why) = self.admit(&pod).await {
             let reason = "UnexpectedAdmissionError";
-            self.shared.recorder.warn(&pod, reason, &why).await;
+            self.context.recorder.warn(&pod, reason, &why).await;
             self.patch(&status::rejected(reason, &why)).await;
             return;
         }
@@ -141,7 +141,7 @@ impl Worker {
         if let Some(kubelet) = self.place.kubelet.clone() {
             while let Err(why) = kubelet.pre_start(&self.uid, &name).await {
                 let (pod, why) = (self.pod(), why.to_string());
-                self.shared.recorder.warn(&pod, "Failed", &why).await;
+                self.context.recorder.warn(&pod, "Failed", &why).await;
                 self.set(
                     place,
                     Stage::Waiting {
@@ -150,19 +150,19 @@ impl Worker {
                     },
                 );
                 self.write_status().await;
-                sleep(self.shared.pace.of(BACKOFF)).await;
+                sleep(self.context.pace.of(BACKOFF)).await;
             }
         }
         let (pod, now) = (self.pod(), Timestamp::now());
         self.set(place, Stage::Running { since: now });
         let line = format!("{now:.0} container {name} runs on node {}", self.place.name);
-        self.shared.logs.write(&pod, &name, &line);
+        self.context.logs.write(&pod, &name, &line);
         for variable in self.place.environment(&pod, &self.uid, &name) {
-            self.shared.logs.write(&pod, &name, &variable);
+            self.context.logs.write(&pod, &name, &variable);
         }
         if self.place.kubelet.is_some() {
             let message = format!("Started container {name}");
-            self.shared.recorder.tell(&pod, "Started", &message).await;
+            self.context.recorder.tell(&pod, "Started", &message).await;
         }
     }
 
@@ -178,12 +178,12 @@ impl Worker {
             Some(lifetime) => {
                 let ran = Timestamp::now().duration_since(since);
                 let ran = Duration::try_from(ran).unwrap_or_default();
-                sleep(self.shared.pace.of(lifetime).saturating_sub(ran)).await;
+                sleep(self.context.pace.of(lifetime).saturating_sub(ran)).await;
             }
         }
         let until = Timestamp::now();
         let line = format!("{until:.0} container {} ends", container.name);
-        self.shared.logs.write(&self.pod(), &container.name, &line);
+        self.context.logs.write(&self.pod(), &container.name, &line);
         self.set(
             place,
             Stage::Ended {
@@ -204,7 +204,7 @@ impl Worker {
         self.write_status().await;
     }
 
-    fn places(&self, select: impl Fn(&Tracked) -> bool) -> Vec<usize> {
+    fn places(&self, select: impl Fn(&TrackedContainer) -> bool) -> Vec<usize> {
         let containers = self.containers.iter().enumerate();
         let selected = containers.filter(|(_, container)| select(container));
         selected.map(|(place, _)| place).collect()
@@ -233,7 +233,7 @@ impl Worker {
         let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
         let grace = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
         let farewell = containers::farewell(pod);
-        sleep(self.shared.pace.of(farewell.min(grace))).await;
+        sleep(self.context.pace.of(farewell.min(grace))).await;
         self.end_running(if farewell > grace { KILLED } else { 0 });
         self.write_status().await;
         let pods: Api<Pod> = self.api(pod);
@@ -259,12 +259,12 @@ impl Worker {
         let grace = spec.and_then(|spec| spec.termination_grace_period_seconds);
         let grace = Duration::from_secs(u64::try_from(grace.unwrap_or(30)).unwrap_or(0));
         let farewell = containers::farewell(&pod);
-        sleep(self.shared.pace.of(farewell.min(grace))).await;
+        sleep(self.context.pace.of(farewell.min(grace))).await;
     }
 
     fn api(&self, pod: &Pod) -> Api<Pod> {
         let namespace = pod.namespace().unwrap_or_default();
-        Api::namespaced(self.shared.client.clone(), &namespace)
+        Api::namespaced(self.context.client.clone(), &namespace)
     }
 
     async fn write_status(&self) {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use super::containers::{Role, Stage, Tracked};
+use super::containers::{Role, Stage, TrackedContainer};
 
 /// Whether the pod has ended.
 pub(super) fn is_over(pod: &Pod) -> bool {
@@ -19,10 +19,10 @@ fn time(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-fn phase(containers: &[Tracked]) -> &'static str {
+fn phase(containers: &[TrackedContainer]) -> &'static str {
     let apps = || containers.iter().filter(|c| c.role == Role::App);
-    let ended = |c: &Tracked| matches!(c.stage, Stage::Ended { .. });
-    let failed = |c: &Tracked| matches!(c.stage, Stage::Ended { code, .. } if code != 0);
+    let ended = |c: &TrackedContainer| matches!(c.stage, Stage::Ended { .. });
+    let failed = |c: &TrackedContainer| matches!(c.stage, Stage::Ended { code, .. } if code != 0);
     if apps().all(ended) {
         return if containers.iter().any(failed) {
             "Failed"
@@ -36,14 +36,14 @@ fn phase(containers: &[Tracked]) -> &'static str {
 
 /// The whole status, to be merged with what others have written there.
 pub(super) fn write(
-    containers: &[Tracked],
+    containers: &[TrackedContainer],
     since: Timestamp,
     host: &str,
     address: Option<&str>,
 ) -> Value {
-    let (init, apps): (Vec<&Tracked>, Vec<&Tracked>) =
+    let (init, apps): (Vec<&TrackedContainer>, Vec<&TrackedContainer>) =
         containers.iter().partition(|c| c.role != Role::App);
-    let running = |c: &Tracked| matches!(c.stage, Stage::Running { .. });
+    let running = |c: &TrackedContainer| matches!(c.stage, Stage::Running { .. });
     let initialized = init.iter().all(|c| match c.role {
         Role::Init => matches!(c.stage, Stage::Ended { code: 0, .. }),
         _ => !matches!(c.stage, Stage::Waiting { .. }),
@@ -93,7 +93,7 @@ pub(super) fn write(
     status
 }
 
-fn entry(container: &Tracked) -> Value {
+fn entry(container: &TrackedContainer) -> Value {
     let state = match &container.stage {
         Stage::Waiting { reason, message } => {
             json!({"waiting": {"reason": reason, "message": message}})

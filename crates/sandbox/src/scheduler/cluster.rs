@@ -14,13 +14,13 @@ use super::fit::{self, Host};
 pub(super) struct Cluster {
     hosts: BTreeMap<String, Host>,
     /// Pods that take room, by uid.
-    placed: BTreeMap<String, Placed>,
+    placed: BTreeMap<String, PlacedPod>,
     /// Their uids by node.
     by_node: BTreeMap<String, BTreeSet<String>>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Placed {
+pub(super) struct PlacedPod {
     pub(super) pod: Arc<Pod>,
     pub(super) node: String,
     asked: Totals,
@@ -69,7 +69,7 @@ impl Cluster {
         there.insert(uid.clone());
         self.placed.insert(
             uid,
-            Placed {
+            PlacedPod {
                 pod: Arc::clone(pod),
                 node: node.to_owned(),
                 asked,
@@ -103,7 +103,7 @@ impl Cluster {
         self.hosts.len()
     }
 
-    pub(super) fn on_node(&self, node: &str) -> impl Iterator<Item = &Placed> {
+    pub(super) fn on_node(&self, node: &str) -> impl Iterator<Item = &PlacedPod> {
         let uids = self.by_node.get(node).into_iter().flatten();
         uids.filter_map(|uid| self.placed.get(uid))
     }
@@ -113,7 +113,7 @@ impl Cluster {
     }
 }
 
-impl Placed {
+impl PlacedPod {
     pub(super) fn asked(&self) -> &Totals {
         &self.asked
     }

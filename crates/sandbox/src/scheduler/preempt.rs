@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 
-use super::cluster::{Cluster, Placed};
+use super::cluster::{Cluster, PlacedPod};
 use super::extender::Victims;
 use super::fit;
 
@@ -61,7 +61,7 @@ fn victims(
 ) -> Option<Victims> {
     let asked = fit::requests(pod);
     let mut host = cluster.host(node)?.clone();
-    let mut lower: Vec<&Placed> = cluster
+    let mut lower: Vec<&PlacedPod> = cluster
         .on_node(node)
         .filter(|placed| priority(&placed.pod) < priority(pod))
         .collect();

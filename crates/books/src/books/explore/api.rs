@@ -21,14 +21,14 @@ pub(super) const CARD_GIB: u64 = 8;
 
 /// A pod as one answer or event shows it.
 #[derive(Clone)]
-pub(super) struct Seen {
+pub(super) struct PodSnapshot {
     pub(super) facts: PodFacts,
     pub(super) deleting: bool,
     /// Its tenant has annotated it with a choice that makes no sense.
     pub(super) senseless: bool,
 }
 
-impl fmt::Debug for Seen {
+impl fmt::Debug for PodSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             facts,
@@ -53,8 +53,8 @@ pub(super) enum Next {
 
 #[derive(Clone, Debug)]
 pub(super) enum Event {
-    Apply(Seen),
-    Delete(Seen),
+    Apply(PodSnapshot),
+    Delete(PodSnapshot),
 }
 
 #[derive(Clone, Debug)]
@@ -245,7 +245,7 @@ impl Api {
     }
 
     /// A write on the pod that changes nothing but its version.
-    pub(super) fn fence(&self, name: &str, uid: &PodUid) -> Option<Seen> {
+    pub(super) fn fence(&self, name: &str, uid: &PodUid) -> Option<PodSnapshot> {
         self.change(|truth| {
             truth.pods.get(name).filter(|pod| pod.uid == uid.as_str())?;
             truth.record(name);
@@ -253,12 +253,12 @@ impl Api {
         })
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<Seen> {
+    pub(super) fn get(&self, name: &str) -> Option<PodSnapshot> {
         self.truth().see(name)
     }
 
     /// All pods, and the place in the history from which a watch continues.
-    pub(super) fn list(&self) -> (Vec<Seen>, usize) {
+    pub(super) fn list(&self) -> (Vec<PodSnapshot>, usize) {
         let truth = self.truth();
         let pods = truth.pods.keys().filter_map(|name| truth.see(name));
         (pods.collect(), truth.history.len())
@@ -390,7 +390,7 @@ impl Truth {
         self.history.extend(seen.map(Event::Apply));
     }
 
-    fn see(&self, name: &str) -> Option<Seen> {
+    fn see(&self, name: &str) -> Option<PodSnapshot> {
         let pod = self.pods.get(name)?;
         let mut slim = slim::Pod::default();
         slim.metadata.name = Some(name.to_owned());
@@ -412,7 +412,7 @@ impl Truth {
         let resource = names::ALIYUN_GPU_MEM.to_owned();
         container.resources.limits.insert(resource, limit);
         slim.spec.containers.push(container);
-        Some(Seen {
+        Some(PodSnapshot {
             facts: PodFacts::new(&slim, &self.dialects),
             deleting: pod.deleting,
             senseless: pod.senseless,

@@ -8,7 +8,7 @@ use gpushare_core::{NodeName, PodAsk, PodUid, Steps, names};
 use gpushare_kube::bind::{Answer, Bind, Outcome};
 use shuttle::sync::{Arc, mpsc};
 
-use super::super::api::Seen;
+use super::super::api::PodSnapshot;
 use super::super::cluster::FIRST_TERM;
 use super::watch::Look;
 use super::{Fault, Instance, chance, delay};
@@ -134,7 +134,7 @@ impl Instance {
 
     /// Whether the pod shows no reason for the conflict. The API server also answers with a conflict if its database
     /// did not answer, and then the bind may still take effect.
-    fn proves_nothing(&self, bind: &Bind, seen: &Seen) -> bool {
+    fn proves_nothing(&self, bind: &Bind, seen: &PodSnapshot) -> bool {
         let open = bind.can_take_effect(&seen.facts) && !seen.deleting;
         open && !self.has(Fault::BelievesConflicts)
     }

@@ -8,7 +8,7 @@ use gpushare_kube::convert::PodFacts;
 use shuttle::sync::Arc;
 use shuttle::thread;
 
-use super::super::api::{Event, Next, Seen};
+use super::super::api::{Event, Next, PodSnapshot};
 use super::super::cluster::Lag;
 use super::{Fault, Instance, chance, delay};
 use crate::{Finding, Followup, NodeFacts, PodEvent};
@@ -115,7 +115,7 @@ impl Instance {
     }
 
     /// What the extender reads from a pod.
-    fn read_facts(&self, seen: Seen) -> PodFacts {
+    fn read_facts(&self, seen: PodSnapshot) -> PodFacts {
         let mut facts = seen.facts;
         if seen.senseless && self.has(Fault::ReadsChoicesOfBound) {
             facts.ask = Err(Violations(Vec::new()));
@@ -216,7 +216,7 @@ impl Instance {
         leads || !self.plan.is_cut_off_when_deposed() || self.api.is_over()
     }
 
-    fn ask(&self, pod: &PodRef, by: Look) -> Option<Seen> {
+    fn ask(&self, pod: &PodRef, by: Look) -> Option<PodSnapshot> {
         match by {
             Look::Fence if !self.has(Fault::ReadsInsteadOfFencing) => {
                 self.api.fence(&pod.name, &pod.uid)
@@ -226,7 +226,11 @@ impl Instance {
     }
 
     /// Like `Extender::find_out`. Returns an error if there is no answer.
-    pub(super) fn look(self: &Arc<Self>, pod: &PodRef, by: Look) -> Result<Option<Seen>, ()> {
+    pub(super) fn look(
+        self: &Arc<Self>,
+        pod: &PodRef,
+        by: Look,
+    ) -> Result<Option<PodSnapshot>, ()> {
         loop {
             let begin = || {
                 self.change(format_args!("looks at {}: {by:?}", pod.uid), |books| {

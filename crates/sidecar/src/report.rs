@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Answer {
     /// `None` if no budget pays for the namespace.
-    budget: Option<Standing>,
+    budget: Option<PayingBudget>,
     over_budget: bool,
     evict_at: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Standing {
+struct PayingBudget {
     remaining_seconds: Option<i64>,
     exhausted: bool,
     exhausts_at: Option<String>,
@@ -23,7 +23,7 @@ struct Standing {
 /// The content of `budget.json` and of `/budget`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Told {
+pub(super) struct BudgetReport {
     /// GPU-seconds. `None` if no budget pays.
     remaining: Option<i64>,
     exhausted: bool,
@@ -35,7 +35,7 @@ pub(super) struct Told {
     stale: bool,
 }
 
-impl Told {
+impl BudgetReport {
     /// Before anything is known.
     pub(super) fn nothing() -> Self {
         Self {
@@ -80,25 +80,25 @@ mod tests {
 
     use super::*;
 
-    fn told(answer: Value) -> Told {
+    fn report(answer: Value) -> BudgetReport {
         let now = jiff::Timestamp::from_second(1_794_823_200).unwrap();
-        Told::learned(serde_json::from_value(answer).unwrap(), now)
+        BudgetReport::learned(serde_json::from_value(answer).unwrap(), now)
     }
 
-    fn written(told: &Told) -> Value {
-        serde_json::to_value(told).unwrap()
+    fn written(report: &BudgetReport) -> Value {
+        serde_json::to_value(report).unwrap()
     }
 
     #[test]
     fn the_application_reads_what_remains_and_when_it_must_go() {
-        let told = told(json!({
+        let report = report(json!({
             "namespace": "team-a", "pod": "train-0",
             "budget": {"name": "b", "remainingSeconds": 27_000, "exhausted": false,
                 "exhaustsAt": "2026-11-20T10:00:00Z"},
             "overBudget": true, "evictAt": "2026-11-16T10:10:00Z",
         }));
         assert_eq!(
-            written(&told),
+            written(&report),
             json!({
                 "remaining": 27_000, "exhausted": false, "exhaustsAt": "2026-11-20T10:00:00Z", "overBudget": true,
                 "evictAt": "2026-11-16T10:10:00Z", "observedAt": "2026-11-16T10:00:00Z", "stale": false,
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn what_was_known_stays_when_the_timekeeper_is_away_and_is_marked() {
-        let known = told(json!({"budget": {"remainingSeconds": 5}}));
+        let known = report(json!({"budget": {"remainingSeconds": 5}}));
         let mut expected = written(&known);
         expected["stale"] = json!(true);
         assert_eq!(written(&known.grown_stale()), expected);
@@ -116,14 +116,14 @@ mod tests {
 
     #[test]
     fn every_field_is_there_from_the_beginning_and_without_a_budget() {
-        let keys = |told: &Told| {
-            let written = written(told);
+        let keys = |report: &BudgetReport| {
+            let written = written(report);
             let keys = written.as_object().unwrap().keys().cloned();
             keys.collect::<Vec<_>>()
         };
-        let free = told(json!({"budget": null}));
-        assert_eq!(keys(&Told::nothing()), keys(&free));
+        let free = report(json!({"budget": null}));
+        assert_eq!(keys(&BudgetReport::nothing()), keys(&free));
         assert_eq!(written(&free)["remaining"], Value::Null);
-        assert_eq!(written(&Told::nothing())["stale"], json!(true));
+        assert_eq!(written(&BudgetReport::nothing())["stale"], json!(true));
     }
 }
