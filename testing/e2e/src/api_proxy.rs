@@ -35,12 +35,12 @@ pub enum Binds {
 
 /// A bind that the proxy holds.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldBind {
     delivered: oneshot::Sender<bool>,
     answered: oneshot::Receiver<StatusCode>,
 }
 
-impl Held {
+impl HeldBind {
     /// Lets the bind continue, as if nothing had happened.
     pub fn deliver(self) {
         let _ = self.delivered.send(true);
@@ -63,7 +63,7 @@ impl Held {
 struct Shared {
     client: kube::Client,
     mode: Mutex<Mode>,
-    held: Sender<Held>,
+    held: Sender<HeldBind>,
     /// Whether watches pass events on.
     watches: watch::Sender<bool>,
 }
@@ -77,7 +77,7 @@ struct Mode {
 pub struct ApiProxy {
     address: SocketAddr,
     shared: Arc<Shared>,
-    held: Receiver<Held>,
+    held: Receiver<HeldBind>,
     _serving: Background,
 }
 
@@ -158,7 +158,7 @@ impl ApiProxy {
     }
 
     /// The bind that the proxy holds, once it has arrived.
-    pub fn caught(&self) -> Held {
+    pub fn caught(&self) -> HeldBind {
         self.held
             .recv_timeout(crate::wait::PATIENCE)
             .expect("a bind comes")
@@ -226,7 +226,7 @@ fn delayed(answer: Response, open: watch::Receiver<bool>) -> Response {
 async fn hold(shared: &Shared) -> Option<oneshot::Sender<StatusCode>> {
     let (delivered, decided) = oneshot::channel();
     let (tell, answered) = oneshot::channel();
-    let held = Held {
+    let held = HeldBind {
         delivered,
         answered,
     };

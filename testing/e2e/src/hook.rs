@@ -36,13 +36,13 @@ pub struct Hook {
 
 /// The output of kubectl.
 #[derive(Debug)]
-pub struct Said {
+pub struct KubectlOutput {
     pub ok: bool,
     pub out: String,
     pub err: String,
 }
 
-impl Said {
+impl KubectlOutput {
     /// The object that kubectl printed.
     pub fn object(&self) -> Value {
         assert!(self.ok, "{}", self.err);
@@ -181,13 +181,13 @@ impl Hook {
     }
 
     /// As [`Hook::kubectl`], for a command in which no word contains a space.
-    pub fn say(&self, command: &str) -> Said {
+    pub fn say(&self, command: &str) -> KubectlOutput {
         let words: Vec<&str> = command.split_whitespace().collect();
         self.kubectl(&words, None)
     }
 
     /// Runs kubectl as the administrator and returns everything that it prints.
-    pub fn kubectl(&self, args: &[&str], input: Option<&Value>) -> Said {
+    pub fn kubectl(&self, args: &[&str], input: Option<&Value>) -> KubectlOutput {
         let mut command = self.rig.net("kubectl");
         let mut child = command
             .args(args)
@@ -205,7 +205,7 @@ impl Hook {
         drop(stdin);
         let output = child.wait_with_output().expect("kubectl ends");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Said {
+        KubectlOutput {
             ok: output.status.success(),
             out: text(&output.stdout),
             err: text(&output.stderr),
@@ -223,18 +223,18 @@ impl Hook {
     }
 
     /// Creates an object and returns the result.
-    pub fn create(&self, namespace: &str, object: &Value) -> Said {
+    pub fn create(&self, namespace: &str, object: &Value) -> KubectlOutput {
         self.create_with(namespace, object, &[])
     }
 
-    pub fn create_with(&self, namespace: &str, object: &Value, flags: &[&str]) -> Said {
+    pub fn create_with(&self, namespace: &str, object: &Value, flags: &[&str]) -> KubectlOutput {
         let namespace = format!("--namespace={namespace}");
         let create = ["create", "--output=json", "--filename=-", &namespace];
         self.kubectl(&[&create[..], flags].concat(), Some(object))
     }
 
     /// As `create`, but as a dry run on the server.
-    pub fn dry_run(&self, namespace: &str, object: &Value) -> Said {
+    pub fn dry_run(&self, namespace: &str, object: &Value) -> KubectlOutput {
         self.create_with(namespace, object, &["--dry-run=server"])
     }
 

@@ -10,24 +10,24 @@
 
 pub mod api_proxy;
 pub mod balancer;
-pub mod budgeted;
+pub mod budget_cluster;
 pub mod calendar;
 pub mod chaos;
+pub mod dashboard;
 pub mod fleet;
 mod follower;
 pub mod history;
 pub mod hook;
 pub mod interrupt;
 pub mod kubectl;
-pub mod looking;
 pub mod manifest;
 pub mod paper;
 pub mod replicas;
 pub mod rng;
 pub mod setup;
-pub mod standing;
 pub mod team;
 pub mod teller;
+pub mod timekeeper_stub;
 pub mod wait;
 pub mod world;
 

@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use gpushare_core::CardId;
 use gpushare_core::gpu;
 use gpushare_fake_nvml::hardware::Hardware;
-use gpushare_fake_nvml::testing::{self, Installed};
+use gpushare_fake_nvml::testing::{self, Installation};
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
 use gpushare_rig::{Options, Rig};
@@ -40,7 +40,7 @@ pub struct World {
     pub setup: Setup,
     /// The account of the extender that is started next.
     pub(crate) extenders_kubeconfig: &'static str,
-    installed: Installed,
+    installed: Installation,
     directory: TempDir,
     /// Our processes end with the cluster, not when their values are dropped: for a world in a static.
     lasting: bool,

@@ -33,7 +33,7 @@ pub enum InstallError {
 
 /// A copy of the library with hardware of its own.
 #[derive(Debug, Clone)]
-pub struct Installed {
+pub struct Installation {
     /// The directory, for `LD_LIBRARY_PATH`.
     pub directory: PathBuf,
     /// The library in it, for `dlopen`.
@@ -62,7 +62,7 @@ pub fn library_path() -> Result<PathBuf, InstallError> {
 ///
 /// It is a copy and not a link because the dynamic linker loads a file once per process: two tests
 /// in one process need two files to have two machines.
-pub fn install(directory: &Path, hardware: &Hardware) -> Result<Installed, InstallError> {
+pub fn install(directory: &Path, hardware: &Hardware) -> Result<Installation, InstallError> {
     let from = library_path()?;
     let library = directory.join(LIBRARY_NAME);
     fs::copy(&from, &library).map_err(|source| InstallError::Copy {
@@ -72,7 +72,7 @@ pub fn install(directory: &Path, hardware: &Hardware) -> Result<Installed, Insta
     })?;
     let file = directory.join(HARDWARE_FILE);
     hardware.save(&file)?;
-    Ok(Installed {
+    Ok(Installation {
         directory: directory.to_owned(),
         library,
         hardware: file,

@@ -16,7 +16,7 @@ pub mod verdict;
 mod wait;
 mod watch;
 
-pub use raw::{Answer, Raw, refused};
+pub use raw::{Answer, RawClient, refused};
 pub use requests::{Objects, version_of};
 pub use scope::{Scope, in_namespace};
 pub use wait::until;

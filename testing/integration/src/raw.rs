@@ -16,11 +16,11 @@ const JSON: Option<(&str, &str)> = Some(("content-type", "application/json"));
 const SHOWN: usize = 500;
 
 /// A client without types.
-pub struct Raw(Client);
+pub struct RawClient(Client);
 
-impl std::fmt::Debug for Raw {
+impl std::fmt::Debug for RawClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Raw")
+        f.write_str("RawClient")
     }
 }
 
@@ -84,7 +84,7 @@ impl From<Status> for Answer {
     }
 }
 
-impl Raw {
+impl RawClient {
     pub(crate) fn new(client: Client) -> Self {
         Self(client)
     }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::api::connect;
 use crate::objects;
-use crate::raw::{Answer, Raw};
+use crate::raw::{Answer, RawClient};
 use crate::requests::Objects;
 use crate::verdict::CREATED;
 use crate::wait::until;
@@ -182,8 +182,8 @@ impl Scope {
     }
 
     /// Requests below the level of typed clients.
-    pub fn raw(&self) -> Raw {
-        Raw::new(self.client())
+    pub fn raw(&self) -> RawClient {
+        RawClient::new(self.client())
     }
 
     /// The path of what is in the test's namespace: `path("/api/v1", "pods/a")`.

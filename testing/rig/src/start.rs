@@ -26,7 +26,7 @@ const START_DEADLINE: Duration = Duration::from_mins(4);
 
 /// A started supervisor. The rig lives until `lifeline` closes.
 #[derive(Debug)]
-pub(crate) struct Started {
+pub(crate) struct SupervisorHandle {
     pub(crate) pid: i32,
     pub(crate) supervisor: Child,
     pub(crate) lifeline: ChildStdin,
@@ -85,7 +85,11 @@ impl Event {
 }
 
 /// Starts the supervisor of rig `name` and waits until the cluster is ready.
-pub(crate) fn start(name: &str, options: &Options, binaries: &Binaries) -> Result<Started> {
+pub(crate) fn start(
+    name: &str,
+    options: &Options,
+    binaries: &Binaries,
+) -> Result<SupervisorHandle> {
     let state = state::rigs()?.join(name);
     let log_dir = match &options.log_dir {
         Some(dir) => dir.clone(),
@@ -118,7 +122,7 @@ pub(crate) fn start(name: &str, options: &Options, binaries: &Binaries) -> Resul
         log_dir: &log_dir,
     };
     match wait_until_ready(&report, recording) {
-        Ok(pid) => Ok(Started {
+        Ok(pid) => Ok(SupervisorHandle {
             pid,
             supervisor,
             lifeline,

@@ -12,7 +12,7 @@ use gpushare_core::gpu::{AliyunUnit, Reading};
 use gpushare_daemon::Tasks;
 use gpushare_fake_nvml::Hardware;
 use gpushare_fake_nvml::hardware;
-use gpushare_fake_nvml::testing::{Installed, install};
+use gpushare_fake_nvml::testing::{Installation, install};
 use gpushare_kube::convert::PodFacts;
 use gpushare_node::agent::{self, Agent};
 use gpushare_node::config::{Config, SlotsPerCard};
@@ -39,7 +39,7 @@ pub(crate) struct World {
     agent: Option<Running>,
     config: Config,
     client: Option<Client>,
-    installed: Installed,
+    installed: Installation,
     directory: TempDir,
 }
 

@@ -11,7 +11,7 @@ use gpushare_kube::convert::PodFacts;
 use serde_json::{Value, json};
 
 use super::drive::Cluster;
-use super::judge::{Calm, disagreements, leaks};
+use super::judge::{CalmSnapshot, disagreements, leaks};
 use super::plan::TENANTS;
 use super::{Shares, ledger, parts};
 use crate::interrupt;
@@ -48,7 +48,7 @@ impl Cluster {
             .collect()
     }
 
-    fn converge(&self, judge: impl Fn(&Calm) -> Vec<String>) -> Vec<String> {
+    fn converge(&self, judge: impl Fn(&CalmSnapshot) -> Vec<String>) -> Vec<String> {
         let deadline = Instant::now() + PATIENCE;
         let mut agreed = 0;
         loop {
@@ -77,14 +77,14 @@ impl Cluster {
     }
 
     /// What every part says now.
-    fn look(&self) -> Result<Calm> {
+    fn look(&self) -> Result<CalmSnapshot> {
         let list = self.world.get("pods --all-namespaces")?;
         let pods = list["items"].as_array().context("a list of pods")?;
         let sizes = self.world.card_sizes();
         let dialects = Setup::cards(&[]).dialects();
-        let mut calm = Calm {
+        let mut calm = CalmSnapshot {
             books: self.books()?,
-            ..Calm::default()
+            ..CalmSnapshot::default()
         };
         let mut names_by_uid = BTreeMap::new();
         let mut waiting = Vec::new();
@@ -154,7 +154,7 @@ impl Cluster {
     }
 
     /// What must be gone once no container outlives its pod, and once no pod is left.
-    fn remains(&self, calm: &Calm) -> Result<BTreeSet<String>> {
+    fn remains(&self, calm: &CalmSnapshot) -> Result<BTreeSet<String>> {
         let mut remains = BTreeSet::new();
         let node = self.world.get(&format!("node {NODE}"))?;
         let annotations = node["metadata"]["annotations"].as_object();

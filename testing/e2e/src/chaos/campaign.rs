@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use super::drive::Cluster;
-use super::judge::{Harvest, Metered, barren, charges, crowded, lives, overbooked};
+use super::judge::{Harvest, MeteredPods, barren, charges, crowded, lives, overbooked};
 use super::plan::{METERED, Plan, plan};
 use super::tally::Tally;
 use super::{ledger, parts};
@@ -117,7 +117,7 @@ fn paid(cluster: &mut Cluster) -> Result<Vec<String>> {
     let notes = cluster.recorder.notes();
     let names = notes.names.into_iter();
     let names = names.filter(|(_, name)| name.starts_with(&format!("{METERED}/")));
-    let metered = Metered {
+    let metered = MeteredPods {
         names: names.collect(),
         booked: notes.booked,
         held: notes.held,

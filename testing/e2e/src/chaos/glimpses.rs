@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::Shares;
-use super::judge::{Glimpse, Running};
+use super::judge::{Glimpse, RunningContainer};
 
 const EVERY: Duration = Duration::from_millis(100);
 
@@ -53,7 +53,7 @@ impl Glimpses {
     }
 
     /// What ran at the last look.
-    pub fn last(&self) -> Vec<Running> {
+    pub fn last(&self) -> Vec<RunningContainer> {
         self.assert_alive();
         let seen = self.seen.lock();
         seen.last()
@@ -103,7 +103,7 @@ impl Eye {
         let mut running = Vec::new();
         for (pod, container, process) in groups {
             if let Some(shares) = self.shares(&container, &process) {
-                running.push(Running {
+                running.push(RunningContainer {
                     pod: PodUid::new(pod),
                     container,
                     shares,

@@ -10,13 +10,13 @@ use gpushare_core::{CardId, PodUid};
 
 use super::Shares;
 
-pub use charges::{Charged, Gap, Held, Metered, TOLERANCE, charges};
-pub use crowd::{Glimpse, Life, Running, crowded, lives};
+pub use charges::{Gap, HeldTime, MeteredPods, PodCharge, TOLERANCE, charges};
+pub use crowd::{Glimpse, Life, RunningContainer, crowded, lives};
 pub use harvest::{Harvest, barren};
 
 /// What the watch showed of a pod's booking.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum Observation {
     /// The pod is bound with this record and has not ended.
     Holds {
         pod: PodUid,
@@ -35,20 +35,20 @@ pub enum Seen {
 
 /// Every moment of the history at which the records exceeded a card's size, every record that changed, and every bound
 /// pod without a record.
-pub fn overbooked(history: &[Seen], sizes: &BTreeMap<CardId, u64>) -> Vec<String> {
+pub fn overbooked(history: &[Observation], sizes: &BTreeMap<CardId, u64>) -> Vec<String> {
     let mut held: BTreeMap<&PodUid, (&str, &Shares)> = BTreeMap::new();
     let mut wrong = BTreeSet::new();
     for seen in history {
         match seen {
-            Seen::Free { pod } => {
+            Observation::Free { pod } => {
                 held.remove(pod);
             }
-            Seen::Unproved { pod, name, why } => {
+            Observation::Unproved { pod, name, why } => {
                 wrong.insert(format!(
                     "{name} ({pod}) is bound and nothing proves what it holds: {why}"
                 ));
             }
-            Seen::Holds { pod, name, shares } => {
+            Observation::Holds { pod, name, shares } => {
                 if let Some((_, before)) = held.insert(pod, (name, shares))
                     && before != shares
                 {
@@ -80,7 +80,7 @@ pub fn overbooked(history: &[Seen], sizes: &BTreeMap<CardId, u64>) -> Vec<String
 
 /// What every part says at one moment of calm. Pods are named `namespace/name`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Calm {
+pub struct CalmSnapshot {
     /// The leading extender's books.
     pub books: BTreeMap<String, Shares>,
     /// The records of bound pods that have not ended.
@@ -100,7 +100,7 @@ pub struct Calm {
 }
 
 /// Every difference between books, records, files and containers.
-pub fn disagreements(calm: &Calm) -> Vec<String> {
+pub fn disagreements(calm: &CalmSnapshot) -> Vec<String> {
     let mut wrong = Vec::new();
     let none = Shares::new();
     let pods = calm.books.keys().chain(calm.records.keys());
@@ -134,7 +134,7 @@ pub fn disagreements(calm: &Calm) -> Vec<String> {
 }
 
 /// Everything that is left although every pod was deleted.
-pub fn leaks(calm: &Calm) -> Vec<String> {
+pub fn leaks(calm: &CalmSnapshot) -> Vec<String> {
     let mut wrong = Vec::new();
     for (pod, shares) in &calm.books {
         wrong.push(format!("the books still hold {shares:?} for {pod}"));

@@ -10,13 +10,13 @@ use gpushare_ledger::period::Span;
 use gpushare_ledger::store::Ledger;
 use gpushare_ledger::store::sqlite::Sqlite;
 
-use super::judge::Charged;
+use super::judge::PodCharge;
 
 /// The formula of time without a price, because the Node was deleted before the timekeeper saw its cards.
 const UNKNOWN_CARDS: &str = "unknown-cards/1";
 
 /// What each pod of a namespace is charged for.
-pub fn charged(database: &Path, namespace: &str) -> Result<BTreeMap<PodUid, Charged>> {
+pub fn charged(database: &Path, namespace: &str) -> Result<BTreeMap<PodUid, PodCharge>> {
     let whole = Span {
         start: 0,
         end: Seconds::MAX / 4,
@@ -24,12 +24,12 @@ pub fn charged(database: &Path, namespace: &str) -> Result<BTreeMap<PodUid, Char
     let lines = read(database, async |ledger| {
         Ok(ledger.statement(namespace, whole).await?)
     })?;
-    let mut charged: BTreeMap<PodUid, Charged> = BTreeMap::new();
+    let mut charged: BTreeMap<PodUid, PodCharge> = BTreeMap::new();
     for line in lines {
-        let fresh = Charged {
+        let fresh = PodCharge {
             from: line.span.start,
             to: line.span.end,
-            ..Charged::default()
+            ..PodCharge::default()
         };
         let sum = charged.entry(line.pod).or_insert(fresh);
         sum.from = sum.from.min(line.span.start);

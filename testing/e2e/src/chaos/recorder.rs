@@ -22,7 +22,7 @@ use kube::runtime::watcher::{self, watcher};
 use parking_lot::Mutex;
 
 use super::Shares;
-use super::judge::{Gap, Held, Seen};
+use super::judge::{Gap, HeldTime, Observation};
 use super::plan::TENANTS;
 use crate::follower::Follower;
 use crate::setup::Setup;
@@ -37,9 +37,9 @@ pub struct Recorder {
 
 #[derive(Clone, Debug, Default)]
 pub struct Notes {
-    pub history: Vec<Seen>,
+    pub history: Vec<Observation>,
     /// When each pod was first and last seen to hold something.
-    pub held: BTreeMap<PodUid, Held>,
+    pub held: BTreeMap<PodUid, HeldTime>,
     /// `namespace/name` of every pod that was ever bound with a record.
     pub names: BTreeMap<PodUid, String>,
     /// What each of these pods holds, according to its record.
@@ -87,7 +87,7 @@ impl Notes {
             Some(Err(why)) => {
                 if !facts.ended && TENANTS.contains(&&*facts.namespace) {
                     let pod = facts.uid;
-                    self.history.push(Seen::Unproved { pod, name, why });
+                    self.history.push(Observation::Unproved { pod, name, why });
                 }
                 return;
             }
@@ -99,7 +99,7 @@ impl Notes {
         }
         self.holding.insert(facts.uid.clone(), shares.clone());
         self.touch(&facts.uid);
-        self.history.push(Seen::Holds {
+        self.history.push(Observation::Holds {
             pod: facts.uid,
             name,
             shares,
@@ -109,7 +109,7 @@ impl Notes {
     fn gone(&mut self, pod: &PodUid) {
         if self.holding.remove(pod).is_some() {
             self.touch(pod);
-            self.history.push(Seen::Free { pod: pod.clone() });
+            self.history.push(Observation::Free { pod: pod.clone() });
         }
     }
 
@@ -136,7 +136,7 @@ impl Notes {
 
     fn touch(&mut self, pod: &PodUid) {
         let now = Timestamp::now().as_millisecond();
-        let fresh = Held { from: now, to: now };
+        let fresh = HeldTime { from: now, to: now };
         self.held.entry(pod.clone()).or_insert(fresh).to = now;
     }
 }

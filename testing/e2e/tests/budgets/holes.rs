@@ -2,7 +2,7 @@
 //! holes of its API are tested together with our API.
 
 use anyhow::ensure;
-use e2e::budgeted::held;
+use e2e::budget_cluster::held;
 use e2e::calendar::day;
 use e2e::manifest::{aliyun, container, running};
 use e2e::{Kubectl, Team, wait};

@@ -15,9 +15,9 @@ mod story;
 
 use std::sync::LazyLock;
 
-use e2e::budgeted::Budgeted;
+use e2e::budget_cluster::BudgetCluster;
 
 /// One cluster for all tests. Each test has its own namespaces, budgets and ledger, and leaves the cards free.
-static SHARED: LazyLock<Budgeted> = LazyLock::new(|| Budgeted::start(&[8192, 8192]));
+static SHARED: LazyLock<BudgetCluster> = LazyLock::new(|| BudgetCluster::start(&[8192, 8192]));
 
 const DAY: i64 = 86_400;

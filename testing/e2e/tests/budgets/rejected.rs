@@ -1,7 +1,7 @@
 //! A restarted kubelet admits its pods again. While the node agent is down, the kubelet rejects a pod whose container
 //! it would have to start, and then writes a status that says little about what ran before.
 
-use e2e::budgeted::{Budgeted, bound, last_finish, seconds};
+use e2e::budget_cluster::{BudgetCluster, bound, last_finish, seconds};
 use e2e::calendar::day;
 use e2e::manifest::{aliyun, running};
 use e2e::{Kubectl, Team, wait};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 #[test]
 fn a_pod_that_a_restarted_kubelet_rejects_is_charged_for_what_it_held() {
-    let mut cluster = Budgeted::of_one_test(&[8192]);
+    let mut cluster = BudgetCluster::of_one_test(&[8192]);
     let mut agent = cluster.world.agent.take().unwrap();
     let mut timekeeper = cluster.timekeeper();
     let team = cluster.team(&json!({"amount": 36_000, "period": day()}));

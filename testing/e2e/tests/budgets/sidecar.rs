@@ -1,7 +1,7 @@
 //! The budget sidecar with everything real: webhook, scheduler, extender, agent, kubelet and timekeeper.
 
 use anyhow::Context;
-use e2e::budgeted::held;
+use e2e::budget_cluster::held;
 use e2e::calendar::day;
 use e2e::manifest::{aliyun, annotated, running};
 use e2e::world::recorded_card;

@@ -1,6 +1,6 @@
 //! Two teams on two cards, one of them over its budget.
 
-use e2e::budgeted::{held, wait_held_a_second};
+use e2e::budget_cluster::{held, wait_held_a_second};
 use e2e::calendar::day;
 use e2e::manifest::{aliyun, pod, running};
 use e2e::world::recorded_card;

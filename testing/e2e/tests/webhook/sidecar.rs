@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use e2e::hook::{Hook, Said};
+use e2e::hook::{Hook, KubectlOutput};
 use e2e::manifest::{self, IMAGE, RUN, annotated};
-use e2e::standing::Standing;
+use e2e::timekeeper_stub::TimekeeperStub;
 use e2e::{Kubectl, wait};
 use gpushare_testkit::assert_contains;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ const WISH: &str = "gpushare.io/budget-sidecar";
 
 struct World {
     hook: Hook,
-    timekeeper: Standing,
+    timekeeper: TimekeeperStub,
 }
 
 /// One cluster for all tests here. Only the scheduler knows of its node's cards: these tests are not about which pod
@@ -29,7 +29,7 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
     let image = "gpushare.test/control:1";
     let hook = Hook::cluster();
     hook.add_control_image(image);
-    let timekeeper = Standing::start(&hook.rig);
+    let timekeeper = TimekeeperStub::start(&hook.rig);
     let (ca, url) = (timekeeper.ca(), timekeeper.url.clone());
     let asked = ["--sidecar-timekeeper", &url, "--sidecar-ca", &ca];
     let hook = hook.with_lasting(&[&["--sidecar-image", image], &asked[..]].concat());
@@ -68,7 +68,7 @@ fn pod(name: &str, script: &str) -> Value {
 }
 
 impl World {
-    fn exec(&self, namespace: &str, pod: &str, script: &str) -> Said {
+    fn exec(&self, namespace: &str, pod: &str, script: &str) -> KubectlOutput {
         let namespace = format!("--namespace={namespace}");
         let exec = ["exec", pod, &namespace, "--container=app"];
         let shell = ["--", "sh", "-c", script];

@@ -4,7 +4,7 @@ use std::env;
 use std::path::PathBuf;
 
 use gpushare_fake_nvml::hardware::{ProcessKind, update};
-use gpushare_fake_nvml::testing::{Installed, install};
+use gpushare_fake_nvml::testing::{Installation, install};
 use gpushare_fake_nvml::{Hardware, Process};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 /// A machine of a test: its library and hardware file, removed when dropped.
 pub(crate) struct Machine {
-    pub(crate) installed: Installed,
+    pub(crate) installed: Installation,
     _directory: TempDir,
 }
 

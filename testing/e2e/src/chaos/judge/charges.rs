@@ -14,7 +14,7 @@ const WHOLE_CARD: u64 = 1_000_000;
 
 /// What the ledger charges for a pod, in seconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Charged {
+pub struct PodCharge {
     pub from: i64,
     pub to: i64,
     pub seconds: i64,
@@ -27,7 +27,7 @@ pub struct Charged {
 
 /// How long a pod's object said that the pod holds something, in milliseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldTime {
     pub from: i64,
     pub to: i64,
 }
@@ -41,11 +41,11 @@ pub struct Gap {
 
 /// What was seen of metered pods.
 #[derive(Clone, Debug, Default)]
-pub struct Metered {
+pub struct MeteredPods {
     /// Every pod that was bound with a record.
     pub names: BTreeMap<PodUid, String>,
     pub booked: BTreeMap<PodUid, Shares>,
-    pub held: BTreeMap<PodUid, Held>,
+    pub held: BTreeMap<PodUid, HeldTime>,
     pub lives: BTreeMap<PodUid, Life>,
     pub gaps: Vec<Gap>,
     pub sizes: BTreeMap<CardId, u64>,
@@ -53,7 +53,7 @@ pub struct Metered {
 
 /// Every second that a container ran uncharged, every charge for a time in which the pod held nothing, and every charge
 /// for other shares than the pod held.
-pub fn charges(seen: &Metered, ledger: &BTreeMap<PodUid, Charged>) -> Vec<String> {
+pub fn charges(seen: &MeteredPods, ledger: &BTreeMap<PodUid, PodCharge>) -> Vec<String> {
     let mut wrong = Vec::new();
     for (pod, name) in &seen.names {
         let life = seen.lives.get(pod);
@@ -87,7 +87,7 @@ fn missed(gaps: &[Gap], bound: i64) -> bool {
 fn mispriced(
     name: &str,
     pod: &PodUid,
-    charged: &Charged,
+    charged: &PodCharge,
     booked: &Shares,
     sizes: &BTreeMap<CardId, u64>,
 ) -> Option<String> {
@@ -111,7 +111,7 @@ fn mispriced(
     })
 }
 
-fn unpaid(name: &str, pod: &PodUid, life: Life, charged: Option<&Charged>) -> Option<String> {
+fn unpaid(name: &str, pod: &PodUid, life: Life, charged: Option<&PodCharge>) -> Option<String> {
     let ran = (life.last - life.first) / 1000;
     let (first, last) = (life.first / 1000, life.last / 1000);
     match charged {
@@ -135,9 +135,9 @@ fn unpaid(name: &str, pod: &PodUid, life: Life, charged: Option<&Charged>) -> Op
 fn unearned(
     name: &str,
     pod: &PodUid,
-    charged: &Charged,
+    charged: &PodCharge,
     life: Option<&Life>,
-    held: Option<&Held>,
+    held: Option<&HeldTime>,
 ) -> Option<String> {
     let ends = life
         .map(|life| life.last)

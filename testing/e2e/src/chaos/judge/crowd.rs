@@ -8,7 +8,7 @@ use crate::chaos::Shares;
 
 /// A container with cards that was seen alive.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Running {
+pub struct RunningContainer {
     pub pod: PodUid,
     /// The runtime's id of the container.
     pub container: String,
@@ -20,7 +20,7 @@ pub struct Running {
 pub struct Glimpse {
     /// In milliseconds since 1970.
     pub at: i64,
-    pub running: Vec<Running>,
+    pub running: Vec<RunningContainer>,
 }
 
 /// When the containers of a pod were first and last seen, in milliseconds since 1970. They lived at least that long.
@@ -68,14 +68,14 @@ fn together<'a>(
     before: Option<&Glimpse>,
     now: &'a Glimpse,
     after: Option<&Glimpse>,
-) -> Vec<Vec<&'a Running>> {
-    let in_look = |look: Option<&Glimpse>, one: &Running| {
+) -> Vec<Vec<&'a RunningContainer>> {
+    let in_look = |look: Option<&Glimpse>, one: &RunningContainer| {
         let mut running = look.into_iter().flat_map(|look| &look.running);
         running.any(|other| other.container == one.container)
     };
     let (old, new): (Vec<_>, Vec<_>) = now.running.iter().partition(|one| in_look(before, one));
     let lasting = old.iter().copied().filter(|one| in_look(after, one));
-    let lasting: Vec<&Running> = lasting.collect();
+    let lasting: Vec<&RunningContainer> = lasting.collect();
     let beside = new.into_iter().map(|one| {
         let mut together = lasting.clone();
         together.push(one);

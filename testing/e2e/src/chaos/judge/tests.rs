@@ -14,16 +14,16 @@ fn share(mib: u64) -> Shares {
     Shares::from([(card(), mib)])
 }
 
-fn holds(pod: &str, mib: u64) -> Seen {
-    Seen::Holds {
+fn holds(pod: &str, mib: u64) -> Observation {
+    Observation::Holds {
         pod: PodUid::new(pod),
         name: format!("team/{pod}"),
         shares: share(mib),
     }
 }
 
-fn free(pod: &str) -> Seen {
-    Seen::Free {
+fn free(pod: &str) -> Observation {
+    Observation::Free {
         pod: PodUid::new(pod),
     }
 }
@@ -55,7 +55,7 @@ fn a_record_that_changes_is_found() {
 }
 
 fn glimpse(at: i64, running: &[(&str, u64)]) -> Glimpse {
-    let running = running.iter().map(|(pod, mib)| Running {
+    let running = running.iter().map(|(pod, mib)| RunningContainer {
         pod: PodUid::new(*pod),
         container: format!("container-of-{pod}"),
         shares: share(*mib),
@@ -113,16 +113,16 @@ fn two_containers_that_one_look_shows_need_not_have_run_together() {
     assert_eq!(crowded(&glimpses, &sizes()), [""; 0]);
 }
 
-fn agreed() -> Calm {
+fn agreed() -> CalmSnapshot {
     let held = BTreeMap::from([("team/a".to_owned(), share(10))]);
     let names = BTreeSet::from(["team/a".to_owned()]);
-    Calm {
+    CalmSnapshot {
         books: held.clone(),
         records: held.clone(),
         running: held,
         files: names.clone(),
         objects: names,
-        ..Calm::default()
+        ..CalmSnapshot::default()
     }
 }
 
@@ -140,9 +140,9 @@ fn a_leaked_booking_is_found() {
         ["team/gone: the books say {\"GPU-1\": 4}, its record {}"]
     );
     assert_eq!(
-        leaks(&Calm {
+        leaks(&CalmSnapshot {
             books: calm.books,
-            ..Calm::default()
+            ..CalmSnapshot::default()
         })
         .len(),
         2
@@ -196,22 +196,22 @@ fn a_file_of_a_pod_that_is_gone_is_found() {
 
 #[test]
 fn nothing_is_left_after_all_was_deleted_and_everything_that_is_left_is_named() {
-    assert_eq!(leaks(&Calm::default()), [""; 0]);
+    assert_eq!(leaks(&CalmSnapshot::default()), [""; 0]);
     assert_eq!(leaks(&agreed()).len(), 4);
 }
 
 /// One pod with half a card that ran from 10 s to 20 s and whose object existed from 9 s to 21 s.
-fn seen() -> Metered {
+fn seen() -> MeteredPods {
     let pod = PodUid::new("a");
     let life = Life {
         first: 10_000,
         last: 20_000,
     };
-    let held = Held {
+    let held = HeldTime {
         from: 9_000,
         to: 21_000,
     };
-    Metered {
+    MeteredPods {
         names: BTreeMap::from([(pod.clone(), "team/a".to_owned())]),
         booked: BTreeMap::from([(pod.clone(), share(8))]),
         held: BTreeMap::from([(pod.clone(), held)]),
@@ -222,8 +222,8 @@ fn seen() -> Metered {
 }
 
 /// A charge for half a card, for these seconds.
-fn half((from, to, seconds): (i64, i64, i64)) -> Charged {
-    Charged {
+fn half((from, to, seconds): (i64, i64, i64)) -> PodCharge {
+    PodCharge {
         from,
         to,
         seconds,
@@ -233,7 +233,7 @@ fn half((from, to, seconds): (i64, i64, i64)) -> Charged {
     }
 }
 
-fn ledger(pod: &str, charged: Charged) -> BTreeMap<PodUid, Charged> {
+fn ledger(pod: &str, charged: PodCharge) -> BTreeMap<PodUid, PodCharge> {
     BTreeMap::from([(PodUid::new(pod), charged)])
 }
 
@@ -257,12 +257,12 @@ fn a_charge_for_less_than_was_held_is_found() {
              for {\"GPU-1\": 8}"
         ]
     );
-    let too_cheap = Charged {
+    let too_cheap = PodCharge {
         cards: two_cards.clone(),
         ..one_card.clone()
     };
     assert_eq!(charges(&seen, &ledger("a", too_cheap)).len(), 1);
-    let both = Charged {
+    let both = PodCharge {
         cards: two_cards,
         micros: 11_000_000,
         ..one_card
@@ -272,7 +272,7 @@ fn a_charge_for_less_than_was_held_is_found() {
 
 #[test]
 fn time_whose_cards_nobody_knew_has_no_price() {
-    let unknown = Charged {
+    let unknown = PodCharge {
         unpriced: 11,
         micros: 0,
         cards: Shares::new(),
@@ -283,7 +283,7 @@ fn time_whose_cards_nobody_knew_has_no_price() {
 
 #[test]
 fn a_charge_of_a_pod_that_was_never_bound_is_found_unless_nobody_looked_then() {
-    let mut seen = Metered::default();
+    let mut seen = MeteredPods::default();
     let charged = ledger("b", half((9, 20, 11)));
     assert_eq!(
         charges(&seen, &charged),

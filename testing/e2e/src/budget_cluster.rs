@@ -32,13 +32,13 @@ const SERVED: &str = "0.0.0.0:12352";
 const SIDECAR: &str = "gpushare.test/control:1";
 
 #[derive(Debug)]
-pub struct Budgeted {
+pub struct BudgetCluster {
     _webhook: Process,
     pub world: World,
     namespaces: AtomicU32,
 }
 
-impl Budgeted {
+impl BudgetCluster {
     /// A cluster with one node with these cards (memory in MiB). The test starts only the timekeeper.
     pub fn start(cards: &[u64]) -> Self {
         Self::around(World::lasting(Setup::cards(cards)))
@@ -139,7 +139,7 @@ pub struct Timekeeper<'a> {
     process: Option<Process>,
     listen: Vec<String>,
     directory: TempDir,
-    home: &'a Budgeted,
+    home: &'a BudgetCluster,
 }
 
 impl Timekeeper<'_> {

@@ -21,7 +21,7 @@ use crate::world::issue;
 
 /// Serves until the test's process ends.
 #[derive(Debug)]
-pub struct Standing {
+pub struct TimekeeperStub {
     pub url: String,
     files: TempDir,
     mind: Arc<Mutex<Mind>>,
@@ -40,7 +40,7 @@ pub struct Question {
     pub token: String,
 }
 
-impl Standing {
+impl TimekeeperStub {
     pub fn start(rig: &Rig) -> Self {
         let files = tempfile::tempdir().expect("a directory");
         let tls = TlsFiles {

@@ -18,12 +18,12 @@ const ADDRESS: &str = "https://localhost:12356";
 const ADMIN: &str = "127.0.0.1:12357";
 
 #[derive(Debug)]
-pub struct Looking {
+pub struct DashboardServer {
     _dashboard: Process,
     teller: &'static Teller,
 }
 
-impl Looking {
+impl DashboardServer {
     /// Starts the dashboard beside the timekeeper.
     pub fn start(teller: &'static Teller) -> Self {
         let rig = &teller.rig;
