@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::definition;
 use crate::failure::Failure;
 use crate::faults::Faults;
-use crate::http::{Described, Edge, Review, Webhooks, serve};
+use crate::http::{Edge, KindSchema, Review, Webhooks, serve};
 use crate::logs::Logs;
 use crate::registry::{Registry, Stamp, Target, UnknownFields, Write, decode};
 use crate::request::Requests;
@@ -279,7 +279,7 @@ impl Drop for Server {
 /// The resources of these definitions, and what `kubectl explain` shows of them.
 fn define(
     definitions: &[CustomResourceDefinition],
-) -> Result<(Vec<Resource>, Vec<Described>), StartError> {
+) -> Result<(Vec<Resource>, Vec<KindSchema>), StartError> {
     let mut defined = (Vec::new(), Vec::new());
     for crd in definitions {
         let (resource, schema) =
@@ -287,7 +287,7 @@ fn define(
                 name: crd.metadata.name.clone().unwrap_or_default(),
                 reason,
             })?;
-        defined.1.push(Described {
+        defined.1.push(KindSchema {
             group: resource.group,
             kind: resource.kind,
             schema,

@@ -46,7 +46,7 @@ pub(crate) enum Ending {
 
 /// A watch that has begun: what to send first, and where the rest arrives.
 #[derive(Debug)]
-pub(crate) struct Begun {
+pub(crate) struct Watch {
     pub(crate) present: Vec<Arc<Object>>,
     pub(crate) missed: Vec<Delivery>,
     pub(crate) subscription: Subscription,
@@ -198,7 +198,7 @@ impl Store {
         table: TableId,
         filter: Filter,
         start: Start,
-    ) -> Result<Begun, OutOfReach> {
+    ) -> Result<Watch, OutOfReach> {
         let version = self.version;
         let (mut present, mut missed, mut from) = (Vec::new(), Vec::new(), version);
         match start {
@@ -217,7 +217,7 @@ impl Store {
             table.watchers.retain(|w| !w.is_gone());
             table.watchers.push(watcher);
         }
-        Ok(Begun {
+        Ok(Watch {
             present,
             missed,
             subscription,

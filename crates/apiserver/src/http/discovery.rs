@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hyper::{Method, Response};
 use serde_json::{Value, json};
 
-use super::openapi::{self, Described};
+use super::openapi::{self, KindSchema};
 use super::reply::{Body, json_reply, text_reply};
 use crate::registry::Registry;
 use crate::resource::{Resource, Subresource};
@@ -15,7 +15,7 @@ const MINOR: &str = "36";
 
 pub(crate) fn document(
     registry: &Registry,
-    described: &[Described],
+    described: &[KindSchema],
     method: &Method,
     path: &[String],
 ) -> Response<Body> {

@@ -15,7 +15,7 @@ use super::query::Query;
 use super::reply::{Body, json_reply, list_json, list_metadata, success, with_warnings};
 use super::route::ResourceRoute;
 use super::stream::{failed_watch_reply, watch_reply};
-use super::webhooks::Admitted;
+use super::webhooks::Admission;
 use crate::failure::{Cause, Failure};
 use crate::json::Path;
 use crate::logs::Logs;
@@ -23,7 +23,8 @@ use crate::object::Object;
 use crate::patch::Patch;
 use crate::protobuf;
 use crate::registry::{
-    Decoded, Deleted, Registry, Served, Stamp, Target, Write, Written, decode_body, parse, seconds,
+    DecodedObject, DeleteOutcome, Registry, ServedResource, Stamp, Target, Write, WriteOutcome,
+    decode_body, parse, seconds,
 };
 use crate::request::Verb;
 use crate::resource::Subresource;
@@ -41,7 +42,7 @@ pub(crate) struct Request<'r> {
     pub(crate) bookmark_interval: Duration,
     pub(crate) logs: Option<&'r dyn Logs>,
     /// What admission webhooks answered about the write.
-    pub(crate) admitted: Admitted,
+    pub(crate) admission: Admission,
 }
 
 impl Request<'_> {
@@ -68,7 +69,7 @@ impl Request<'_> {
         &self.route.target
     }
 
-    fn served(&self) -> &Served {
+    fn served(&self) -> &ServedResource {
         self.route.target.served
     }
 
@@ -124,13 +125,13 @@ impl Request<'_> {
         let filter = filter(self.served(), &self.target().namespace, &self.query)?;
         let options = watch_options(&self.query)?;
         match self.registry.watch(self.served(), filter, options.start) {
-            Ok(begun) => {
+            Ok(watch) => {
                 let registry = Arc::clone(self.registry);
                 let include = self.wants_table();
                 Ok(watch_reply(
                     registry,
                     self.served(),
-                    begun,
+                    watch,
                     &options,
                     self.bookmark_interval,
                     include,
@@ -142,7 +143,7 @@ impl Request<'_> {
     }
 
     /// Does the write, or with `try_only` a dry run of it.
-    pub(super) fn write_object(&self, try_only: bool) -> Result<Written, Failure> {
+    pub(super) fn write_object(&self, try_only: bool) -> Result<WriteOutcome, Failure> {
         match self.route.verb {
             Verb::Create => self.create(try_only),
             Verb::Update => self.update(try_only),
@@ -153,7 +154,7 @@ impl Request<'_> {
     pub(super) fn write(&self, part: Part, try_only: bool) -> Result<Write, Failure> {
         let mut write = write_options(&self.query, &self.headers, self.stamp, part)?;
         write.dry_run |= try_only;
-        write.mutations.clone_from(&self.admitted.mutations);
+        write.mutations.clone_from(&self.admission.mutations);
         Ok(write)
     }
 
@@ -161,26 +162,26 @@ impl Request<'_> {
         self.query.get("dryRun") == Some("All")
     }
 
-    fn create(&self, try_only: bool) -> Result<Written, Failure> {
+    fn create(&self, try_only: bool) -> Result<WriteOutcome, Failure> {
         let write = self.write(Part::Main, try_only)?;
         let decoded = self.decoded(&write)?;
         self.registry.create(self.target(), decoded, &write)
     }
 
-    fn update(&self, try_only: bool) -> Result<Written, Failure> {
+    fn update(&self, try_only: bool) -> Result<WriteOutcome, Failure> {
         let write = self.write(self.part(), try_only)?;
         let decoded = self.decoded(&write)?;
         self.registry.replace(self.target(), decoded, &write)
     }
 
     /// The whole object that is to be written.
-    fn decoded(&self, write: &Write) -> Result<Decoded, Failure> {
+    fn decoded(&self, write: &Write) -> Result<DecodedObject, Failure> {
         let content_type = self.accepted_content_type()?;
         let resource = &self.served().resource;
         decode_body(resource, &self.body, content_type, write.unknown_fields)
     }
 
-    fn patch(&self, try_only: bool) -> Result<Written, Failure> {
+    fn patch(&self, try_only: bool) -> Result<WriteOutcome, Failure> {
         let write = self.write(self.part(), try_only)?;
         let force = self.query.flag("force");
         let patch = Patch::parse(self.content_type(), &self.body, force)?;
@@ -212,7 +213,7 @@ impl Request<'_> {
         write.dry_run |= dry_run;
         let deleted = self.registry.delete(self.target(), &options, &write)?;
         let resource = &self.served().resource;
-        let echoed = resource.habits.returns_deleted || matches!(deleted, Deleted::Dying(_));
+        let echoed = resource.habits.returns_deleted || matches!(deleted, DeleteOutcome::Dying(_));
         if echoed {
             return Ok(self.object_reply(200, deleted.object()));
         }
@@ -321,10 +322,10 @@ impl Request<'_> {
         Ok(body)
     }
 
-    fn written_reply(&self, written: &Written) -> Response<Body> {
+    fn written_reply(&self, written: &WriteOutcome) -> Response<Body> {
         let code = if written.created { 201 } else { 200 };
         let reply = with_warnings(self.object_reply(code, &written.object), &written.warnings);
-        with_warnings(reply, &self.admitted.warnings)
+        with_warnings(reply, &self.admission.warnings)
     }
 
     /// What a table should include, if the client prefers a table to the objects.

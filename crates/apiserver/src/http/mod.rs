@@ -15,7 +15,7 @@ mod serve;
 mod stream;
 mod webhooks;
 
-pub(crate) use openapi::Described;
+pub(crate) use openapi::KindSchema;
 pub(crate) use reviews::Review;
 pub(crate) use serve::{Edge, serve};
 pub(crate) use webhooks::Webhooks;

@@ -13,9 +13,9 @@ use crate::resource::Resource;
 const ELSEWHERE: &str = "This embedded API server serves the kind but carries no description of its fields. \
     They are those of Kubernetes: https://kubernetes.io/docs/reference/kubernetes-api/";
 
-/// A kind for which the caller gave a schema.
+/// The schema that the caller gave for a kind.
 #[derive(Debug, Clone)]
-pub(crate) struct Described {
+pub(crate) struct KindSchema {
     pub(crate) group: &'static str,
     pub(crate) kind: &'static str,
     pub(crate) schema: Value,
@@ -34,7 +34,7 @@ pub(crate) fn index(registry: &Registry) -> Value {
 
 pub(crate) fn group(
     registry: &Registry,
-    described: &[Described],
+    described: &[KindSchema],
     group: &str,
     version: &str,
 ) -> Value {
@@ -77,7 +77,7 @@ fn root(resource: &Resource) -> String {
     format!("{prefix}/{}", resource.api_version())
 }
 
-fn schema(resource: &Resource, described: &[Described]) -> Value {
+fn schema(resource: &Resource, described: &[KindSchema]) -> Value {
     let given = described
         .iter()
         .find(|given| (given.group, given.kind) == (resource.group, resource.kind));

@@ -9,7 +9,9 @@ use serde_json::Value;
 use super::query::Query;
 use crate::failure::{Cause, Failure};
 use crate::json::Path;
-use crate::registry::{DeleteOptions, Paging, Served, Stamp, UnknownFields, VersionMatch, Write};
+use crate::registry::{
+    DeleteOptions, Paging, ServedResource, Stamp, UnknownFields, VersionMatch, Write,
+};
 use crate::rules::Part;
 use crate::selector::{FieldSelector, LabelSelector, SelectorError};
 use crate::store::Start;
@@ -19,7 +21,11 @@ use crate::watch::Filter;
 const DEFAULT_WATCH: Duration = Duration::from_mins(45);
 
 /// What a list or watch selects.
-pub(crate) fn filter(served: &Served, namespace: &str, query: &Query) -> Result<Filter, Failure> {
+pub(crate) fn filter(
+    served: &ServedResource,
+    namespace: &str,
+    query: &Query,
+) -> Result<Filter, Failure> {
     let resource = &served.resource;
     let refuse = |error: SelectorError| Failure::bad_request(error.to_string());
     let labels = query.get("labelSelector").unwrap_or_default();

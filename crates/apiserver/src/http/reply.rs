@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::object::body_of;
-use crate::registry::{Listed, Served};
+use crate::registry::{ObjectList, ServedResource};
 
 /// Breaks the connection, even in the middle of an answer.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +86,7 @@ pub(crate) fn success(code: u16, details: Option<Value>) -> Response<Body> {
 }
 
 /// The metadata of a list.
-pub(crate) fn list_metadata(listed: &Listed) -> Value {
+pub(crate) fn list_metadata(listed: &ObjectList) -> Value {
     let mut metadata = json!({"resourceVersion": listed.version.to_string()});
     if let Value::Object(map) = &mut metadata {
         if let Some(next) = &listed.next {
@@ -100,7 +100,7 @@ pub(crate) fn list_metadata(listed: &Listed) -> Value {
 }
 
 /// A list object around the serialised items.
-pub(crate) fn list_json(served: &Served, listed: &Listed) -> Bytes {
+pub(crate) fn list_json(served: &ServedResource, listed: &ObjectList) -> Bytes {
     let metadata = list_metadata(listed);
     let resource = &served.resource;
     let mut out = BytesMut::new();

@@ -4,7 +4,7 @@ use hyper::Method;
 
 use super::query::{Query, decoded};
 use crate::failure::Failure;
-use crate::registry::{Registry, Served, Target};
+use crate::registry::{Registry, ServedResource, Target};
 use crate::request::{RequestInfo, Verb};
 use crate::resource::Subresource;
 
@@ -87,7 +87,7 @@ pub(crate) fn route<'r>(
 }
 
 struct Place<'r> {
-    served: &'r Served,
+    served: &'r ServedResource,
     namespace: String,
     name: String,
     subresource: Option<Subresource>,

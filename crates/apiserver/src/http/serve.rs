@@ -19,12 +19,12 @@ use uuid::Uuid;
 
 use super::discovery::document;
 use super::handler::Request;
-use super::openapi::Described;
+use super::openapi::KindSchema;
 use super::query::Query;
 use super::reply::{Body, Cut, failure_reply};
 use super::reviews::Review;
 use super::route::{ResourceRoute, Route, route};
-use super::webhooks::{Admitted, Webhooks};
+use super::webhooks::{Admission, Webhooks};
 use crate::failure::Failure;
 use crate::faults::{Fate, Faults};
 use crate::logs::Logs;
@@ -41,7 +41,7 @@ pub(crate) struct Edge {
     pub(crate) faults: Faults,
     pub(crate) requests: Requests,
     pub(crate) reviews: Vec<Review>,
-    pub(crate) described: Vec<Described>,
+    pub(crate) described: Vec<KindSchema>,
     pub(crate) token: Option<String>,
     pub(crate) bookmark_interval: Duration,
     pub(crate) logs: Option<Arc<dyn Logs>>,
@@ -168,11 +168,11 @@ impl Edge {
             stamp,
             bookmark_interval: self.bookmark_interval,
             logs: self.logs.as_deref(),
-            admitted: Admitted::default(),
+            admission: Admission::default(),
         };
         let reviewed = self.webhooks.review(&request).await;
-        let answered = reviewed.and_then(|admitted| {
-            request.admitted = admitted;
+        let answered = reviewed.and_then(|admission| {
+            request.admission = admission;
             request.answer()
         });
         answered.unwrap_or_else(|failure| failure_reply(&failure))

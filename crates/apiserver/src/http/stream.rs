@@ -18,8 +18,8 @@ use super::options::WatchOptions;
 use super::reply::{Body, Cut};
 use crate::failure::Failure;
 use crate::json::Path;
-use crate::registry::{Registry, Served};
-use crate::store::{Begun, Start, TableId};
+use crate::registry::{Registry, ServedResource};
+use crate::store::{Start, TableId, Watch};
 use crate::table::{self as tables, Include};
 use crate::watch::{Delivery, Subscription, View, event_line, initial_line};
 
@@ -47,22 +47,22 @@ struct Stream {
 /// The response to a watch that has begun.
 pub(crate) fn watch_reply(
     registry: Arc<Registry>,
-    served: &Served,
-    begun: Begun,
+    served: &ServedResource,
+    watch: Watch,
     options: &WatchOptions,
     bookmark_interval: Duration,
     table: Option<Include>,
 ) -> Response<Body> {
     let now = Instant::now();
     let view = view(served, table);
-    let told = known(&begun, options.start);
+    let told = known(&watch, options.start);
     let mut stream = Stream {
         registry,
         kind: served.resource.kind,
         api_version: served.resource.api_version(),
         view,
         waiting: VecDeque::new(),
-        subscription: begun.subscription,
+        subscription: watch.subscription,
         bookmarks: options.bookmarks.then_some(bookmark_interval),
         next_bookmark: now,
         table: served.table,
@@ -70,16 +70,16 @@ pub(crate) fn watch_reply(
         deadline: now + options.timeout,
     };
     stream.waiting.extend(
-        begun
+        watch
             .present
             .iter()
             .map(|object| initial_line(object, stream.view.as_ref())),
     );
     stream
         .waiting
-        .extend(begun.missed.iter().map(|d| d.line(stream.view.as_ref())));
+        .extend(watch.missed.iter().map(|d| d.line(stream.view.as_ref())));
     if options.announce_initial {
-        let end = stream.bookmark(begun.version, true);
+        let end = stream.bookmark(watch.version, true);
         stream.waiting.push_back(end);
     }
     stream.schedule_bookmark(now);
@@ -90,7 +90,7 @@ pub(crate) fn watch_reply(
 }
 
 /// What the reader gets instead of the stored object: a table, or the API version that it asked for.
-fn view(served: &Served, table: Option<Include>) -> Option<View> {
+fn view(served: &ServedResource, table: Option<Include>) -> Option<View> {
     let Some(include) = table else {
         let read = served.view?.read;
         return Some(Arc::new(read));
@@ -104,10 +104,10 @@ fn view(served: &Served, table: Option<Include>) -> Option<View> {
 }
 
 /// The version up to which the client knows everything after the initial data.
-fn known(begun: &Begun, start: Start) -> u64 {
+fn known(watch: &Watch, start: Start) -> u64 {
     match start {
-        Start::Now | Start::Next => begun.version,
-        Start::After(version) => begun.missed.last().map_or(version, Delivery::version),
+        Start::Now | Start::Next => watch.version,
+        Start::After(version) => watch.missed.last().map_or(version, Delivery::version),
     }
 }
 

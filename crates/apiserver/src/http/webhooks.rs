@@ -24,7 +24,7 @@ const CLIENTS: usize = 32;
 
 /// The webhooks' answers to a write that they allow.
 #[derive(Debug, Default)]
-pub(crate) struct Admitted {
+pub(crate) struct Admission {
     pub(crate) mutations: Vec<json_patch::Patch>,
     pub(crate) warnings: Vec<String>,
 }
@@ -41,17 +41,17 @@ impl std::fmt::Debug for Webhooks {
 
 impl Webhooks {
     /// Calls every webhook that the write concerns.
-    pub(crate) async fn review(&self, request: &Request<'_>) -> Result<Admitted, Failure> {
-        let mut admitted = Admitted::default();
+    pub(crate) async fn review(&self, request: &Request<'_>) -> Result<Admission, Failure> {
+        let mut admission = Admission::default();
         let route = &request.route;
         let operations = match route.verb {
             Verb::Create => &[HookOperation::Create][..],
             Verb::Update | Verb::Patch => &[HookOperation::Update, HookOperation::Create][..],
-            _ => return Ok(admitted),
+            _ => return Ok(admission),
         };
         let resource = &route.target.served.resource;
         if route.subresource.is_some() || !request.registry.has_hooks(resource, operations) {
-            return Ok(admitted);
+            return Ok(admission);
         }
         let written = request.write_object(true)?;
         let operation = if written.created {
@@ -84,9 +84,9 @@ impl Webhooks {
                     continue;
                 }
             };
-            admitted.take(&hook, operation, &answer, &mut object)?;
+            admission.take(&hook, operation, &answer, &mut object)?;
         }
-        Ok(admitted)
+        Ok(admission)
     }
 
     async fn ask(&self, hook: &Hook, question: &Value) -> Result<Value, String> {
@@ -141,7 +141,7 @@ impl Webhooks {
     }
 }
 
-impl Admitted {
+impl Admission {
     fn take(
         &mut self,
         hook: &Hook,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::decode::{Decoded, settle_namespace};
-use super::{Registry, Target, Write, Written};
+use super::decode::{DecodedObject, settle_namespace};
+use super::{Registry, Target, Write, WriteOutcome};
 use crate::failure::Failure;
 use crate::fields::{Entry, FieldSet, Managers, Operation};
 use crate::json::Path;
@@ -34,15 +34,15 @@ impl Registry {
     pub(crate) fn create(
         &self,
         target: &Target<'_>,
-        decoded: Decoded,
+        decoded: DecodedObject,
         write: &Write,
-    ) -> Result<Written, Failure> {
+    ) -> Result<WriteOutcome, Failure> {
         let mut store = self.store();
         let generated = decoded.value.text("metadata.name").is_empty()
             && !decoded.value.text("metadata.generateName").is_empty();
         if !generated {
             let object = self.insert(&mut store, target, decoded.value, write, &Birth::Update)?;
-            return Ok(Written::created(object, decoded.warnings));
+            return Ok(WriteOutcome::created(object, decoded.warnings));
         }
         let mut attempt = 0;
         loop {
@@ -55,7 +55,7 @@ impl Registry {
                     attempt += 1;
                 }
                 Err(failure) => return Err(failure),
-                Ok(object) => return Ok(Written::created(object, decoded.warnings)),
+                Ok(object) => return Ok(WriteOutcome::created(object, decoded.warnings)),
             }
         }
     }

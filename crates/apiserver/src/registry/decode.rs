@@ -11,7 +11,7 @@ use crate::typed;
 
 /// An object as decoded, with warnings about what was dropped.
 #[derive(Debug)]
-pub(crate) struct Decoded {
+pub(crate) struct DecodedObject {
     pub(crate) value: Value,
     pub(crate) warnings: Vec<String>,
 }
@@ -22,7 +22,7 @@ pub(crate) fn decode_body(
     body: &[u8],
     content_type: &str,
     unknown: UnknownFields,
-) -> Result<Decoded, Failure> {
+) -> Result<DecodedObject, Failure> {
     let value = parse(body, content_type).map_err(|why| {
         let kind = resource.kind;
         Failure::bad_request(format!(
@@ -51,7 +51,7 @@ pub(crate) fn decode(
     resource: &Resource,
     mut value: Value,
     unknown: UnknownFields,
-) -> Result<Decoded, Failure> {
+) -> Result<DecodedObject, Failure> {
     let kind = value.text("kind").to_owned();
     let version = value.text("apiVersion").to_owned();
     if !kind.is_empty() && kind != resource.kind {
@@ -82,7 +82,7 @@ pub(crate) fn decode(
             "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
         ))
     })?;
-    Ok(Decoded {
+    Ok(DecodedObject {
         value: canonical.value,
         warnings,
     })
@@ -93,7 +93,7 @@ pub(super) fn decode_patched(
     resource: &Resource,
     value: Value,
     unknown: UnknownFields,
-) -> Result<Decoded, Failure> {
+) -> Result<DecodedObject, Failure> {
     let name = value.text("metadata.name").to_owned();
     let refuse = |why: &str| {
         let cause = Cause::invalid("patch", &name.as_str().into(), why);
@@ -108,7 +108,7 @@ pub(super) fn decode_patched(
     }
     let canonical = typed::canonical(resource, value).map_err(|why| refuse(&why))?;
     let warnings = judge_unknown(&canonical.unknown, unknown).map_err(|why| refuse(&why))?;
-    Ok(Decoded {
+    Ok(DecodedObject {
         value: canonical.value,
         warnings,
     })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::{Listed, Registry, Target, Write, seconds};
+use super::{ObjectList, Registry, Target, Write, seconds};
 use crate::failure::Failure;
 use crate::json::Path;
 use crate::object::Object;
@@ -22,13 +22,13 @@ pub(crate) struct DeleteOptions {
 
 /// What happened to the object.
 #[derive(Debug)]
-pub(crate) enum Deleted {
+pub(crate) enum DeleteOutcome {
     Gone(Arc<Object>),
     /// Marked but still stored: it waits for its grace period or its finalizers.
     Dying(Arc<Object>),
 }
 
-impl Deleted {
+impl DeleteOutcome {
     pub(crate) fn object(&self) -> &Arc<Object> {
         match self {
             Self::Gone(object) | Self::Dying(object) => object,
@@ -52,7 +52,7 @@ impl Registry {
         target: &Target<'_>,
         options: &DeleteOptions,
         write: &Write,
-    ) -> Result<Deleted, Failure> {
+    ) -> Result<DeleteOutcome, Failure> {
         let mut store = self.store();
         self.remove(&mut store, target, options, write)
     }
@@ -64,7 +64,7 @@ impl Registry {
         filter: &Filter,
         options: &DeleteOptions,
         write: &Write,
-    ) -> Result<Listed, Failure> {
+    ) -> Result<ObjectList, Failure> {
         let mut store = self.store();
         let mut items = store.scan(target.served.table, filter.namespace.as_deref());
         items.retain(|object| filter.matches(object));
@@ -80,7 +80,7 @@ impl Registry {
                 _ => {}
             }
         }
-        Ok(Listed {
+        Ok(ObjectList {
             items,
             version,
             next: None,
@@ -94,7 +94,7 @@ impl Registry {
         target: &Target<'_>,
         options: &DeleteOptions,
         write: &Write,
-    ) -> Result<Deleted, Failure> {
+    ) -> Result<DeleteOutcome, Failure> {
         let (resource, table) = (target.resource(), target.served.table);
         let current = target.current(store)?;
         check_preconditions(target, options, current.value())?;
@@ -110,7 +110,7 @@ impl Registry {
         let pending_finalizers = !current.value().list("metadata.finalizers").is_empty();
         let mut value = current.value().clone();
         let marked = match grace {
-            Grace::Pending => return Ok(Deleted::Dying(current)),
+            Grace::Pending => return Ok(DeleteOutcome::Dying(current)),
             Grace::Mark { at, seconds } => {
                 mark(&mut value, at, seconds);
                 Some(seconds)
@@ -123,7 +123,7 @@ impl Registry {
             Grace::None => None,
         };
         if write.dry_run {
-            return Ok(Deleted::Dying(Object::seal(value, current.version())));
+            return Ok(DeleteOutcome::Dying(Object::seal(value, current.version())));
         }
         if let Some(seconds) = marked {
             // Marking is a separate write even if the removal follows at once: watchers see both.
@@ -133,13 +133,13 @@ impl Registry {
                 store.put(table, value)
             };
             if seconds > 0 || pending_finalizers {
-                return Ok(Deleted::Dying(object));
+                return Ok(DeleteOutcome::Dying(object));
             }
         }
         let last = store.remove(table, &target.namespace, &target.name);
         let last = last.ok_or_else(|| target.not_found())?;
         self.finish_namespace(store, &target.namespace)?;
-        Ok(Deleted::Gone(last))
+        Ok(DeleteOutcome::Gone(last))
     }
 
     fn terminate_namespace(
@@ -148,14 +148,14 @@ impl Registry {
         target: &Target<'_>,
         current: &Arc<Object>,
         write: &Write,
-    ) -> Result<Deleted, Failure> {
+    ) -> Result<DeleteOutcome, Failure> {
         let mut value = current.value().clone();
         if value.at("metadata.deletionTimestamp").is_none() {
             value.put("metadata.deletionTimestamp", write.stamp.time());
             value.put("status.phase", "Terminating");
         }
         if write.dry_run {
-            return Ok(Deleted::Dying(Object::seal(value, current.version())));
+            return Ok(DeleteOutcome::Dying(Object::seal(value, current.version())));
         }
         let marked = if value == *current.value() {
             Arc::clone(current)
@@ -163,7 +163,7 @@ impl Registry {
             store.put(target.served.table, value)
         };
         self.empty_namespace(store, &target.name, write)?;
-        Ok(Deleted::Dying(marked))
+        Ok(DeleteOutcome::Dying(marked))
     }
 }
 

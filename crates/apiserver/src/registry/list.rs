@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use serde_json::{Value, json};
 
-use super::{Registry, Served};
+use super::{Registry, ServedResource};
 use crate::failure::Failure;
 use crate::json::Path;
 use crate::object::Object;
@@ -34,7 +34,7 @@ pub(crate) struct Paging {
 
 /// A list, or one page of it.
 #[derive(Debug)]
-pub(crate) struct Listed {
+pub(crate) struct ObjectList {
     pub(crate) items: Vec<Arc<Object>>,
     pub(crate) version: u64,
     pub(crate) next: Option<String>,
@@ -44,11 +44,11 @@ pub(crate) struct Listed {
 impl Registry {
     pub(crate) fn list(
         &self,
-        served: &Served,
+        served: &ServedResource,
         filter: &Filter,
         wanted: VersionMatch,
         paging: &Paging,
-    ) -> Result<Listed, Failure> {
+    ) -> Result<ObjectList, Failure> {
         let token = paging.token.as_deref().map(Token::parse).transpose()?;
         let (mut items, version) = {
             let store = self.store();
@@ -81,7 +81,7 @@ impl Registry {
             .text()
         });
         let remaining = remaining.filter(|_| !filter.has_selector());
-        Ok(Listed {
+        Ok(ObjectList {
             items,
             version,
             next,
@@ -90,7 +90,7 @@ impl Registry {
     }
 }
 
-fn at(store: &Store, served: &Served, version: u64) -> Result<Vec<Arc<Object>>, Failure> {
+fn at(store: &Store, served: &ServedResource, version: u64) -> Result<Vec<Arc<Object>>, Failure> {
     match store.scan_at(served.table, version) {
         Ok(objects) => Ok(objects.into_values().collect()),
         Err(OutOfReach::TooOld { oldest }) => Err(Failure::gone(format!(
@@ -135,7 +135,7 @@ impl Token {
     fn continued(
         &self,
         store: &Store,
-        served: &Served,
+        served: &ServedResource,
         filter: &Filter,
     ) -> Result<(Vec<Arc<Object>>, u64), Failure> {
         let Some(version) = self.version else {

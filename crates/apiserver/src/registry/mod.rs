@@ -24,12 +24,12 @@ use crate::fields::{Entry, FieldSet, Operation, Owner};
 use crate::object::Object;
 use crate::resource::{BUILT_IN, Resource};
 use crate::rules::{Part, event};
-use crate::store::{Begun, OutOfReach, Start, Store, TableId};
+use crate::store::{OutOfReach, Start, Store, TableId, Watch};
 use crate::watch::Filter;
 
-pub(crate) use decode::{Decoded, decode, decode_body, parse};
-pub(crate) use delete::{DeleteOptions, Deleted};
-pub(crate) use list::{Listed, Paging, VersionMatch};
+pub(crate) use decode::{DecodedObject, decode, decode_body, parse};
+pub(crate) use delete::{DeleteOptions, DeleteOutcome};
+pub(crate) use list::{ObjectList, Paging, VersionMatch};
 pub(crate) use webhooks::{Hook, Kind as HookKind, Operation as HookOperation};
 
 /// Versions start here, so that small ones are recognisably older than the server.
@@ -37,7 +37,7 @@ const FIRST_VERSION: u64 = 1_000;
 
 /// A served resource and the table of its objects.
 #[derive(Debug)]
-pub(crate) struct Served {
+pub(crate) struct ServedResource {
     pub(crate) resource: Resource,
     pub(crate) table: TableId,
     pub(crate) view: Option<View>,
@@ -59,7 +59,7 @@ const EVENTS_VIEW: View = View {
     check: event::check_view,
 };
 
-impl Served {
+impl ServedResource {
     /// The object as readers of this resource see it.
     pub(crate) fn shown(&self, object: &Object) -> Value {
         match self.view {
@@ -79,7 +79,7 @@ impl Served {
 /// The object or collection a request is about; the namespace is empty for cluster-scoped ones.
 #[derive(Debug, Clone)]
 pub(crate) struct Target<'r> {
-    pub(crate) served: &'r Served,
+    pub(crate) served: &'r ServedResource,
     pub(crate) namespace: String,
     pub(crate) name: String,
 }
@@ -166,13 +166,13 @@ impl Write {
 
 /// The outcome of a write.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub(crate) struct WriteOutcome {
     pub(crate) object: Arc<Object>,
     pub(crate) created: bool,
     pub(crate) warnings: Vec<String>,
 }
 
-impl Written {
+impl WriteOutcome {
     fn created(object: Arc<Object>, warnings: Vec<String>) -> Self {
         Self {
             object,
@@ -185,7 +185,7 @@ impl Written {
 /// All resources and their objects.
 #[derive(Debug)]
 pub(crate) struct Registry {
-    served: Vec<Served>,
+    served: Vec<ServedResource>,
     // One lock for everything, so that the order of versions is the order of writes. It is held for work in memory
     // only, so never for long.
     store: Mutex<Store>,
@@ -194,7 +194,7 @@ pub(crate) struct Registry {
 impl Registry {
     pub(crate) fn new(more: Vec<Resource>, history_limit: usize) -> Self {
         let mut store = Store::new(FIRST_VERSION, history_limit);
-        let mut served: Vec<Served> = Vec::new();
+        let mut served: Vec<ServedResource> = Vec::new();
         for resource in BUILT_IN.iter().cloned().chain(more) {
             let shared = served
                 .iter()
@@ -203,7 +203,7 @@ impl Registry {
                 Some(events) => (events.table, Some(EVENTS_VIEW)),
                 None => (store.add_table(), None),
             };
-            served.push(Served {
+            served.push(ServedResource {
                 resource,
                 table,
                 view,
@@ -219,14 +219,14 @@ impl Registry {
         self.served.iter().map(|served| &served.resource)
     }
 
-    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Served> {
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&ServedResource> {
         self.served
             .iter()
             .find(|s| s.resource.is(group, plural) && s.resource.version == version)
     }
 
     /// A resource on which the server itself relies.
-    fn built_in(&self, group: &str, plural: &str) -> Result<&Served, Failure> {
+    fn built_in(&self, group: &str, plural: &str) -> Result<&ServedResource, Failure> {
         let found = self.served.iter().find(|s| s.resource.is(group, plural));
         found.ok_or_else(|| Failure::internal(format!("{plural} are not served")))
     }
@@ -242,10 +242,10 @@ impl Registry {
     /// Begins a watch. It may start after a version that has not been written yet; events up to it are not sent.
     pub(crate) fn watch(
         &self,
-        served: &Served,
+        served: &ServedResource,
         filter: Filter,
         start: Start,
-    ) -> Result<Begun, Failure> {
+    ) -> Result<Watch, Failure> {
         let mut store = self.store();
         let version = match start {
             Start::Now | Start::Next => None,

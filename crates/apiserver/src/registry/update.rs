@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::create::Birth;
-use super::decode::{Decoded, decode_patched, settle_name, settle_namespace};
-use super::{Registry, Target, Write, Written};
+use super::decode::{DecodedObject, decode_patched, settle_name, settle_namespace};
+use super::{Registry, Target, Write, WriteOutcome};
 use crate::failure::{Cause, Failure};
 use crate::fields::{Entry, FieldSet, Managers, Operation, timeless};
 use crate::json::Path;
@@ -29,10 +29,10 @@ impl Registry {
     pub(crate) fn replace(
         &self,
         target: &Target<'_>,
-        decoded: Decoded,
+        decoded: DecodedObject,
         write: &Write,
-    ) -> Result<Written, Failure> {
-        let Decoded {
+    ) -> Result<WriteOutcome, Failure> {
+        let DecodedObject {
             mut value,
             warnings,
         } = decoded;
@@ -45,7 +45,7 @@ impl Registry {
                 // kube-apiserver checks the version only if there is an object to compare it with.
                 value.remove("metadata.resourceVersion");
                 let object = self.insert(&mut store, target, value, write, &Birth::Update)?;
-                return Ok(Written::created(object, warnings));
+                return Ok(WriteOutcome::created(object, warnings));
             }
             return Err(target.not_found());
         };
@@ -65,7 +65,7 @@ impl Registry {
         target: &Target<'_>,
         patch: &Patch,
         write: &Write,
-    ) -> Result<Written, Failure> {
+    ) -> Result<WriteOutcome, Failure> {
         let resource = target.resource();
         if matches!(patch, Patch::Strategic(_)) && !is_built_in(resource) {
             let accepted = "application/json-patch+json, application/merge-patch+json, \
@@ -96,7 +96,7 @@ impl Registry {
         config: &Value,
         force: bool,
         write: &Write,
-    ) -> Result<Written, Failure> {
+    ) -> Result<WriteOutcome, Failure> {
         let resource = target.resource();
         let config = check_config(target, config)?;
         let uid = config.text("metadata.uid");
@@ -126,7 +126,7 @@ impl Registry {
             None if write.part == Part::Main => {
                 let birth = Birth::Apply(owned);
                 let object = self.insert(store, target, decoded.value, write, &birth)?;
-                Ok(Written::created(object, decoded.warnings))
+                Ok(WriteOutcome::created(object, decoded.warnings))
             }
             None => Err(target.not_found()),
             Some(current) => {
@@ -147,7 +147,7 @@ impl Registry {
         current: &Arc<Object>,
         proposal: Proposal,
         write: &Write,
-    ) -> Result<Written, Failure> {
+    ) -> Result<WriteOutcome, Failure> {
         let resource = target.resource();
         let Proposal {
             mut value,
@@ -183,7 +183,7 @@ impl Registry {
             }
             object
         };
-        Ok(Written {
+        Ok(WriteOutcome {
             object,
             created: false,
             warnings,

@@ -22,13 +22,13 @@ fn select(app: &str) -> Filter {
     }
 }
 
-fn watch_after(store: &mut Store, table: TableId, version: u64) -> Result<Begun, OutOfReach> {
+fn watch_after(store: &mut Store, table: TableId, version: u64) -> Result<Watch, OutOfReach> {
     store.watch(table, Filter::default(), Start::After(version))
 }
 
-fn lines(begun: &mut Begun) -> Vec<(String, String, u64)> {
-    let mut seen = std::mem::take(&mut begun.missed);
-    while let Ok(delivery) = begun.subscription.queue.try_recv() {
+fn lines(watch: &mut Watch) -> Vec<(String, String, u64)> {
+    let mut seen = std::mem::take(&mut watch.missed);
+    while let Ok(delivery) = watch.subscription.queue.try_recv() {
         seen.push(delivery);
     }
     seen.iter()
