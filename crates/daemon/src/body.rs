@@ -47,13 +47,13 @@ pub struct BodyRoom {
 
 /// A body and its claim on the room.
 #[derive(Debug)]
-pub struct Held {
+pub struct BufferedBody {
     pub bytes: Bytes,
     _room: Claim,
     _turn: Option<OwnedSemaphorePermit>,
 }
 
-impl Held {
+impl BufferedBody {
     /// Processes the body, on a blocking thread if it is large, and then frees its memory.
     pub async fn work<T: Send + 'static>(
         self,
@@ -77,8 +77,8 @@ impl Held {
     ) -> Result<T, JoinError> {
         let work = move || {
             // Moves all of `self`: even if the caller stops waiting, the room stays taken until the work ends.
-            let held = self;
-            work(&held.bytes)
+            let body = self;
+            work(&body.bytes)
         };
         tokio::task::spawn_blocking(work).await
     }
@@ -102,7 +102,7 @@ impl BodyRoom {
     }
 
     /// Reads the body, or returns the response that refuses it.
-    pub async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Held, Response> {
+    pub async fn read(&self, headers: &HeaderMap, body: Body) -> Result<BufferedBody, Response> {
         let announced = headers
             .get(header::CONTENT_LENGTH)
             .and_then(|value| value.to_str().ok())
@@ -119,7 +119,7 @@ impl BodyRoom {
         } else {
             None
         };
-        Ok(Held {
+        Ok(BufferedBody {
             bytes: bytes.into(),
             _room: claim,
             _turn: turn,

@@ -24,7 +24,7 @@ pub struct Catalogue {
 
 /// The metrics of one program, with their descriptions for the reference.
 #[derive(Clone, Debug)]
-pub struct Published {
+pub struct MetricSet {
     pub registry: Arc<Registry>,
     pub described: Arc<[Description]>,
 }
@@ -62,24 +62,24 @@ pub trait Labels {
 }
 
 /// The kind and the labels of a metric, derived from its type.
-pub trait Described {
+pub trait MetricSchema {
     const KIND: Kind;
     const LABELS: &'static [&'static str] = &[];
 }
 
-impl<N, A> Described for Counter<N, A> {
+impl<N, A> MetricSchema for Counter<N, A> {
     const KIND: Kind = Kind::Counter;
 }
 
-impl<N, A> Described for Gauge<N, A> {
+impl<N, A> MetricSchema for Gauge<N, A> {
     const KIND: Kind = Kind::Gauge;
 }
 
-impl Described for Histogram {
+impl MetricSchema for Histogram {
     const KIND: Kind = Kind::Histogram;
 }
 
-impl<L: Labels, M: Described, C> Described for Family<L, M, C> {
+impl<L: Labels, M: MetricSchema, C> MetricSchema for Family<L, M, C> {
     const KIND: Kind = M::KIND;
     const LABELS: &'static [&'static str] = L::NAMES;
 }
@@ -122,7 +122,7 @@ impl Catalogue {
     /// Adds a new, empty metric.
     pub fn add<M>(&mut self, name: &'static str, help: &'static str) -> M
     where
-        M: Described + Metric + Clone + Default,
+        M: MetricSchema + Metric + Clone + Default,
     {
         self.add_made(name, help, M::default())
     }
@@ -130,7 +130,7 @@ impl Catalogue {
     /// Like [`add`](Self::add), for a metric that already exists or has no default.
     pub fn add_made<M>(&mut self, name: &'static str, help: &'static str, metric: M) -> M
     where
-        M: Described + Metric + Clone,
+        M: MetricSchema + Metric + Clone,
     {
         self.describe(name, M::KIND, M::LABELS, help);
         self.registry.register(name, help, metric.clone());
@@ -161,8 +161,8 @@ impl Catalogue {
         });
     }
 
-    pub fn publish(self) -> Published {
-        Published {
+    pub fn publish(self) -> MetricSet {
+        MetricSet {
             registry: Arc::new(self.registry),
             described: self.described.into(),
         }
@@ -213,7 +213,7 @@ one_label!(Resource { resource });
 /// Counts the watches of a program that broke.
 pub fn watch_interruptions<M>(catalogue: &mut Catalogue) -> M
 where
-    M: Described + Metric + Clone + Default,
+    M: MetricSchema + Metric + Clone + Default,
 {
     catalogue.add("watch_interruptions", "Watches that broke and were resumed")
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gpushare_daemon::metrics::{Catalogue, Description, Published, watch_interruptions};
+use gpushare_daemon::metrics::{Catalogue, Description, MetricSet, watch_interruptions};
 use gpushare_daemon::serve::Traffic;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -15,7 +15,7 @@ pub fn metrics() -> Arc<[Description]> {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics {
-    published: Published,
+    published: MetricSet,
     viewers: Gauge,
     refusals: Counter,
     interruptions: Counter,

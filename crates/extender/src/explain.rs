@@ -153,14 +153,14 @@ pub(super) async fn of_proposed(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let held = match extender.0.body_room.read(&headers, body).await {
-        Ok(held) => held,
+    let body = match extender.0.body_room.read(&headers, body).await {
+        Ok(body) => body,
         Err(refusal) => return refusal,
     };
     if let Some(not_ready) = extender.not_ready() {
         return not_ready;
     }
-    let work = move || match extender.of_manifest(&held.bytes) {
+    let work = move || match extender.of_manifest(&body.bytes) {
         Ok(answer) => json(StatusCode::OK, &answer),
         Err(error) => bad_request(&error),
     };

@@ -10,7 +10,7 @@ use gpushare_books::{Bells, Books};
 use gpushare_core::gpu::{self, MEMORY};
 use gpushare_core::ledger::{BookingState, NodeView};
 use gpushare_daemon::labels;
-use gpushare_daemon::metrics::{Catalogue, Description, Published, Reading};
+use gpushare_daemon::metrics::{Catalogue, Description, MetricSet, Reading};
 use gpushare_daemon::serve::Traffic;
 use gpushare_packing::Policy;
 use parking_lot::RwLock;
@@ -32,7 +32,7 @@ pub fn metrics() -> Arc<[Description]> {
 
 #[derive(Clone)]
 pub(super) struct Metrics {
-    published: Published,
+    published: MetricSet,
     requests: Family<VerbCode, Counter>,
     seconds: Family<Verb, Histogram>,
     refusals: Family<Reason, Counter>,

@@ -143,8 +143,8 @@ impl Extender {
         body: Body,
         parse: fn(&[u8]) -> Result<T, BodyError>,
     ) -> Result<T, Response> {
-        let held = self.0.body_room.read(headers, body).await?;
-        let parsed = held.work(parse).await;
+        let body = self.0.body_room.read(headers, body).await?;
+        let parsed = body.work(parse).await;
         parsed
             .map_err(|error| internal_error(&error))?
             .map_err(|error| bad_request(&error))
@@ -157,19 +157,19 @@ impl Extender {
         body: Body,
         answer: fn(&Self, &[u8], On) -> Result<Worked, BodyError>,
     ) -> Response {
-        let held = match self.0.body_room.read(&headers, body).await {
-            Ok(held) => held,
+        let body = match self.0.body_room.read(&headers, body).await {
+            Ok(body) => body,
             Err(refusal) => return refusal,
         };
-        if held.is_small() {
-            match answer(&self, &held.bytes, On::AsyncThread) {
+        if body.is_small() {
+            match answer(&self, &body.bytes, On::AsyncThread) {
                 Ok(Worked::Answered(response)) => return response,
                 Ok(Worked::NotHere) => {}
                 Err(error) => return bad_request(&error),
             }
         }
         let work = move |body: &[u8]| answer(&self, body, On::ItsOwn);
-        match held.work_beside(work).await {
+        match body.work_beside(work).await {
             Ok(Ok(Worked::Answered(response))) => response,
             Ok(Ok(Worked::NotHere)) => {
                 let message = "gpushare: the request was not worked on".to_owned();

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 
 use gpushare_daemon::labels;
 use gpushare_daemon::metrics::{
-    Catalogue, Count, CountByOutcome, CountByResource, Description, Published, Reading,
+    Catalogue, Count, CountByOutcome, CountByResource, Description, MetricSet, Reading,
     watch_interruptions,
 };
 use gpushare_daemon::serve::Traffic;
@@ -37,7 +37,7 @@ pub fn metrics() -> Arc<[Description]> {
 
 #[derive(Clone)]
 pub(super) struct Metrics {
-    published: Published,
+    published: MetricSet,
     charges: Counter,
     gpu_seconds: Counter<f64, AtomicU64>,
     settled: Counter,

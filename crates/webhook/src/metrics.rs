@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gpushare_daemon::metrics::{
-    Catalogue, Count, CountByOutcome, CountByReason, CountByResource, Description, Published,
+    Catalogue, Count, CountByOutcome, CountByReason, CountByResource, Description, MetricSet,
     watch_interruptions,
 };
 use gpushare_daemon::serve::Traffic;
@@ -20,7 +20,7 @@ pub fn metrics() -> Arc<[Description]> {
 
 #[derive(Clone)]
 pub(super) struct Metrics {
-    published: Published,
+    published: MetricSet,
     reviews: CountByOutcome,
     seconds: Histogram,
     denials: CountByReason,

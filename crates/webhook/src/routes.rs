@@ -64,14 +64,14 @@ impl Webhook {
 
 async fn mutate(State(webhook): State<Webhook>, headers: HeaderMap, body: Body) -> Response {
     let started = Instant::now();
-    let held = match webhook.0.body_room.read(&headers, body).await {
-        Ok(held) => held,
+    let body = match webhook.0.body_room.read(&headers, body).await {
+        Ok(body) => body,
         Err(refusal) => {
             webhook.0.metrics.unreadable();
             return refusal;
         }
     };
-    let request = match held.work(Request::parse).await {
+    let request = match body.work(Request::parse).await {
         Ok(Ok(request)) => request,
         Ok(Err(error)) => {
             webhook.0.metrics.unreadable();

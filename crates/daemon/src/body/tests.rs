@@ -27,7 +27,7 @@ fn never_ending(bytes: usize) -> Body {
 
 /// The status that the reader has returned so far, if any.
 fn read(
-    reading: &mut (impl Future<Output = Result<Held, Response>> + Unpin),
+    reading: &mut (impl Future<Output = Result<BufferedBody, Response>> + Unpin),
 ) -> Option<StatusCode> {
     let read = reading.now_or_never()?;
     Some(read.map_or_else(|refusal| refusal.status(), |_held| StatusCode::OK))
@@ -36,7 +36,7 @@ fn read(
 /// The status of the reader after the bodies that were given up for it are gone.
 fn read_among<R>(open: &mut Vec<R>, reading: &mut R) -> Option<StatusCode>
 where
-    R: Future<Output = Result<Held, Response>> + Unpin,
+    R: Future<Output = Result<BufferedBody, Response>> + Unpin,
 {
     let at_once = read(reading);
     open.retain_mut(|earlier| read(earlier) != Some(StatusCode::SERVICE_UNAVAILABLE));

@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
 use gpushare_apiserver::Server;
 use gpushare_core::{CardId, PodUid};
-use gpushare_daemon::metrics::{Catalogue, Published};
+use gpushare_daemon::metrics::{Catalogue, MetricSet};
 use gpushare_kube::gpu_budget::GpuBudgetSpec;
 use gpushare_ledger::Seconds;
 use gpushare_ledger::journal::Leg;
@@ -38,7 +38,7 @@ pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) ledger: Ledger,
     pub(crate) memory: Arc<Mutex<Memory>>,
-    pub(crate) metrics: Published,
+    pub(crate) metrics: MetricSet,
     router: Router,
     epoch: Epoch,
     _directory: TempDir,
