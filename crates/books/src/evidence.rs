@@ -1,14 +1,14 @@
 //! What a bound pod proves about its booking.
 
 use gpushare_core::Ledger;
-use gpushare_core::ledger::{BookingState, Bound};
+use gpushare_core::ledger::{BookingState, BoundPod};
 use gpushare_kube::convert::PodFacts;
 
 use crate::pods::Pods;
 
 /// The booking that a bound pod proves. Once accepted, it stays: the containers hold that
 /// card, whatever is written on the pod later.
-pub(crate) fn proven(pods: &Pods, ledger: &Ledger, facts: &PodFacts) -> Option<Bound> {
+pub(crate) fn proven(pods: &Pods, ledger: &Ledger, facts: &PodFacts) -> Option<BoundPod> {
     let node = facts.node.as_ref()?;
     let ask = facts.ask.as_ref().ok()?.as_ref()?;
     let held = ledger.booking(facts.uid.as_str()).filter(|booking| {
@@ -34,7 +34,7 @@ pub(crate) fn proven(pods: &Pods, ledger: &Ledger, facts: &PodFacts) -> Option<B
             "the allocation record was changed after the bind; the first one stays booked"
         );
     }
-    Some(Bound {
+    Some(BoundPod {
         pod: facts.uid.clone(),
         node: node.clone(),
         ask: ask.clone(),

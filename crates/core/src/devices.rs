@@ -7,7 +7,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use crate::amounts::{DeviceClass, MAX_DIMENSIONS};
-use crate::dialect::{Absent, Chooser, Chooses, Count, Dialect, Dialects, PartRule, Scale};
+use crate::dialect::{Chooser, Chooses, Count, Dialect, Dialects, PartDefault, PartRule, Scale};
 
 /// The configuration as written.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -244,7 +244,7 @@ impl RequestPart {
                 each: self.each,
                 most: self.most,
             },
-            absent: Absent::Nothing,
+            absent: PartDefault::Nothing,
         })
     }
 }

@@ -36,7 +36,7 @@ pub struct PartRule {
     pub dimension: usize,
     pub scale: Scale,
     /// What it means if the container names no resource of this dimension. The first rule of a dimension decides.
-    pub absent: Absent,
+    pub absent: PartDefault,
 }
 
 /// What one unit of the resource means.
@@ -56,7 +56,7 @@ pub enum Scale {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Absent {
+pub enum PartDefault {
     Refused,
     Nothing,
     All,
@@ -136,7 +136,7 @@ mod tests {
                 resource: "test.io/part".into(),
                 dimension: 0,
                 scale,
-                absent: Absent::Nothing,
+                absent: PartDefault::Nothing,
             };
             rule.units_of(&Amounts::of(0, 15_109))
         };

@@ -5,7 +5,7 @@ pub mod env;
 use std::sync::Arc;
 
 use crate::amounts::{Classes, DeviceClass};
-use crate::dialect::{Absent, Chooser, Chooses, Count, Dialect, Dialects, PartRule, Scale};
+use crate::dialect::{Chooser, Chooses, Count, Dialect, Dialects, PartDefault, PartRule, Scale};
 use crate::names::{self, hami, tencent};
 
 pub const CLASS: &str = "gpu";
@@ -122,8 +122,8 @@ fn ours() -> Dialect {
         OURS,
         Some((names::GPU, true, true)),
         vec![
-            part(names::GPU_MEM, MEMORY, mib("MiB", 1), Absent::Refused),
-            part(names::GPU_CORE, CORE, percents(), Absent::Nothing),
+            part(names::GPU_MEM, MEMORY, mib("MiB", 1), PartDefault::Refused),
+            part(names::GPU_CORE, CORE, percents(), PartDefault::Nothing),
         ],
     )
 }
@@ -137,7 +137,7 @@ fn aliyun(unit: AliyunUnit) -> Dialect {
             names::ALIYUN_GPU_MEM,
             MEMORY,
             mib(unit.name(), unit.mib()),
-            Absent::Refused,
+            PartDefault::Refused,
         )],
     )
 }
@@ -147,12 +147,12 @@ fn tencent() -> Dialect {
         TENCENT,
         None,
         vec![
-            part(tencent::CORE, CORE, Scale::Hundreds, Absent::Refused),
+            part(tencent::CORE, CORE, Scale::Hundreds, PartDefault::Refused),
             part(
                 tencent::MEMORY,
                 MEMORY,
                 mib("blocks of 256 MiB", TENCENT_BLOCK_MIB),
-                Absent::Refused,
+                PartDefault::Refused,
             ),
         ],
     )
@@ -163,9 +163,14 @@ fn hami() -> Dialect {
         HAMI,
         Some((hami::GPU, true, true)),
         vec![
-            part(hami::MEMORY, MEMORY, mib("MiB", 1), Absent::All),
-            part(hami::MEMORY_PERCENT, MEMORY, Scale::Percent, Absent::All),
-            part(hami::CORES, CORE, percents(), Absent::Nothing),
+            part(hami::MEMORY, MEMORY, mib("MiB", 1), PartDefault::All),
+            part(
+                hami::MEMORY_PERCENT,
+                MEMORY,
+                Scale::Percent,
+                PartDefault::All,
+            ),
+            part(hami::CORES, CORE, percents(), PartDefault::Nothing),
         ],
     )
 }
@@ -184,7 +189,7 @@ fn dialect(name: &str, count: Option<(&str, bool, bool)>, parts: Vec<PartRule>) 
     }
 }
 
-fn part(resource: &str, dimension: usize, scale: Scale, absent: Absent) -> PartRule {
+fn part(resource: &str, dimension: usize, scale: Scale, absent: PartDefault) -> PartRule {
     PartRule {
         resource: resource.into(),
         dimension,

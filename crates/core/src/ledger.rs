@@ -64,7 +64,7 @@ pub struct Booking {
 
 /// A pod that is bound according to the API server, with a verified record.
 #[derive(Clone, Debug)]
-pub struct Bound {
+pub struct BoundPod {
     pub pod: PodUid,
     pub node: NodeName,
     pub ask: PodAsk,
@@ -275,18 +275,18 @@ impl Ledger {
     }
 
     /// The watch shows the pod bound.
-    pub fn confirm(&mut self, bound: Bound) {
+    pub fn confirm(&mut self, bound: BoundPod) {
         self.take_over(bound, BookingState::Confirmed);
     }
 
     /// A single read shows the pod bound. The watch may be behind: a list without the pod can still
     /// arrive.
-    pub fn learn(&mut self, bound: Bound) {
+    pub fn learn(&mut self, bound: BoundPod) {
         self.take_over(bound, BookingState::Settled);
     }
 
-    fn take_over(&mut self, bound: Bound, state: BookingState) {
-        let Bound {
+    fn take_over(&mut self, bound: BoundPod, state: BookingState) {
+        let BoundPod {
             pod,
             node,
             ask,
@@ -341,7 +341,7 @@ impl Ledger {
     /// Applies a complete list of bound pods. Confirmed bookings that are not in it end. Bookings that
     /// the watch never showed may be newer than the list: they stay, and are returned to be looked up
     /// one by one.
-    pub fn rebuild(&mut self, bound: Vec<Bound>) -> Vec<PodUid> {
+    pub fn rebuild(&mut self, bound: Vec<BoundPod>) -> Vec<PodUid> {
         let listed: BTreeSet<PodUid> = bound.iter().map(|bound| bound.pod.clone()).collect();
         let unlisted: Vec<(PodUid, BookingState)> = self
             .bookings

@@ -99,7 +99,7 @@ impl Cost {
 
 /// The result for one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Chosen {
+pub enum VictimChoice {
     Plan(Plan),
     /// It is certain that no permitted set of victims that costs less than the limit makes room.
     Nobody,
@@ -107,7 +107,7 @@ pub enum Chosen {
     Unknown,
 }
 
-impl Chosen {
+impl VictimChoice {
     pub fn plan(self) -> Option<Plan> {
         match self {
             Self::Plan(plan) => Some(plan),

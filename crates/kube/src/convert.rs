@@ -7,7 +7,7 @@ use gpushare_core::card::Card;
 use gpushare_core::dialect::Dialects;
 use gpushare_core::held::{self, HeldError, HeldPod};
 use gpushare_core::inventory::{self, InventoryError};
-use gpushare_core::ledger::Bound;
+use gpushare_core::ledger::BoundPod;
 use gpushare_core::names;
 use gpushare_core::preempt::{ClaimError, ClaimRecord, Rank};
 use gpushare_core::record::{Record, RecordError};
@@ -126,13 +126,13 @@ impl PodFacts {
 
     /// The booking that the pod's record proves; `None` if the pod is not bound, asks for nothing or carries no
     /// record. It is an error if the record cannot be trusted.
-    pub fn bound(&self, classes: &Classes) -> Option<Result<Bound, RecordError>> {
+    pub fn bound(&self, classes: &Classes) -> Option<Result<BoundPod, RecordError>> {
         let node = self.node.as_ref()?;
         let ask = self.ask.as_ref().ok()?.as_ref()?;
         let record = self.record.as_deref()?;
         let verified = Record::decode(record)
             .and_then(|record| record.verify(&self.uid, node, classes, ask))
-            .map(|placement| Bound {
+            .map(|placement| BoundPod {
                 pod: self.uid.clone(),
                 node: node.clone(),
                 ask: ask.clone(),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use gpushare_core::ledger::Bound;
+use gpushare_core::ledger::BoundPod;
 use gpushare_core::placement::{Charges, Hold};
 use gpushare_core::room::CardRoom;
 use gpushare_core::{Amounts, Card, CardId, Classes, HeldPod, Placement, PodUid, gpu};
@@ -118,7 +118,7 @@ impl Tally {
     /// become sick meanwhile: its memory is booked there, it cannot move, and many errors are transient.
     pub fn admit(
         &mut self,
-        bound: &Bound,
+        bound: &BoundPod,
         classes: &Classes,
         cards: &[Card],
     ) -> Result<(), GuardRefusal> {
@@ -221,7 +221,7 @@ impl Tally {
     }
 
     /// Counts a pod without checks, as for one that an earlier run of this agent admitted: it runs, so it counts.
-    pub fn remember(&mut self, bound: &Bound) {
+    pub fn remember(&mut self, bound: &BoundPod) {
         let admitted = Admitted {
             placement: bound.placement.clone(),
             charges: charges(bound),
@@ -331,7 +331,7 @@ impl Stage {
 }
 
 /// Checks shares given in percent of a card: what they amount to is known only with the card.
-fn check_shares(bound: &Bound, card: &Card) -> Result<(), GuardRefusal> {
+fn check_shares(bound: &BoundPod, card: &Card) -> Result<(), GuardRefusal> {
     for placed in bound.placement.of_class(gpu::CLASS).containers {
         let ask = bound.ask.container(gpu::CLASS, &placed.container);
         let needed = ask.map(|ask| ask.want.on(&card.capacity));
@@ -351,7 +351,7 @@ fn check_shares(bound: &Bound, card: &Card) -> Result<(), GuardRefusal> {
 }
 
 /// What the pod holds on the cards that this agent serves.
-fn charges(bound: &Bound) -> Charges {
+fn charges(bound: &BoundPod) -> Charges {
     bound.placement.of_class(gpu::CLASS).charges(&bound.ask)
 }
 

@@ -14,7 +14,7 @@ use gpushare_core::Card;
 use gpushare_core::dialect::Dialects;
 use gpushare_core::gpu::env::container_env;
 use gpushare_core::gpu::{self, AliyunUnit};
-use gpushare_core::ledger::Bound;
+use gpushare_core::ledger::BoundPod;
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
 use kube::{Api, Client};
@@ -158,7 +158,7 @@ impl Starter {
     }
 
     /// Admits the pod to its cards. If pods that are leaving still hold them, waits a short time for these to end.
-    async fn admit(&self, pod: &str, bound: &Bound, cards: &[Card]) -> Result<(), GuardRefusal> {
+    async fn admit(&self, pod: &str, bound: &BoundPod, cards: &[Card]) -> Result<(), GuardRefusal> {
         let mut changed = self.state.subscribe();
         let deadline = Instant::now() + HELD_PATIENCE;
         loop {
@@ -177,7 +177,7 @@ impl Starter {
         &self,
         identity: &Identity,
         pod: &Arc<PodFacts>,
-        bound: Bound,
+        bound: BoundPod,
         cards: Arc<[Card]>,
     ) -> Result<(), Refusal> {
         let (identity, pod) = (identity.clone(), pod.clone());

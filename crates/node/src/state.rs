@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpushare_core::ledger::Bound;
+use gpushare_core::ledger::BoundPod;
 use gpushare_core::placement::Charges;
 use gpushare_core::record::{Record, RecordError};
 use gpushare_core::{Amounts, Card, Classes, HeldPod, PodUid, gpu};
@@ -138,7 +138,7 @@ impl NodeState {
     /// deleted while its start was held back. No event of the watch would end such a pod, so its processes are looked
     /// for from now on. Its sandbox is one of them until the container has started. A runtime starts no container in a
     /// sandbox that has ended, so a pod without processes has no start under way either.
-    pub fn admit(&self, name: &str, bound: &Bound, cards: &[Card]) -> Result<(), GuardRefusal> {
+    pub fn admit(&self, name: &str, bound: &BoundPod, cards: &[Card]) -> Result<(), GuardRefusal> {
         let mut inner = self.inner.lock();
         inner.tally.admit(bound, &self.classes, cards)?;
         let shown = inner.pods.get(&bound.pod);
@@ -259,7 +259,7 @@ fn charges(classes: &Classes, record: &str) -> Result<Charges, RecordError> {
 }
 
 /// What the pod was admitted with. The record that is now in its annotation may differ.
-fn first_admitted(classes: &Classes, pod: &PodFacts, record: &str) -> Option<Bound> {
+fn first_admitted(classes: &Classes, pod: &PodFacts, record: &str) -> Option<BoundPod> {
     let ask = pod.ask.as_ref().ok()?.as_ref()?;
     let node = pod.node.as_ref()?;
     let placement = Record::decode(record)
@@ -268,7 +268,7 @@ fn first_admitted(classes: &Classes, pod: &PodFacts, record: &str) -> Option<Bou
             tracing::warn!(pod = %pod.name, %error, "ignoring the record in an old CDI file");
         })
         .ok()?;
-    Some(Bound {
+    Some(BoundPod {
         pod: pod.uid.clone(),
         node: node.clone(),
         ask: ask.clone(),

@@ -1,7 +1,7 @@
 //! Cards and pods for the unit tests of this crate.
 
 use gpushare_core::gpu::{self, AliyunUnit, CORE, MEMORY, Reading, WHOLE_CORE};
-use gpushare_core::ledger::Bound;
+use gpushare_core::ledger::BoundPod;
 use gpushare_core::placement::{ContainerPlacement, Hold, Placement, Share};
 use gpushare_core::record::Record;
 use gpushare_core::request::{ContainerAsk, PodAsk, Want};
@@ -131,7 +131,7 @@ impl PodMaker {
         PodFacts::new(&pod, &gpu::read(reading(true)))
     }
 
-    pub(crate) fn bound(self) -> Bound {
+    pub(crate) fn bound(self) -> BoundPod {
         self.facts().bound(&gpu::classes()).unwrap().unwrap()
     }
 }

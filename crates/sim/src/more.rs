@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use gpushare_core::ledger::Bound;
+use gpushare_core::ledger::BoundPod;
 use gpushare_core::room::CardRoom;
 use gpushare_core::{
     Card, Classes, HeldPod, Host, Ledger, NodeName, PodAsk, PodUid, Search, Steps,
@@ -61,7 +61,13 @@ impl Now {
     }
 
     /// Adds a pod that runs on a node, with its booking if it holds cards.
-    pub fn add_pod(&mut self, pod: &PodUid, node: &NodeName, host: Host, booking: Option<Bound>) {
+    pub fn add_pod(
+        &mut self,
+        pod: &PodUid,
+        node: &NodeName,
+        host: Host,
+        booking: Option<BoundPod>,
+    ) {
         self.packing.set_pod(pod, Some((node, host)));
         if let Some(bound) = booking {
             self.packing.observe(&bound.ask, host);
@@ -238,7 +244,7 @@ mod tests {
         let mut now = cluster(&[("a", &[8], 99)]);
         let (pod, node) = (PodUid::new("u"), NodeName::new("a"));
         let ask = ask("6");
-        let bound = Bound {
+        let bound = BoundPod {
             pod: pod.clone(),
             node: node.clone(),
             placement: gpushare_core::Placement::on_one_card(&ask, &CardId::new("GPU-a-0")),

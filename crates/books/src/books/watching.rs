@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use gpushare_core::ledger::{BookingState, Bound};
+use gpushare_core::ledger::{BookingState, BoundPod};
 use gpushare_core::{Host, Ledger, NodeName, PodUid};
 use gpushare_kube::PodRef;
 use gpushare_kube::convert::PodFacts;
@@ -21,7 +21,7 @@ impl Books {
     }
 
     /// `book` enters a bound pod into the ledger: as confirmed by the watch, or as shown by a single read.
-    fn take_in(&mut self, mut facts: PodFacts, book: fn(&mut Ledger, Bound)) {
+    fn take_in(&mut self, mut facts: PodFacts, book: fn(&mut Ledger, BoundPod)) {
         self.nodes.share_name(&mut facts);
         if facts.ended {
             self.end_pod(&facts.uid);

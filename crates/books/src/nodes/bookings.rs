@@ -1,6 +1,6 @@
 //! What pods take of nodes: bookings and claims on cards, and what they take beside cards.
 
-use gpushare_core::ledger::{Booking, BookingState, Bound};
+use gpushare_core::ledger::{Booking, BookingState, BoundPod};
 use gpushare_core::room::CardRoom;
 use gpushare_core::{Host, Ledger, NodeName, Placement, PodAsk, PodUid, Search, Steps, Why};
 use gpushare_kube::convert::PodFacts;
@@ -66,8 +66,8 @@ impl Nodes {
     pub(crate) fn place(
         &mut self,
         facts: &PodFacts,
-        bound: Option<Bound>,
-        book: fn(&mut Ledger, Bound),
+        bound: Option<BoundPod>,
+        book: fn(&mut Ledger, BoundPod),
     ) -> Option<NodeName> {
         let before = self.booked_node(&facts.uid);
         if let Some(bound) = bound {
@@ -114,7 +114,7 @@ impl Nodes {
     }
 
     /// Takes over a complete list of bookings. Returns the pods whose booking may be newer than the list.
-    pub(crate) fn rebuild(&mut self, bound: Vec<Bound>) -> Vec<PodUid> {
+    pub(crate) fn rebuild(&mut self, bound: Vec<BoundPod>) -> Vec<PodUid> {
         let node_of = |(pod, booking): (&PodUid, &Booking)| (pod.clone(), booking.node.clone());
         let before: Vec<(PodUid, NodeName)> = self.ledger.bookings().map(node_of).collect();
         let unsure = self.ledger.rebuild(bound);

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use gpushare_core::ledger::{Booking, BookingState, NodeView};
-use gpushare_core::preempt::{Chosen, Cost, Guard, Occupant, Rank, Site, choose};
+use gpushare_core::preempt::{Cost, Guard, Occupant, Rank, Site, VictimChoice, choose};
 use gpushare_core::{NodeName, Placement, PodUid, Steps};
 use gpushare_kube::PodRef;
 use gpushare_kube::budgets::Budgets;
@@ -77,9 +77,9 @@ impl Situation<'_> {
             });
             survey.nodes += 1;
             let plan = match chosen {
-                Chosen::Plan(plan) => plan,
-                Chosen::Nobody => continue,
-                Chosen::Unknown => {
+                VictimChoice::Plan(plan) => plan,
+                VictimChoice::Nobody => continue,
+                VictimChoice::Unknown => {
                     survey.cut = true;
                     continue;
                 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpushare_core::dialect::Dialects;
-use gpushare_core::ledger::Bound;
+use gpushare_core::ledger::BoundPod;
 use gpushare_core::{Card, Classes, HeldPod, Ledger, NodeName, PodUid};
 use gpushare_kube::convert::{self, PodFacts};
 use gpushare_kube::slim;
@@ -28,7 +28,7 @@ struct Published {
 pub(super) struct Holder {
     pub(super) namespace: String,
     pub(super) name: String,
-    bound: Bound,
+    bound: BoundPod,
 }
 
 /// Keeps what objects of a kind report.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use gpushare_core::dialect::Dialects;
-use gpushare_core::ledger::Bound;
+use gpushare_core::ledger::BoundPod;
 use gpushare_core::preempt::{Guard, Occupant, Rank, Site, choose};
 use gpushare_core::{Card, HeldPod, Ledger, NodeName, Placement, PodAsk, PodUid, Steps};
 use gpushare_kube::convert::{self, PodFacts};
@@ -53,7 +53,7 @@ pub(super) struct Holder {
     pub(super) past_scheduler: bool,
     rank: Rank,
     started: i64,
-    bound: Option<Bound>,
+    bound: Option<BoundPod>,
 }
 
 /// Room kept for a pod while its victims end.

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 
 use super::dive::{Dive, Found};
 use super::sets::each_set;
-use super::{Chosen, Cost, Guard, Occupant, Plan, Rank, Site};
+use super::{Cost, Guard, Occupant, Plan, Rank, Site, VictimChoice};
 use crate::amounts::{Amounts, MAX_DIMENSIONS};
 use crate::ids::{CardId, PodUid};
 use crate::placement::Hold;
@@ -41,7 +41,7 @@ pub fn choose(
     headroom: &[u32],
     limit: Option<&Cost>,
     steps: &Steps,
-) -> Chosen {
+) -> VictimChoice {
     let mut rooms = site.rooms.clone();
     for going in site.occupants.iter().filter(|occupant| occupant.going) {
         for (card, hold) in holds(going, &site.rooms) {
@@ -49,7 +49,7 @@ pub fn choose(
         }
     }
     if limit.is_some_and(|limit| *limit <= Cost::NOTHING) {
-        return Chosen::Nobody;
+        return VictimChoice::Nobody;
     }
     let fits = search.decided(&rooms);
     if fits == Some(true) {
@@ -61,7 +61,7 @@ pub fn choose(
         .filter_map(|occupant| Candidate::new(occupant, &site.rooms, rank, headroom))
         .collect();
     if candidates.is_empty() {
-        return fits.map_or(Chosen::Unknown, |_| Chosen::Nobody);
+        return fits.map_or(VictimChoice::Unknown, |_| VictimChoice::Nobody);
     }
     let mut chooser = Chooser {
         search,
@@ -74,8 +74,8 @@ pub fn choose(
     let found = search.before_placing(|| chooser.cheapest(limit.copied()));
     let (cost, victims) = match found {
         Some(found) => found,
-        None if chooser.missed => return Chosen::Unknown,
-        None => return Chosen::Nobody,
+        None if chooser.missed => return VictimChoice::Unknown,
+        None => return VictimChoice::Nobody,
     };
     let victims: Vec<&Candidate<'_>> = victims
         .iter()
@@ -89,20 +89,22 @@ fn plan(
     mut rooms: Vec<CardRoom>,
     cost: Cost,
     victims: &[&Candidate<'_>],
-) -> Chosen {
+) -> VictimChoice {
     for (card, hold) in victims.iter().flat_map(|victim| &victim.holds) {
         give(&mut rooms, *card, hold);
     }
     let mut victims: Vec<PodUid> = victims.iter().map(|victim| victim.pod.clone()).collect();
     victims.sort_unstable();
     // The pod fits, so placing it can only fail for lack of steps.
-    search.place(&rooms).map_or(Chosen::Unknown, |placement| {
-        Chosen::Plan(Plan {
-            victims,
-            placement,
-            cost,
+    search
+        .place(&rooms)
+        .map_or(VictimChoice::Unknown, |placement| {
+            VictimChoice::Plan(Plan {
+                victims,
+                placement,
+                cost,
+            })
         })
-    })
 }
 
 pub(super) fn give(rooms: &mut [CardRoom], card: usize, hold: &Hold) {

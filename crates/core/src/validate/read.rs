@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::amounts::Amounts;
-use crate::dialect::{Absent, Dialect, PartRule, Scale};
+use crate::dialect::{Dialect, PartDefault, PartRule, Scale};
 use crate::quantity::{Quantity, QuantityError};
 use crate::request::{ContainerAsk, Part, Want};
 
@@ -182,14 +182,14 @@ impl Reader<'_> {
                 continue;
             }
             match rule.absent {
-                Absent::Nothing => {}
-                Absent::All => {
+                PartDefault::Nothing => {}
+                PartDefault::All => {
                     let percents = &mut parts.part.percent;
                     *percents = percents.with(rule.dimension, 100);
                 }
                 // A request for whole cards needs no amounts.
-                Absent::Refused if parts.whole_cards.is_some() => {}
-                Absent::Refused => {
+                PartDefault::Refused if parts.whole_cards.is_some() => {}
+                PartDefault::Refused => {
                     let unit = rule.unit();
                     let fix = format!("write how many {unit} of each card the container needs");
                     self.refuse(&rule.resource, "", "is missing".to_owned(), fix);

@@ -2,7 +2,7 @@
 
 use gpushare_core::card::Card;
 use gpushare_core::gpu::{self, MEMORY};
-use gpushare_core::ledger::{Bound, Ledger};
+use gpushare_core::ledger::{BoundPod, Ledger};
 use gpushare_core::request::{ContainerAsk, PodAsk};
 use gpushare_core::{NodeName, Placement, PodUid, Steps, Why};
 use gpushare_testkit::model;
@@ -43,9 +43,9 @@ pub(crate) fn pod(number: usize) -> PodUid {
 }
 
 /// What the watch would show for a reservation that took effect.
-pub(crate) fn bound(ledger: &Ledger, pod: &PodUid, ask: &PodAsk) -> Bound {
+pub(crate) fn bound(ledger: &Ledger, pod: &PodUid, ask: &PodAsk) -> BoundPod {
     let booking = ledger.booking(pod.as_str()).expect("booked");
-    Bound {
+    BoundPod {
         pod: pod.clone(),
         node: booking.node.clone(),
         ask: ask.clone(),
@@ -68,7 +68,7 @@ pub(crate) trait Books {
     fn fits(&self, number: usize, name: &str, memory: u64) -> Result<(), Why>;
 
     /// What the watch would show for a booked pod.
-    fn seen(&self, number: usize, memory: u64) -> Bound;
+    fn seen(&self, number: usize, memory: u64) -> BoundPod;
 
     /// Memory booked on each card of a node.
     fn used(&self, name: &str) -> Vec<u64>;
@@ -87,7 +87,7 @@ impl Books for Ledger {
         fit(self, name, &pod(number), &ask(memory))
     }
 
-    fn seen(&self, number: usize, memory: u64) -> Bound {
+    fn seen(&self, number: usize, memory: u64) -> BoundPod {
         bound(self, &pod(number), &ask(memory))
     }
 

@@ -3,7 +3,7 @@
 use crate::common::{Books, ask, card, ledger, node, pod};
 use gpushare_core::gpu::MEMORY;
 use gpushare_core::held::HeldPod;
-use gpushare_core::ledger::{BookingState, Bound};
+use gpushare_core::ledger::{BookingState, BoundPod};
 use gpushare_core::placement::Hold;
 use gpushare_core::{Amounts, CardId, Ledger, Placement};
 
@@ -20,9 +20,9 @@ fn held(number: usize, amount: u64) -> HeldPod {
 }
 
 /// The pod with this much of the node's first card, as the watch shows it.
-fn bound(number: usize, amount: u64) -> Bound {
+fn bound(number: usize, amount: u64) -> BoundPod {
     let ask = ask(amount);
-    Bound {
+    BoundPod {
         pod: pod(number),
         node: node("n"),
         placement: Placement::on_one_card(&ask, &card(0, 8).id),

@@ -6,7 +6,7 @@ use gpushare_core::amounts::DeviceClass;
 use gpushare_core::card::Card;
 use gpushare_core::gpu::{self, MEMORY};
 use gpushare_core::placement::{Charges, Hold};
-use gpushare_core::preempt::{Chosen, Cost, Guard, Occupant, Plan, Rank, Site, choose};
+use gpushare_core::preempt::{Cost, Guard, Occupant, Plan, Rank, Site, VictimChoice, choose};
 use gpushare_core::request::{PodAsk, Role};
 use gpushare_core::room::CardRoom;
 use gpushare_core::{Amounts, CardId, Classes, PodUid, Search, Steps};
@@ -270,7 +270,7 @@ fn crowded() -> Node {
 }
 
 /// What is chosen on the `crowded` node for the pod of `three` containers, with this many steps.
-fn chosen_in(steps: u32) -> Chosen {
+fn chosen_in(steps: u32) -> VictimChoice {
     let (classes, ask, steps) = (classes(), three(), Steps::new(steps));
     let search = Search::new(&classes, &ask, &steps);
     let rank = Rank::within_budget(9);
@@ -289,6 +289,6 @@ fn what_was_found_for_a_pod_of_several_containers_is_kept_when_the_steps_are_use
 #[test]
 fn nobody_is_said_only_where_it_is_certain() {
     for steps in 0..200 {
-        assert_ne!(chosen_in(steps), Chosen::Nobody, "with {steps} steps");
+        assert_ne!(chosen_in(steps), VictimChoice::Nobody, "with {steps} steps");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::common::{self, Books, ask, bound, node, pod};
 use gpushare_core::gpu::{self, MEMORY};
-use gpushare_core::ledger::{Bound, Ledger};
+use gpushare_core::ledger::{BoundPod, Ledger};
 use gpushare_core::{NodeName, PodUid};
 use proptest::prelude::*;
 
@@ -54,7 +54,7 @@ fn cards(number: usize) -> Vec<gpushare_core::Card> {
 struct World {
     ledger: Ledger,
     asked: BTreeMap<PodUid, u64>,
-    api: BTreeMap<PodUid, Bound>,
+    api: BTreeMap<PodUid, BoundPod>,
 }
 
 impl World {
@@ -172,7 +172,7 @@ proptest! {
         for uid in unconfirmed {
             world.ledger.release(&uid);
         }
-        let mut listed: Vec<Bound> = world.api.values().cloned().collect();
+        let mut listed: Vec<BoundPod> = world.api.values().cloned().collect();
         let turns = rotate % listed.len().max(1);
         listed.rotate_left(turns);
         let mut fresh = World::new().ledger;

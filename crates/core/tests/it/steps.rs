@@ -2,7 +2,7 @@
 
 use crate::common::{Books, ask, asks, card, container, ledger, node, pod, share};
 use gpushare_core::gpu;
-use gpushare_core::preempt::{Chosen, Guard, Occupant, Rank, Site, choose};
+use gpushare_core::preempt::{Guard, Occupant, Rank, Site, VictimChoice, choose};
 use gpushare_core::request::{ContainerAsk, MOST_ASKING, PodAsk, Role, Want};
 use gpushare_core::{Ledger, PodUid, Steps, Why};
 
@@ -191,5 +191,9 @@ fn the_choice_of_victims_for_a_hostile_pod_ends() {
     let rank = Rank::within_budget(1);
     let chosen = choose(&site, &search, rank, &[], None, &steps);
     assert!(steps.taken() <= 150_000, "{} steps", steps.taken());
-    assert_eq!(chosen, Chosen::Unknown, "nobody knows who would have to go");
+    assert_eq!(
+        chosen,
+        VictimChoice::Unknown,
+        "nobody knows who would have to go"
+    );
 }

@@ -1,6 +1,6 @@
 //! Pods that concern cards: those whose record says that they hold some, and those that wait for some.
 
-use gpushare_core::ledger::Bound;
+use gpushare_core::ledger::BoundPod;
 use gpushare_core::{NodeName, Placement, PodAsk, PodUid};
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
@@ -120,7 +120,7 @@ impl Model {
             });
         };
         Some(match facts.bound(classes) {
-            Some(Ok(Bound {
+            Some(Ok(BoundPod {
                 node,
                 ask,
                 placement,
@@ -155,7 +155,7 @@ impl Model {
                 node,
                 ask,
                 placement,
-            } => self.ledger.confirm(Bound {
+            } => self.ledger.confirm(BoundPod {
                 pod: uid.clone(),
                 node: node.clone(),
                 ask: ask.clone(),

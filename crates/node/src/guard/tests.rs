@@ -5,11 +5,11 @@ use crate::testing::{PodMaker, card};
 
 const GIB: u64 = 1024;
 
-fn pod(uid: &str, gib: u64) -> Bound {
+fn pod(uid: &str, gib: u64) -> BoundPod {
     PodMaker::new(uid).app(gib).on("GPU-0").bound()
 }
 
-fn admit(tally: &mut Tally, bound: &Bound, cards: &[Card]) -> Result<(), GuardRefusal> {
+fn admit(tally: &mut Tally, bound: &BoundPod, cards: &[Card]) -> Result<(), GuardRefusal> {
     tally.admit(bound, &gpu::classes(), cards)
 }
 
@@ -104,7 +104,7 @@ fn an_init_container_counts_only_while_it_needs_more_than_the_apps() {
 }
 
 /// Asks for this many whole cards.
-fn whole(uid: &str, count: u64, cards: &[&Card]) -> Bound {
+fn whole(uid: &str, count: u64, cards: &[&Card]) -> BoundPod {
     let maker = PodMaker::new(uid).asking("app", &[(names::GPU, count)]);
     maker.on_all(cards).bound()
 }

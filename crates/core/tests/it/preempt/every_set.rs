@@ -6,7 +6,7 @@ use std::mem;
 use gpushare_core::card::Card;
 use gpushare_core::gpu::{CORE, MEMORY};
 use gpushare_core::placement::Hold;
-use gpushare_core::preempt::{Chosen, Cost, Guard, Plan, Rank, Spending, choose};
+use gpushare_core::preempt::{Cost, Guard, Plan, Rank, Spending, VictimChoice, choose};
 use gpushare_core::request::{ContainerAsk, PodAsk, Role, Want};
 use gpushare_core::room::CardRoom;
 use gpushare_core::{Amounts, CardId, Search, Steps};
@@ -248,14 +248,14 @@ proptest! {
         let (steps, looks) = (Steps::new(steps), Steps::new(looks));
         let search = Search::new(&classes, &case.ask, &looks);
         match choose(&node.site(), &search, case.rank, headroom, None, &steps) {
-            Chosen::Plan(plan) => {
+            VictimChoice::Plan(plan) => {
                 let looks = Steps::new(u32::MAX);
                 case.check(&Search::new(&classes, &case.ask, &looks), &plan);
             }
-            Chosen::Nobody => {
+            VictimChoice::Nobody => {
                 prop_assert_eq!(node.choose(&case.ask, case.rank, headroom), None);
             }
-            Chosen::Unknown => {}
+            VictimChoice::Unknown => {}
         }
     }
 }
