@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use futures::stream::{self, StreamExt};
 use gpushare_books::{Moment, RefusedPod};
 use gpushare_kube::convert::PodFacts;
-use gpushare_kube::wake::{Changed, wake};
+use gpushare_kube::wake::{PatchOutcome, wake};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::Extender;
@@ -137,11 +137,11 @@ impl Extender {
         let uid = &pod.uid;
         let now = jiff::Timestamp::now();
         match wake(&shared.client, &pod, now).await {
-            Ok(Changed::Yes) => {
+            Ok(PatchOutcome::Done) => {
                 shared.metrics.woken("woken");
                 tracing::info!(%pod, %uid, "woken: it would fit now");
             }
-            Ok(Changed::Gone) => {
+            Ok(PatchOutcome::Gone) => {
                 shared.metrics.woken("gone");
                 shared.books.write().stop_waiting(uid);
             }

@@ -36,8 +36,8 @@ pub enum Mark<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Marked {
-    Yes,
+pub enum MarkOutcome {
+    Done,
     /// It has another version by now. Nothing has happened.
     Changed,
     /// It does not exist any more, and another pod may have its name; or it is bound.
@@ -82,17 +82,17 @@ pub async fn mark(
     pod: &PodRef,
     version: Option<&str>,
     mark: Mark<'_>,
-) -> Result<Marked, CallError> {
+) -> Result<MarkOutcome, CallError> {
     let patch = Patch::Strategic(mark.patch(&pod.uid, version));
     let (api, params) = (pod.api(client), PatchParams::default());
     let request = async {
         let answer = api.patch_status(&pod.name, &params, &patch).await;
-        answer.map(|_pod| Marked::Yes)
+        answer.map(|_pod| MarkOutcome::Done)
     };
     let what = || format!("change the status of pod {pod}");
     call_or(TIMEOUT, what, request, |status| match status.code {
-        _ if is_gone(status) => Some(Marked::Gone),
-        409 => Some(Marked::Changed),
+        _ if is_gone(status) => Some(MarkOutcome::Gone),
+        409 => Some(MarkOutcome::Changed),
         _ => None,
     })
     .await

@@ -19,7 +19,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::PodRef;
 use crate::labels::Labels;
 use crate::slim::{self, Starts};
-use crate::totals::{CPU, MEMORY, Stated};
+use crate::totals::{CPU, MEMORY, StatedResources};
 
 /// What gpushare knows of a pod: read once at the edge, then only values.
 #[derive(Clone, Debug)]
@@ -202,7 +202,7 @@ fn seconds(time: &Time) -> i64 {
 }
 
 fn host(spec: &slim::PodSpec) -> Host {
-    let stated = Stated::from(spec);
+    let stated = StatedResources::from(spec);
     Host::of(stated.request(CPU), stated.request(MEMORY))
 }
 

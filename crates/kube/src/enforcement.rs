@@ -18,7 +18,7 @@ use crate::call::CallError;
 use crate::convert::{PodFacts, asked_by_limits};
 use crate::{metering, slim};
 
-pub use crate::pod_ref::Changed;
+pub use crate::pod_ref::PatchOutcome;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 const YES: &str = "true";
@@ -124,13 +124,13 @@ impl Marks {
 }
 
 /// Replaces the marks on the pod with exactly these.
-pub async fn mark(client: &Client, pod: &PodRef, marks: &Marks) -> Result<Changed, CallError> {
+pub async fn mark(client: &Client, pod: &PodRef, marks: &Marks) -> Result<PatchOutcome, CallError> {
     let patch = Patch::Merge(marks.patch(&pod.uid));
     change(client, pod, "mark", &patch).await
 }
 
 /// Removes the budget's gate, and no other.
-pub async fn open_gate(client: &Client, pod: &PodRef) -> Result<Changed, CallError> {
+pub async fn open_gate(client: &Client, pod: &PodRef) -> Result<PatchOutcome, CallError> {
     let gate = json!({"name": names::BUDGET_GATE, "$patch": "delete"});
     let patch = Patch::Strategic(json!({
         "metadata": {"uid": pod.uid},
@@ -144,7 +144,7 @@ async fn change(
     pod: &PodRef,
     doing: &str,
     patch: &Patch<Value>,
-) -> Result<Changed, CallError> {
+) -> Result<PatchOutcome, CallError> {
     let gone = |status: &Status| is_gone(status.code, &status.message);
     pod.patch(client, patch, TIMEOUT, doing, gone).await
 }

@@ -13,7 +13,7 @@ use crate::call::{CallError, call_or};
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Evicted {
+pub enum EvictionOutcome {
     /// It is ending now.
     Ending,
     /// It does not exist any more; another pod may have its name.
@@ -36,7 +36,7 @@ pub async fn evict(
     client: &Client,
     pod: &PodRef,
     version: Option<&str>,
-) -> Result<Evicted, CallError> {
+) -> Result<EvictionOutcome, CallError> {
     let what = || format!("evict pod {pod}");
     call_or(TIMEOUT, what, post(client, pod, version), judge).await
 }
@@ -45,7 +45,7 @@ async fn post(
     client: &Client,
     pod: &PodRef,
     version: Option<&str>,
-) -> Result<Evicted, kube::Error> {
+) -> Result<EvictionOutcome, kube::Error> {
     let PodRef {
         uid,
         namespace,
@@ -67,25 +67,25 @@ async fn post(
         .create_subresource("eviction", name, &PostParams::default(), body)
         .map_err(kube::Error::BuildRequest)?;
     let answer = client.request::<Status>(request).await;
-    answer.map(|_status| Evicted::Ending)
+    answer.map(|_status| EvictionOutcome::Ending)
 }
 
 /// What a refusal means; `None` if it says nothing about the pod.
-fn judge(status: &Status) -> Option<Evicted> {
+fn judge(status: &Status) -> Option<EvictionOutcome> {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let budget = causes
         .into_iter()
         .find(|cause| cause.reason == "DisruptionBudget");
     match status.code {
-        404 => Some(Evicted::Gone),
+        404 => Some(EvictionOutcome::Gone),
         // The message is "UID in precondition" or "the UID in the precondition", depending on the part of the API
         // server.
-        409 if status.message.contains("UID in ") => Some(Evicted::Gone),
-        409 if status.message.contains("ResourceVersion in ") => Some(Evicted::Changed),
-        429 => budget.map(|cause| Evicted::Protected(cause.message.clone())),
+        409 if status.message.contains("UID in ") => Some(EvictionOutcome::Gone),
+        409 if status.message.contains("ResourceVersion in ") => Some(EvictionOutcome::Changed),
+        429 => budget.map(|cause| EvictionOutcome::Protected(cause.message.clone())),
         // The eviction API cannot count against two budgets at once and says so with this code.
         500 if status.message.contains("more than one PodDisruptionBudget") => {
-            Some(Evicted::Protected(status.message.clone()))
+            Some(EvictionOutcome::Protected(status.message.clone()))
         }
         _ => None,
     }
@@ -95,7 +95,7 @@ fn judge(status: &Status) -> Option<Evicted> {
 mod tests {
     use super::*;
 
-    fn check(status: &serde_json::Value, expected: Option<&Evicted>) {
+    fn check(status: &serde_json::Value, expected: Option<&EvictionOutcome>) {
         let parsed: Status = serde_json::from_value(status.clone()).unwrap();
         assert_eq!(judge(&parsed).as_ref(), expected, "{status}");
     }
@@ -105,27 +105,33 @@ mod tests {
         let causes = json!([{"reason": "DisruptionBudget", "message": "needs 1", "field": ""}]);
         let refused = json!({"status": "Failure", "code": 429, "reason": "TooManyRequests",
             "message": "Cannot evict pod", "details": {"causes": causes}});
-        check(&refused, Some(&Evicted::Protected("needs 1".to_owned())));
+        check(
+            &refused,
+            Some(&EvictionOutcome::Protected("needs 1".to_owned())),
+        );
         let busy = json!({"status": "Failure", "code": 429, "message": "too many requests"});
         check(&busy, None);
         let two = "This pod has more than one PodDisruptionBudget, which the eviction subresource \
                    does not support.";
         let two_budgets = json!({"status": "Failure", "code": 500, "message": two});
-        check(&two_budgets, Some(&Evicted::Protected(two.to_owned())));
+        check(
+            &two_budgets,
+            Some(&EvictionOutcome::Protected(two.to_owned())),
+        );
     }
 
     #[test]
     fn a_pod_that_is_gone_or_was_replaced_is_gone() {
         check(
             &json!({"status": "Failure", "code": 404}),
-            Some(&Evicted::Gone),
+            Some(&EvictionOutcome::Gone),
         );
         let replaced = "Precondition failed: UID in precondition: a, UID in object meta: b";
         let replaced = json!({"status": "Failure", "code": 409, "message": replaced});
-        check(&replaced, Some(&Evicted::Gone));
+        check(&replaced, Some(&EvictionOutcome::Gone));
         let replaced = "the UID in the precondition (a) does not match the UID in record (b)";
         let replaced = json!({"status": "Failure", "code": 409, "message": replaced});
-        check(&replaced, Some(&Evicted::Gone));
+        check(&replaced, Some(&EvictionOutcome::Gone));
     }
 
     #[test]
@@ -135,7 +141,7 @@ mod tests {
             "the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (2)",
         ] {
             let changed = json!({"status": "Failure", "code": 409, "message": changed});
-            check(&changed, Some(&Evicted::Changed));
+            check(&changed, Some(&EvictionOutcome::Changed));
         }
         let other = json!({"status": "Failure", "code": 409, "message": "has been modified"});
         check(&other, None);

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::PodRef;
 use crate::call::CallError;
 
-pub use crate::pod_ref::Changed;
+pub use crate::pod_ref::PatchOutcome;
 
 const TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -45,7 +45,7 @@ pub async fn change(
     pod: &PodRef,
     version: &str,
     to: Finalizer,
-) -> Result<Changed, CallError> {
+) -> Result<PatchOutcome, CallError> {
     let patch = Patch::Strategic(to.patch(&pod.uid, version));
     let gone = |status: &Status| matches!(status.code, 404 | 409 | 422);
     let doing = "change the finalizers of";

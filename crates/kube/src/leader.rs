@@ -72,8 +72,8 @@ impl Leadership {
     }
 
     /// The current term, or why this replica must not act.
-    pub fn required(&self) -> Result<u64, NotLeading> {
-        self.term().ok_or_else(|| NotLeading {
+    pub fn required(&self) -> Result<u64, NotLeaderError> {
+        self.term().ok_or_else(|| NotLeaderError {
             holder: self.0.standing.borrow().holder.clone(),
         })
     }
@@ -147,11 +147,11 @@ impl Collector for Leadership {
 
 /// Another replica leads, or none does yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotLeading {
+pub struct NotLeaderError {
     holder: String,
 }
 
-impl fmt::Display for NotLeading {
+impl fmt::Display for NotLeaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.holder.as_str() {
             "" => f.write_str("this replica does not lead, and no other does yet"),
@@ -162,6 +162,8 @@ impl fmt::Display for NotLeading {
         }
     }
 }
+
+impl std::error::Error for NotLeaderError {}
 
 /// A clock that never goes back and, unlike [`std::time::Instant`], keeps running while the machine is suspended. So
 /// a leader that resumes knows how much time has passed.

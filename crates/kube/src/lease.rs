@@ -53,7 +53,7 @@ impl std::fmt::Debug for LeaseObject {
 
 /// The lease as it was read; writes are based on it.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct ObservedLease {
     pub lease: Lease,
     object: v1::Lease,
 }
@@ -77,13 +77,13 @@ impl LeaseObject {
         }
     }
 
-    pub async fn read(&self) -> Result<Option<Seen>, LeaseError> {
+    pub async fn read(&self) -> Result<Option<ObservedLease>, LeaseError> {
         let read = self.limited("read", self.api.get_opt(&self.name)).await?;
-        Ok(read.map(Seen::new))
+        Ok(read.map(ObservedLease::new))
     }
 
     /// Creates the lease without a holder. Returns `None` if another replica was faster.
-    pub async fn create(&self, duration: Millis) -> Result<Option<Seen>, LeaseError> {
+    pub async fn create(&self, duration: Millis) -> Result<Option<ObservedLease>, LeaseError> {
         let object = v1::Lease {
             metadata: ObjectMeta {
                 name: Some(self.name.clone()),
@@ -97,17 +97,17 @@ impl LeaseObject {
         };
         let params = PostParams::default();
         let created = self.limited("create", self.api.create(&params, &object));
-        Ok(unless_lost(created.await)?.map(Seen::new))
+        Ok(unless_lost(created.await)?.map(ObservedLease::new))
     }
 
     /// Writes the claimant as the holder. Returns `None` if the lease has changed since it was read.
     pub async fn take(
         &self,
-        seen: &Seen,
+        observed: &ObservedLease,
         claim: Claim<'_>,
         now: Timestamp,
-    ) -> Result<Option<Seen>, LeaseError> {
-        let mut object = seen.object.clone();
+    ) -> Result<Option<ObservedLease>, LeaseError> {
+        let mut object = observed.object.clone();
         let spec = object.spec.get_or_insert_default();
         let transitions = i32::try_from(claim.transitions).unwrap_or(i32::MAX);
         if spec.lease_transitions != Some(transitions) {
@@ -117,17 +117,21 @@ impl LeaseObject {
         spec.lease_transitions = Some(transitions);
         spec.lease_duration_seconds = Some(seconds(claim.duration));
         spec.renew_time = Some(MicroTime(now));
-        self.replace("take", seen, &object).await
+        self.replace("take", observed, &object).await
     }
 
     /// Removes the holder, so that any replica can take the lease. Returns `None` if it has changed since it was read.
-    pub async fn give_back(&self, seen: &Seen, now: Timestamp) -> Result<Option<Seen>, LeaseError> {
-        let mut object = seen.object.clone();
+    pub async fn give_back(
+        &self,
+        observed: &ObservedLease,
+        now: Timestamp,
+    ) -> Result<Option<ObservedLease>, LeaseError> {
+        let mut object = observed.object.clone();
         let spec = object.spec.get_or_insert_default();
         spec.holder_identity = None;
         spec.lease_duration_seconds = Some(GIVEN_BACK_SECONDS);
         spec.renew_time = Some(MicroTime(now));
-        self.replace("give back", seen, &object).await
+        self.replace("give back", observed, &object).await
     }
 
     /// Returns `None` also if nothing changed: the API server does not store such a write and other replicas
@@ -135,13 +139,13 @@ impl LeaseObject {
     async fn replace(
         &self,
         doing: &'static str,
-        seen: &Seen,
+        observed: &ObservedLease,
         object: &v1::Lease,
-    ) -> Result<Option<Seen>, LeaseError> {
+    ) -> Result<Option<ObservedLease>, LeaseError> {
         let params = PostParams::default();
         let replaced = self.limited(doing, self.api.replace(&self.name, &params, object));
-        let written = unless_lost(replaced.await)?.map(Seen::new);
-        Ok(written.filter(|written| written.lease.renewals != seen.lease.renewals))
+        let written = unless_lost(replaced.await)?.map(ObservedLease::new);
+        Ok(written.filter(|written| written.lease.renewals != observed.lease.renewals))
     }
 
     async fn limited<T>(
@@ -163,7 +167,7 @@ impl LeaseObject {
     }
 }
 
-impl Seen {
+impl ObservedLease {
     fn new(object: v1::Lease) -> Self {
         let spec = object.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.unwrap_or_default();
@@ -216,9 +220,9 @@ fn hint(error: &kube::Error) -> &'static str {
 mod tests {
     use super::*;
 
-    fn seen(spec: &serde_json::Value) -> Lease {
+    fn observed(spec: &serde_json::Value) -> Lease {
         let object = serde_json::json!({"metadata": {"resourceVersion": "7"}, "spec": spec});
-        Seen::new(serde_json::from_value(object).unwrap()).lease
+        ObservedLease::new(serde_json::from_value(object).unwrap()).lease
     }
 
     #[test]
@@ -239,13 +243,13 @@ mod tests {
             (serde_json::json!({}), Some(0)),
             (serde_json::Value::Null, Some(0)),
         ] {
-            assert_eq!(seen(&spec).duration, duration, "{spec}");
+            assert_eq!(observed(&spec).duration, duration, "{spec}");
         }
     }
 
     #[test]
     fn the_version_tells_one_renewal_from_the_next() {
-        let lease = seen(&serde_json::json!({"holderIdentity": "a", "leaseTransitions": 3}));
+        let lease = observed(&serde_json::json!({"holderIdentity": "a", "leaseTransitions": 3}));
         assert_eq!((lease.renewals.as_str(), lease.transitions), ("7", 3));
         assert_eq!(lease.holder, "a");
     }

@@ -49,17 +49,17 @@ pub struct Container {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct State {
-    pub running: Option<Running>,
-    pub terminated: Option<Terminated>,
+    pub running: Option<ContainerRunning>,
+    pub terminated: Option<ContainerTerminated>,
 }
 
 /// Empty: only its presence matters.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Running {}
+pub struct ContainerRunning {}
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Terminated {
+pub struct ContainerTerminated {
     pub finished_at: Option<Time>,
 }
 

@@ -22,8 +22,8 @@ pub struct PodRef {
 
 /// Whether a pod was there to be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Changed {
-    Yes,
+pub enum PatchOutcome {
+    Done,
     /// It does not exist any more, and another pod may have its name; or the change comes too late for it.
     Gone,
 }
@@ -42,14 +42,14 @@ impl PodRef {
         limit: Duration,
         doing: &str,
         gone: impl FnOnce(&Status) -> bool,
-    ) -> Result<Changed, CallError> {
+    ) -> Result<PatchOutcome, CallError> {
         let (api, params) = (self.api(client), PatchParams::default());
         let request = async {
             let answer = api.patch(&self.name, &params, patch).await;
-            answer.map(|_pod| Changed::Yes)
+            answer.map(|_pod| PatchOutcome::Done)
         };
         let what = || format!("{doing} pod {self}");
-        let gone = |status: &Status| gone(status).then_some(Changed::Gone);
+        let gone = |status: &Status| gone(status).then_some(PatchOutcome::Gone);
         call_or(limit, what, request, gone).await
     }
 }

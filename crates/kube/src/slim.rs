@@ -24,7 +24,7 @@ const ANNOTATION_PREFIXES: [&str; 2] = ["gpushare.io/", "nvidia.com/"];
     default,
     bound = "S: Deserialize<'de> + Default, T: Deserialize<'de> + Default"
 )]
-pub struct Slim<S, T> {
+pub struct SlimObject<S, T> {
     #[serde(deserialize_with = "metadata")]
     pub metadata: ObjectMeta,
     #[serde(deserialize_with = "or_default")]
@@ -33,8 +33,8 @@ pub struct Slim<S, T> {
     pub status: T,
 }
 
-pub type Pod = Slim<PodSpec, PodStatus>;
-pub type Node = Slim<NodeSpec, NodeStatus>;
+pub type Pod = SlimObject<PodSpec, PodStatus>;
+pub type Node = SlimObject<NodeSpec, NodeStatus>;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]

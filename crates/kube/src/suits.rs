@@ -13,7 +13,7 @@ use kube::{Api, Client};
 use crate::PodRef;
 use crate::call::{CallError, call};
 use crate::placing;
-use crate::totals::{CPU, MEMORY, PODS, Stated};
+use crate::totals::{CPU, MEMORY, PODS, StatedResources};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -84,7 +84,7 @@ fn is_plain(spec: &PodSpec, dialects: &Dialects) -> bool {
         [CPU, MEMORY, PODS].contains(&name.as_str())
             || dialects.resources().any(|ours| **ours == *name.as_str())
     };
-    let requests = Stated::from(spec).requests();
+    let requests = StatedResources::from(spec).requests();
     let init = spec.init_containers.iter().flatten();
     let containers = spec.containers.iter().chain(init);
     let mut ports = containers.flat_map(|container| container.ports.iter().flatten());

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 
 mod stated;
 
-pub use stated::Stated;
+pub use stated::StatedResources;
 
 /// By resource name: CPU in thousandths, memory in bytes, all others as counts.
 pub type Totals = BTreeMap<String, i64>;

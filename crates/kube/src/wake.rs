@@ -12,12 +12,16 @@ use serde_json::json;
 use crate::PodRef;
 use crate::call::CallError;
 
-pub use crate::pod_ref::Changed;
+pub use crate::pod_ref::PatchOutcome;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Wakes the pod with this uid, and no other of the same name.
-pub async fn wake(client: &Client, pod: &PodRef, now: Timestamp) -> Result<Changed, CallError> {
+pub async fn wake(
+    client: &Client,
+    pod: &PodRef,
+    now: Timestamp,
+) -> Result<PatchOutcome, CallError> {
     let patch = Patch::Merge(json!({
         "metadata": {"uid": pod.uid, "annotations": {names::WOKEN: now.to_string()}},
     }));

@@ -73,7 +73,7 @@ pub struct Allocation {
 /// The plugin to call, and the ids to allocate.
 type Chosen = (DevicePluginClient<Channel>, Vec<String>);
 
-/// A container that requests devices.
+/// What a container requests of the device plugins.
 #[derive(Clone, Debug)]
 pub struct Asking {
     pub container: String,
@@ -147,8 +147,8 @@ impl Kubelet {
     pub async fn admit(&self, owner: &Owner, containers: &[Asking]) -> Result<(), String> {
         let _one_at_a_time = self.admitting.lock().await;
         self.groups.add(&owner.uid)?;
-        for asking in containers {
-            for (resource, count) in &asking.limits {
+        for container in containers {
+            for (resource, count) in &container.limits {
                 let Some((mut client, ids)) = self.choose(&owner.uid, resource, *count)? else {
                     continue;
                 };
@@ -163,11 +163,11 @@ impl Kubelet {
                 let answer = answer.into_inner().container_responses.into_iter().next();
                 self.remember(Allocation {
                     owner: owner.clone(),
-                    container: asking.container.clone(),
+                    container: container.container.clone(),
                     resource: resource.clone(),
                     ids,
                     answer: answer.unwrap_or_default(),
-                    listed: !asking.passing,
+                    listed: !container.passing,
                 })?;
             }
         }

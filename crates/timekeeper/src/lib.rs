@@ -44,7 +44,7 @@ use tokio::sync::{Notify, watch as watched};
 
 use clock::Clock;
 use config::Pace;
-use gpushare_kube::leader::{Leadership, NotLeading};
+use gpushare_kube::leader::{Leadership, NotLeaderError};
 use health::Health;
 use metrics::Metrics;
 
@@ -84,7 +84,7 @@ struct Shared {
 #[derive(Debug, Error)]
 pub enum RecordError {
     #[error("{0}")]
-    NotLeading(NotLeading),
+    NotLeading(NotLeaderError),
     #[error("this replica became the leader a moment ago; try again")]
     TooEarly,
     #[error("{0}")]

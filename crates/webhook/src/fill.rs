@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use gpushare_core::dialect::Dialects;
 use gpushare_core::request::Role;
 use gpushare_core::validate::{ContainerView, ONE_CARD, PodView, left_out};
-use gpushare_kube::admission::manifest::{Container, Manifest, Placed, Resources};
+use gpushare_kube::admission::manifest::{Container, ContainerEntry, Manifest, Resources};
 use gpushare_kube::slim::QuantityText;
 use serde_json::{Map, Value, json};
 
@@ -28,8 +28,8 @@ pub(super) fn view<'a>(dialects: &'a Dialects, pod: &'a Manifest) -> PodView<'a>
     PodView {
         containers: pod
             .containers()
-            .map(|placed| {
-                let mut view = written(dialects, placed);
+            .map(|entry| {
+                let mut view = written(dialects, entry);
                 view.limits.extend(counts(dialects, &view));
                 view
             })
@@ -42,23 +42,23 @@ pub(super) fn view<'a>(dialects: &'a Dialects, pod: &'a Manifest) -> PodView<'a>
 
 /// Writes what is left out into the patch.
 pub(super) fn fill(dialects: &Dialects, pod: &Manifest, patch: &mut Patch) {
-    for placed in pod.containers() {
+    for entry in pod.containers() {
         // The API server accepts no resources in ephemeral containers, and the validator has already refused devices.
-        if placed.role != Role::Ephemeral {
-            write(placed, &additions(dialects, placed), patch);
+        if entry.role != Role::Ephemeral {
+            write(entry, &additions(dialects, entry), patch);
         }
     }
 }
 
 /// A container's limits. What it only requests counts as a limit too: for a device both are always equal.
-fn written<'a>(dialects: &'a Dialects, placed: Placed<'a>) -> ContainerView<'a> {
-    let limits = of(placed.container, |resources| resources.limits.as_ref());
+fn written<'a>(dialects: &'a Dialects, entry: ContainerEntry<'a>) -> ContainerView<'a> {
+    let limits = of(entry.container, |resources| resources.limits.as_ref());
     ContainerView {
-        name: &placed.container.name,
-        role: placed.role,
-        index: placed.index,
+        name: &entry.container.name,
+        role: entry.role,
+        index: entry.index,
         limits: limits
-            .chain(only_requested(dialects, placed.container))
+            .chain(only_requested(dialects, entry.container))
             .collect(),
     }
 }
@@ -92,20 +92,20 @@ fn of(
         .map(|(name, quantity)| (name.as_str(), quantity.0.as_str()))
 }
 
-fn additions<'a>(dialects: &'a Dialects, placed: Placed<'a>) -> Additions<'a> {
-    let requests = counts(dialects, &written(dialects, placed));
-    let limits = only_requested(dialects, placed.container).chain(requests.iter().copied());
+fn additions<'a>(dialects: &'a Dialects, entry: ContainerEntry<'a>) -> Additions<'a> {
+    let requests = counts(dialects, &written(dialects, entry));
+    let limits = only_requested(dialects, entry.container).chain(requests.iter().copied());
     Additions {
         limits: limits.collect(),
         requests,
     }
 }
 
-fn write(placed: Placed<'_>, additions: &Additions<'_>, patch: &mut Patch) {
+fn write(entry: ContainerEntry<'_>, additions: &Additions<'_>, patch: &mut Patch) {
     let Additions { limits, requests } = additions;
-    let index = placed.index.to_string();
-    let base = ["spec", placed.list(), &index, "resources"];
-    let Some(resources) = &placed.container.resources else {
+    let index = entry.index.to_string();
+    let base = ["spec", entry.list(), &index, "resources"];
+    let Some(resources) = &entry.container.resources else {
         if !limits.is_empty() {
             let resources = json!({"limits": object(limits), "requests": object(requests)});
             patch.add(base, resources);

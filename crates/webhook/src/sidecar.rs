@@ -5,7 +5,7 @@
 
 use gpushare_core::names;
 use gpushare_core::request::Role;
-use gpushare_kube::admission::manifest::{Container, Manifest, Mount, Placed};
+use gpushare_kube::admission::manifest::{Container, ContainerEntry, Manifest, Mount};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -96,9 +96,9 @@ impl<'a> Wish<'a> {
                 names::BUDGET_SIDECAR
             )],
             Self::Granted(_) => others(pod)
-                .filter(|placed| has_mount_of_its_own(placed.container))
-                .map(|placed| {
-                    let name = &placed.container.name;
+                .filter(|entry| has_mount_of_its_own(entry.container))
+                .map(|entry| {
+                    let name = &entry.container.name;
                     format!(
                         "gpushare: container {name:?} has a mount of its own at {DIRECTORY}, so it does not see the \
                          budget there"
@@ -135,9 +135,9 @@ impl Sidecar {
                 ));
             }
         }
-        for placed in others(pod) {
-            let name = &placed.container.name;
-            for mount in placed.container.volume_mounts.iter().flatten() {
+        for entry in others(pod) {
+            let name = &entry.container.name;
+            for mount in entry.container.volume_mounts.iter().flatten() {
                 if mount.name == ACCESS {
                     problems.push(format!(
                         "container {name:?}: volume {ACCESS:?} is the budget sidecar's own; remove its mount"
@@ -167,11 +167,11 @@ impl Sidecar {
                 any = true;
             }
         }
-        for placed in others(pod).filter(|placed| !sees_directory(placed.container)) {
+        for entry in others(pod).filter(|entry| !sees_directory(entry.container)) {
             let mount = json!({"name": BUDGET, "mountPath": DIRECTORY, "readOnly": true});
-            let index = placed.index.to_string();
-            let mounts = ["spec", placed.list(), &index, "volumeMounts"];
-            patch.append(mounts, placed.container.volume_mounts.is_some(), mount);
+            let index = entry.index.to_string();
+            let mounts = ["spec", entry.list(), &index, "volumeMounts"];
+            patch.append(mounts, entry.container.volume_mounts.is_some(), mount);
         }
         let list = ["spec", "initContainers"];
         match self.present(pod) {
@@ -192,14 +192,14 @@ impl Sidecar {
     fn present(&self, pod: &Manifest) -> Present {
         let mut named = pod
             .containers()
-            .filter(|placed| placed.container.name == CONTAINER);
+            .filter(|entry| entry.container.name == CONTAINER);
         match (named.next(), named.next()) {
             (None, _) => Present::Nothing,
-            (Some(placed), None) if looks_like_ours(placed) => {
-                if self.is_as_written(placed.container) {
+            (Some(entry), None) if looks_like_ours(entry) => {
+                if self.is_as_written(entry.container) {
                     Present::Ours
                 } else {
-                    let index = placed.index;
+                    let index = entry.index;
                     Present::Outdated { index }
                 }
             }
@@ -247,14 +247,14 @@ impl Sidecar {
 }
 
 /// Containers that can read the budget. Ephemeral ones are added when the pod already exists.
-fn others(pod: &Manifest) -> impl Iterator<Item = Placed<'_>> {
+fn others(pod: &Manifest) -> impl Iterator<Item = ContainerEntry<'_>> {
     pod.containers()
-        .filter(|placed| placed.container.name != CONTAINER && placed.role != Role::Ephemeral)
+        .filter(|entry| entry.container.name != CONTAINER && entry.role != Role::Ephemeral)
 }
 
-fn looks_like_ours(placed: Placed<'_>) -> bool {
-    let Container { command, args, .. } = placed.container;
-    placed.role == Role::Sidecar && command.is_none() && is(args.as_deref(), &arguments())
+fn looks_like_ours(entry: ContainerEntry<'_>) -> bool {
+    let Container { command, args, .. } = entry.container;
+    entry.role == Role::Sidecar && command.is_none() && is(args.as_deref(), &arguments())
 }
 
 fn at_directory(container: &Container) -> impl Iterator<Item = &Mount> {

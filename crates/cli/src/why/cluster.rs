@@ -11,7 +11,7 @@ use gpushare_core::{Card, HeldPod, Ledger, NodeName, Placement, PodAsk, PodUid, 
 use gpushare_kube::convert::{self, PodFacts};
 use gpushare_kube::placing::CORDON;
 use gpushare_kube::slim;
-use gpushare_kube::totals::{self, Stated, Totals};
+use gpushare_kube::totals::{self, StatedResources, Totals};
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::core::v1::Taint;
 
@@ -136,7 +136,7 @@ impl Cluster {
             let holder = Holder {
                 past_scheduler: facts.is_past_scheduler(),
                 bound: facts.bound(classes).and_then(Result::ok),
-                needs: Stated::from(&pod.spec).requests(),
+                needs: StatedResources::from(&pod.spec).requests(),
                 namespace: facts.namespace,
                 name: facts.name,
                 node,

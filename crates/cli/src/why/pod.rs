@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use gpushare_core::dialect::Dialects;
 use gpushare_kube::convert::PodFacts;
 use gpushare_kube::slim;
-use gpushare_kube::totals::{CPU, MEMORY, Stated, Totals};
+use gpushare_kube::totals::{CPU, MEMORY, StatedResources, Totals};
 use k8s_openapi::api::core::v1::{Affinity, Toleration};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -78,7 +78,7 @@ impl Pod {
         let slim: slim::Pod =
             serde_json::from_value(object.clone()).context("this is not a valid pod")?;
         let spec = object.get("spec").cloned().unwrap_or_default();
-        let stated = Stated::from(&slim.spec);
+        let stated = StatedResources::from(&slim.spec);
         let limit = |name: &str| (name.to_owned(), stated.limit(name));
         Ok(Self {
             facts: PodFacts::new(&slim, dialects),

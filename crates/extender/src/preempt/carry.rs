@@ -6,8 +6,8 @@ use gpushare_books::Followup;
 use gpushare_books::preemptions::{Outcome, Reason, Step};
 use gpushare_core::names::event;
 use gpushare_core::{NodeName, PodUid};
-use gpushare_kube::claim::{Mark, Marked, mark};
-use gpushare_kube::evict::{Evicted, evict, may_take_effect};
+use gpushare_kube::claim::{Mark, MarkOutcome, mark};
+use gpushare_kube::evict::{EvictionOutcome, evict, may_take_effect};
 use gpushare_kube::notice::{self, Notice, Severity};
 use tokio::task::JoinHandle;
 
@@ -67,9 +67,9 @@ impl Extender {
     async fn mark(&self, pod: &PodRef, what: Mark<'_>, term: u64) -> Outcome {
         for sent in 1..=MOST_SENDS {
             match self.mark_once(pod, what, term, sent).await {
-                Ok(Marked::Yes) => return Outcome::Done,
-                Ok(Marked::Gone) => return Outcome::Gone,
-                Ok(Marked::Changed) => {
+                Ok(MarkOutcome::Done) => return Outcome::Done,
+                Ok(MarkOutcome::Gone) => return Outcome::Gone,
+                Ok(MarkOutcome::Changed) => {
                     if let Err(error) = self.read(pod).await {
                         tracing::warn!(%error, "a preemption is held up");
                         return Outcome::Failed;
@@ -90,7 +90,7 @@ impl Extender {
         what: Mark<'_>,
         term: u64,
         sent: usize,
-    ) -> Result<Marked, String> {
+    ) -> Result<MarkOutcome, String> {
         let version = self.version_of(pod, sent);
         let version = version.filter(|_| what.names_version());
         self.still_leads(term)?;
@@ -129,15 +129,15 @@ impl Extender {
             let uid = &victim.uid;
             let label = match self.evict_victim(victim, &pod.uid, term).await {
                 Ok(None) => continue,
-                Ok(Some(Evicted::Ending)) => {
+                Ok(Some(EvictionOutcome::Ending)) => {
                     tracing::info!(
                         pod = %victim, %uid, %node, preemptor = %pod, "evicted"
                     );
                     self.say_preempted(victim, &pod.uid, node);
                     "evicted"
                 }
-                Ok(Some(Evicted::Gone)) => "gone",
-                Ok(Some(Evicted::Protected(message))) => {
+                Ok(Some(EvictionOutcome::Gone)) => "gone",
+                Ok(Some(EvictionOutcome::Protected(message))) => {
                     tracing::info!(
                         pod = %victim, %uid, message, preemptor = %pod,
                         "a disruption budget keeps a victim; looking for others"
@@ -149,7 +149,7 @@ impl Extender {
                     books.contend_later(&pod.uid, Instant::now());
                     return Outcome::Done;
                 }
-                Ok(Some(Evicted::Changed)) => {
+                Ok(Some(EvictionOutcome::Changed)) => {
                     self.0.metrics.evicted("failed");
                     return Outcome::Failed;
                 }
@@ -170,7 +170,7 @@ impl Extender {
         victim: &PodRef,
         pod: &PodUid,
         term: u64,
-    ) -> Result<Option<Evicted>, String> {
+    ) -> Result<Option<EvictionOutcome>, String> {
         for sent in 1..=MOST_SENDS {
             let version = self.version_of(victim, sent);
             self.still_leads(term)?;
@@ -179,7 +179,7 @@ impl Extender {
             }
             let evicted = evict(&self.0.client, victim, version.as_deref()).await;
             match evicted {
-                Ok(Evicted::Changed) => {
+                Ok(EvictionOutcome::Changed) => {
                     self.read(victim).await.map_err(|error| error.to_string())?;
                 }
                 Ok(evicted) => return Ok(Some(evicted)),
@@ -192,7 +192,7 @@ impl Extender {
                 }
             }
         }
-        Ok(Some(Evicted::Changed))
+        Ok(Some(EvictionOutcome::Changed))
     }
 
     fn give_up(&self, pod: &PodRef, reason: Reason) {

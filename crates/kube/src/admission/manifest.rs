@@ -87,7 +87,7 @@ pub struct Resources {
 
 /// A container and its position in the pod.
 #[derive(Clone, Copy, Debug)]
-pub struct Placed<'a> {
+pub struct ContainerEntry<'a> {
     pub container: &'a Container,
     pub role: Role,
     /// Its index in its list.
@@ -102,7 +102,7 @@ impl Starts for Container {
 
 impl Manifest {
     /// Containers of every kind, in the order in which they start.
-    pub fn containers(&self) -> impl Iterator<Item = Placed<'_>> {
+    pub fn containers(&self) -> impl Iterator<Item = ContainerEntry<'_>> {
         let Spec {
             init_containers,
             containers,
@@ -113,7 +113,7 @@ impl Manifest {
         let ephemeral = ephemeral.map(|(index, container)| (index, container, Role::Ephemeral));
         started(init_containers, containers)
             .chain(ephemeral)
-            .map(|(index, container, role)| Placed {
+            .map(|(index, container, role)| ContainerEntry {
                 container,
                 role,
                 index,
@@ -141,7 +141,7 @@ impl Manifest {
     }
 }
 
-impl Placed<'_> {
+impl ContainerEntry<'_> {
     /// The field of the pod's spec whose list contains it.
     pub fn list(&self) -> &'static str {
         match self.role {

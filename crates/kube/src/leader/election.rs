@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use crate::lease::{Claim, LeaseError, LeaseObject, Seen};
+use crate::lease::{Claim, LeaseError, LeaseObject, ObservedLease};
 use gpushare_core::lease::{Candidate, Millis, Step, Timing};
 use jiff::Timestamp;
 use kube::Client;
@@ -30,7 +30,7 @@ pub struct Candidacy {
     candidate: Candidate,
     leadership: Leadership,
     /// The lease as we last wrote it.
-    held: Option<Seen>,
+    held: Option<ObservedLease>,
     /// The term of the last round.
     led: Option<u64>,
 }
@@ -85,23 +85,23 @@ impl Candidacy {
         let Timing {
             retry, duration, ..
         } = self.election.timing;
-        let seen = self.object.read().await?;
-        let lease = seen.as_ref().map(|seen| seen.lease.clone());
+        let observed = self.object.read().await?;
+        let lease = observed.as_ref().map(|observed| observed.lease.clone());
         let step = self.candidate.step(clock(), lease);
-        match (step, seen) {
+        match (step, observed) {
             (Step::Wait(pause), _) => Ok(jittered(pause)),
             (Step::Create, _) | (Step::Take { .. }, None) => {
                 self.object.create(duration).await?;
                 Ok(Duration::ZERO)
             }
-            (Step::Take { transitions }, Some(seen)) => {
+            (Step::Take { transitions }, Some(observed)) => {
                 let claim = Claim {
                     identity: &self.election.identity,
                     transitions,
                     duration,
                 };
                 let began = clock();
-                let taken = self.object.take(&seen, claim, Timestamp::now()).await?;
+                let taken = self.object.take(&observed, claim, Timestamp::now()).await?;
                 if let Some(written) = taken {
                     self.candidate.wrote(began, written.lease.clone());
                     self.held = Some(written);

@@ -12,20 +12,20 @@ use crate::convert::started;
 use crate::slim::{self, Starts};
 
 /// Quantities as written, by resource.
-type Written<'a> = BTreeMap<&'a str, &'a str>;
+type WrittenQuantities<'a> = BTreeMap<&'a str, &'a str>;
 
 /// What a pod states about its resources, whichever type it was read into.
 #[derive(Clone, Debug, Default)]
-pub struct Stated<'a> {
+pub struct StatedResources<'a> {
     containers: Vec<(Role, Resources<'a>)>,
     pod: Resources<'a>,
-    overhead: Written<'a>,
+    overhead: WrittenQuantities<'a>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Resources<'a> {
-    requests: Written<'a>,
-    limits: Written<'a>,
+    requests: WrittenQuantities<'a>,
+    limits: WrittenQuantities<'a>,
 }
 
 impl<'a> Resources<'a> {
@@ -40,7 +40,7 @@ impl<'a> Resources<'a> {
     }
 }
 
-impl<'a> Stated<'a> {
+impl<'a> StatedResources<'a> {
     /// The most that the pod requests at any one time, including its place among the node's pods.
     pub fn requests(&self) -> Totals {
         let of = |resource: &str| (resource.to_owned(), self.request(resource));
@@ -115,7 +115,7 @@ impl<'a> Stated<'a> {
     }
 }
 
-impl<'a> From<&'a slim::PodSpec> for Stated<'a> {
+impl<'a> From<&'a slim::PodSpec> for StatedResources<'a> {
     fn from(spec: &'a slim::PodSpec) -> Self {
         let containers = started(&spec.init_containers, &spec.containers);
         Self {
@@ -140,7 +140,7 @@ impl<'a> From<&'a slim::Resources> for Resources<'a> {
     }
 }
 
-impl<'a> From<&'a core::PodSpec> for Stated<'a> {
+impl<'a> From<&'a core::PodSpec> for StatedResources<'a> {
     fn from(spec: &'a core::PodSpec) -> Self {
         let init = spec.init_containers.as_deref().unwrap_or_default();
         let stated = |resources: &'a Option<core::ResourceRequirements>| {
@@ -165,7 +165,7 @@ impl<'a> From<&'a core::ResourceRequirements> for Resources<'a> {
     }
 }
 
-fn written(quantities: Option<&BTreeMap<String, Quantity>>) -> Written<'_> {
+fn written(quantities: Option<&BTreeMap<String, Quantity>>) -> WrittenQuantities<'_> {
     let quantities = quantities.into_iter().flatten();
     quantities
         .map(|(name, text)| (name.as_str(), text.0.as_str()))

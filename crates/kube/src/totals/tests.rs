@@ -11,9 +11,9 @@ fn check(rule: &str, spec: &Value, expected: &[(&str, i64)]) {
         .into();
     wanted.extend(expected.iter().map(|(name, n)| ((*name).to_owned(), *n)));
     let slim: slim::PodSpec = serde_json::from_value(spec.clone()).unwrap();
-    assert_eq!(Stated::from(&slim).requests(), wanted, "{rule}");
+    assert_eq!(StatedResources::from(&slim).requests(), wanted, "{rule}");
     let full: PodSpec = serde_json::from_value(spec.clone()).unwrap();
-    assert_eq!(Stated::from(&full).requests(), wanted, "{rule}");
+    assert_eq!(StatedResources::from(&full).requests(), wanted, "{rule}");
 }
 
 fn asking(resources: &Value) -> Value {
@@ -130,7 +130,7 @@ fn limits_add_up_as_requests_do_and_overhead_counts_where_there_is_a_limit() {
     });
     let limit = |spec: &Value, resource: &str| {
         let spec: slim::PodSpec = serde_json::from_value(spec.clone()).unwrap();
-        Stated::from(&spec).limit(resource)
+        StatedResources::from(&spec).limit(resource)
     };
     assert_eq!(limit(&spec, CPU), 5_010);
     assert_eq!(limit(&spec, MEMORY), 0);

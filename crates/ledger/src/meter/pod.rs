@@ -3,7 +3,7 @@
 use gpushare_core::card::Card;
 use gpushare_core::{Classes, PodUid};
 use gpushare_kube::convert::PodFacts;
-use gpushare_kube::metering::{Container, Pod, Terminated};
+use gpushare_kube::metering::{Container, ContainerTerminated, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::end::{Times, end};
@@ -66,7 +66,7 @@ fn started(container: &Container) -> bool {
 }
 
 /// A container that waits for its next start has ended for now.
-fn terminated(container: &Container) -> Option<&Terminated> {
+fn terminated(container: &Container) -> Option<&ContainerTerminated> {
     let (now, before) = (
         &container.state.terminated,
         &container.last_state.terminated,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gpushare_kube::placing;
-use gpushare_kube::totals::{self, Stated, Totals};
+use gpushare_kube::totals::{self, StatedResources, Totals};
 use k8s_openapi::api::core::v1::{Node, Pod};
 
 /// Why a pod does not fit on a node, and whether evictions could change that.
@@ -22,7 +22,7 @@ pub(super) struct Host {
 }
 
 pub(super) fn requests(pod: &Pod) -> Totals {
-    let stated = pod.spec.as_ref().map(Stated::from);
+    let stated = pod.spec.as_ref().map(StatedResources::from);
     stated.unwrap_or_default().requests()
 }
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use futures::{StreamExt, stream};
 use gpushare_core::PodUid;
 use gpushare_kube::call::CallError;
-use gpushare_kube::enforcement::{Changed, mark, open_gate};
-use gpushare_kube::evict::{Evicted, evict};
+use gpushare_kube::enforcement::{PatchOutcome, mark, open_gate};
+use gpushare_kube::evict::{EvictionOutcome, evict};
 use gpushare_kube::notice::{self, Notice};
 use jiff::Timestamp;
 
@@ -149,7 +149,7 @@ impl Enforcer {
 
     async fn change_pod(&self, action: &Action) -> Outcome {
         let (client, pod) = (self.timekeeper.client(), &action.pod.id);
-        let (changed, label): (Result<Changed, CallError>, _) = match &action.what {
+        let (changed, label): (Result<PatchOutcome, CallError>, _) = match &action.what {
             What::Mark(marks) if marks.over.is_some() => {
                 (mark(client, pod, marks).await, "demoted")
             }
@@ -157,8 +157,8 @@ impl Enforcer {
             _ => (open_gate(client, pod).await, "opened"),
         };
         match changed {
-            Ok(Changed::Yes) => Outcome::Done(label),
-            Ok(Changed::Gone) => Outcome::Gone,
+            Ok(PatchOutcome::Done) => Outcome::Done(label),
+            Ok(PatchOutcome::Gone) => Outcome::Gone,
             Err(error) => {
                 tracing::warn!(%error, "a budget is not enforced yet; trying again");
                 Outcome::Failed("failed")
@@ -177,11 +177,11 @@ impl Enforcer {
         let names_version = changes.unwrap_or(0) < MOST_CHANGES;
         let version = Some(pod.version.as_str()).filter(|_| names_version);
         match evict(self.timekeeper.client(), &pod.id, version).await {
-            Ok(Evicted::Ending) => Outcome::Done("evicted"),
-            Ok(Evicted::Gone) => Outcome::Gone,
+            Ok(EvictionOutcome::Ending) => Outcome::Done("evicted"),
+            Ok(EvictionOutcome::Gone) => Outcome::Gone,
             // The watch soon shows the new version, and the action is planned again.
-            Ok(Evicted::Changed) => Outcome::Changed,
-            Ok(Evicted::Protected(why)) => {
+            Ok(EvictionOutcome::Changed) => Outcome::Changed,
+            Ok(EvictionOutcome::Protected(why)) => {
                 self.say(action, &say::blocked(&why)).await;
                 Outcome::Failed("protected")
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::{StreamExt, stream};
-use gpushare_kube::finalizer::{self, Changed, Finalizer};
+use gpushare_kube::finalizer::{self, Finalizer, PatchOutcome};
 
 use super::Timekeeper;
 use super::charging::DueNow;
@@ -35,7 +35,7 @@ impl Timekeeper {
         let reference = facts.reference();
         let changed = finalizer::change(self.client(), &reference, &facts.version, to);
         match changed.await {
-            Ok(Changed::Yes | Changed::Gone) => {}
+            Ok(PatchOutcome::Done | PatchOutcome::Gone) => {}
             Err(error) => {
                 self.0.metrics.finalizer_failed();
                 tracing::warn!(%error, "a pod's finalizer stays as it is; trying again");

@@ -8,7 +8,7 @@ use e2e::paper::{NAME_LABEL, without_nodes};
 use e2e::{Kubectl, wait};
 use gpushare_kube::placing::{self, CORDON};
 use gpushare_kube::slim;
-use gpushare_kube::totals::{self, CPU, Stated, Totals};
+use gpushare_kube::totals::{self, CPU, StatedResources, Totals};
 use gpushare_rig::Rig;
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
 use kube::ResourceExt;
@@ -188,7 +188,7 @@ fn overhead() -> Value {
 /// What the pod requests according to its manifest, before the API server fills in defaults.
 fn needs_of(spec: &Value) -> Totals {
     let spec: slim::PodSpec = serde_json::from_value(spec.clone()).unwrap();
-    Stated::from(&spec).requests()
+    StatedResources::from(&spec).requests()
 }
 
 /// These totals, each lower by `less`, as a node's status writes them.
@@ -275,7 +275,7 @@ fn reasons<'a>(pod: &Pod, node: &Node, there: impl Iterator<Item = &'a Pod>) -> 
     let needs = |pod: &Pod| {
         pod.spec
             .as_ref()
-            .map(Stated::from)
+            .map(StatedResources::from)
             .unwrap_or_default()
             .requests()
     };

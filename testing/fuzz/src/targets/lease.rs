@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{Method, Request, Response};
 use gpushare_core::lease::{Candidate, Step, Timing};
-use gpushare_kube::lease::{Claim, LeaseObject, Seen};
+use gpushare_kube::lease::{Claim, LeaseObject, ObservedLease};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
 use kube::Client;
@@ -31,11 +31,11 @@ pub(crate) fn check(data: &[u8]) -> Verdict {
         let written = Written::default();
         let client = api_server(data.to_vec(), written.clone());
         let lease = LeaseObject::new(client, "kube-system", "extender", Duration::from_secs(5));
-        let Ok(Some(seen)) = lease.read().await else {
+        let Ok(Some(observed)) = lease.read().await else {
             return Verdict::Refused;
         };
-        check_candidate(&seen);
-        check_write(&lease, &seen, data, &written).await;
+        check_candidate(&observed);
+        check_write(&lease, &observed, data, &written).await;
         Verdict::Accepted
     })
 }
@@ -58,9 +58,9 @@ fn api_server(stored: Vec<u8>, written: Written) -> Client {
     Client::new(serve, "default")
 }
 
-fn check_candidate(seen: &Seen) {
+fn check_candidate(observed: &ObservedLease) {
     let mut candidate = Candidate::new(ME, TIMING);
-    let lease = &seen.lease;
+    let lease = &observed.lease;
     let step = candidate.step(0, Some(lease.clone()));
     assert!(!candidate.leads(0), "nothing was written yet");
     match step {
@@ -77,13 +77,18 @@ fn check_candidate(seen: &Seen) {
     }
 }
 
-async fn check_write(lease: &LeaseObject, seen: &Seen, read: &[u8], written: &Written) {
+async fn check_write(
+    lease: &LeaseObject,
+    observed: &ObservedLease,
+    read: &[u8],
+    written: &Written,
+) {
     let claim = Claim {
         identity: ME,
-        transitions: seen.lease.transitions.saturating_add(1),
+        transitions: observed.lease.transitions.saturating_add(1),
         duration: TIMING.duration,
     };
-    let answer = lease.take(seen, claim, Timestamp::UNIX_EPOCH).await;
+    let answer = lease.take(observed, claim, Timestamp::UNIX_EPOCH).await;
     let renewed = answer.expect("the write is answered");
     assert!(
         renewed.is_none(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use gpushare_kube::lease::{Claim, LeaseObject, Seen};
+use gpushare_kube::lease::{Claim, LeaseObject, ObservedLease};
 use integration::{Scope, in_namespace};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -15,7 +15,7 @@ fn object(test: &Scope) -> LeaseObject {
     LeaseObject::new(test.client(), test.namespace(), NAME, limit)
 }
 
-async fn create(object: &LeaseObject) -> Result<Seen> {
+async fn create(object: &LeaseObject) -> Result<ObservedLease> {
     let created = object.create(15_000).await?;
     created.context("someone was faster")
 }
@@ -23,16 +23,16 @@ async fn create(object: &LeaseObject) -> Result<Seen> {
 /// Takes the lease as it was seen; `None` if it has changed since.
 async fn take(
     object: &LeaseObject,
-    seen: &Seen,
+    observed: &ObservedLease,
     identity: &str,
     transitions: u64,
-) -> Result<Option<Seen>> {
+) -> Result<Option<ObservedLease>> {
     let claim = Claim {
         identity,
         transitions,
         duration: 15_000,
     };
-    Ok(object.take(seen, claim, Timestamp::now()).await?)
+    Ok(object.take(observed, claim, Timestamp::now()).await?)
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_lease_that_was_deleted_is_neither_renewed_nor_given_back() -> Result<()> {
 
         let anew = create(&object).await?.lease;
         assert!(take(&object, &taken, "a", 1).await?.is_none());
-        let read = object.read().await?.map(|seen| seen.lease);
+        let read = object.read().await?.map(|observed| observed.lease);
         assert_eq!(read, Some(anew));
         Ok(())
     })
