@@ -50,12 +50,12 @@ struct Memory {
 }
 
 /// Id to health. The plugin's list writes it, even after the plugin has registered again.
-type Listed = Arc<Mutex<BTreeMap<String, String>>>;
+type DeviceHealth = Arc<Mutex<BTreeMap<String, String>>>;
 
 #[derive(Debug)]
 struct Plugin {
     client: DevicePluginClient<Channel>,
-    devices: Listed,
+    devices: DeviceHealth,
 }
 
 /// The devices of one resource that a container holds.
@@ -71,11 +71,11 @@ pub struct Allocation {
 }
 
 /// The plugin to call, and the ids to allocate.
-type Chosen = (DevicePluginClient<Channel>, Vec<String>);
+type DeviceChoice = (DevicePluginClient<Channel>, Vec<String>);
 
 /// What a container requests of the device plugins.
 #[derive(Clone, Debug)]
-pub struct Asking {
+pub struct ContainerRequest {
     pub container: String,
     /// By resource, including resources that no plugin serves.
     pub limits: BTreeMap<String, usize>,
@@ -144,7 +144,11 @@ impl Kubelet {
     }
 
     /// Allocates devices to containers of a pod, in the order in which they start. Errors read as a kubelet's.
-    pub async fn admit(&self, owner: &Owner, containers: &[Asking]) -> Result<(), String> {
+    pub async fn admit(
+        &self,
+        owner: &Owner,
+        containers: &[ContainerRequest],
+    ) -> Result<(), String> {
         let _one_at_a_time = self.admitting.lock().await;
         self.groups.add(&owner.uid)?;
         for container in containers {
@@ -175,7 +179,12 @@ impl Kubelet {
     }
 
     /// The plugin and the ids, reusable ones first; `None` if no plugin serves the resource.
-    fn choose(&self, uid: &str, resource: &str, count: usize) -> Result<Option<Chosen>, String> {
+    fn choose(
+        &self,
+        uid: &str,
+        resource: &str,
+        count: usize,
+    ) -> Result<Option<DeviceChoice>, String> {
         let memory = self.memory.lock();
         let Some(plugin) = memory.plugins.get(resource) else {
             return Ok(None);

@@ -22,8 +22,8 @@ pub struct Tally {
     starts: u64,
 }
 
-/// The pods whose processes are looked for, each with the number of its last start when the check began.
-pub type LookedFor = BTreeMap<PodUid, u64>;
+/// The pods that are leaving, each with the number of its last start when the check for its processes began.
+pub type LeavingPods = BTreeMap<PodUid, u64>;
 
 #[derive(Clone, Debug)]
 struct Admitted {
@@ -263,7 +263,7 @@ impl Tally {
     }
 
     /// The pods whose processes must be looked for.
-    pub fn leaving(&self) -> LookedFor {
+    pub fn leaving(&self) -> LeavingPods {
         let admitted = self.admitted.iter();
         let leaving = admitted.filter(|(_, admitted)| admitted.is_leaving());
         leaving

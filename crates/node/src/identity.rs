@@ -17,7 +17,7 @@ use thiserror::Error;
 use crate::cdi::SlotName;
 use crate::plugin::devices::Division;
 use checkpoint::Holder;
-use podresources::Listed;
+use podresources::ListedContainer;
 
 /// One pod, and each of its containers that holds the ids. There are several when an app container
 /// was given the ids of a finished init container.
@@ -73,7 +73,11 @@ pub enum Doubt {
 }
 
 /// Combines what the two sources say about the holders of `held` ids.
-pub fn identify(held: usize, holders: Vec<Holder>, listed: &[Listed]) -> Result<Identity, Doubt> {
+pub fn identify(
+    held: usize,
+    holders: Vec<Holder>,
+    listed: &[ListedContainer],
+) -> Result<Identity, Doubt> {
     let pod = match holders.as_slice() {
         [] => return Err(Doubt::Nobody),
         [first, rest @ ..] => match rest.iter().find(|other| other.pod != first.pod) {
@@ -81,12 +85,13 @@ pub fn identify(held: usize, holders: Vec<Holder>, listed: &[Listed]) -> Result<
             None => first.pod.clone(),
         },
     };
-    let full_name = |listed: &Listed| format!("{}/{}", listed.namespace, listed.pod);
+    let full_name = |listed: &ListedContainer| format!("{}/{}", listed.namespace, listed.pod);
     let name = match listed {
         [] => None,
         [first, rest @ ..] => {
-            let same =
-                |other: &&Listed| (&other.namespace, &other.pod) != (&first.namespace, &first.pod);
+            let same = |other: &&ListedContainer| {
+                (&other.namespace, &other.pod) != (&first.namespace, &first.pod)
+            };
             if let Some(other) = rest.iter().find(same) {
                 return Err(Doubt::TwoListed(full_name(first), full_name(other)));
             }

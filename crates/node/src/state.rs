@@ -19,8 +19,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::cdi::directory::Earlier;
-use crate::guard::{GuardRefusal, LookedFor, Tally};
+use crate::cdi::directory::EarlierAdmission;
+use crate::guard::{GuardRefusal, LeavingPods, Tally};
 
 #[derive(Debug)]
 pub struct NodeState {
@@ -39,14 +39,14 @@ struct Inner {
     pods: BTreeMap<PodUid, Arc<PodFacts>>,
     tally: Tally,
     /// Records of pods that an earlier run of this agent admitted and that were not seen since.
-    earlier: BTreeMap<PodUid, Earlier>,
+    earlier: BTreeMap<PodUid, EarlierAdmission>,
     /// Pods that are no longer here, until the next sweep.
     gone: BTreeSet<PodUid>,
 }
 
 impl NodeState {
     /// `earlier` are the records found in the files of an earlier run of the agent.
-    pub fn new(classes: Classes, earlier: BTreeMap<PodUid, Earlier>) -> Self {
+    pub fn new(classes: Classes, earlier: BTreeMap<PodUid, EarlierAdmission>) -> Self {
         let inner = Inner {
             earlier,
             ..Inner::default()
@@ -166,15 +166,15 @@ impl NodeState {
     }
 
     /// The pods that are gone or ended according to the API server, and whose processes have not been seen to end.
-    pub fn leaving(&self) -> LookedFor {
+    pub fn leaving(&self) -> LeavingPods {
         self.inner.lock().tally.leaving()
     }
 
     /// Records a check for the processes of these pods: those in `alive` have some, the others have none.
-    pub fn note_processes(&self, looked_for: &LookedFor, alive: &BTreeSet<PodUid>) {
+    pub fn note_processes(&self, leaving: &LeavingPods, alive: &BTreeSet<PodUid>) {
         let mut inner = self.inner.lock();
         let before = (inner.tally.leaving(), inner.tally.held());
-        for (pod, last_start) in looked_for {
+        for (pod, last_start) in leaving {
             // The API server shows it again, or a start was admitted after this check began.
             if before.0.get(pod) != Some(last_start) {
                 continue;
@@ -236,7 +236,7 @@ impl Inner {
 
     /// Counts what an earlier run of the agent admitted for a pod that is gone; it is not yet known whether its
     /// containers run.
-    fn remember_gone(&mut self, classes: &Classes, pod: &PodUid, earlier: &Earlier) {
+    fn remember_gone(&mut self, classes: &Classes, pod: &PodUid, earlier: &EarlierAdmission) {
         match charges(classes, &earlier.record) {
             Ok(charges) => self.tally.remember_gone(pod, &earlier.name, charges),
             Err(error) => {

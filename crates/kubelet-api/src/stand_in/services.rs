@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Error, Server};
 use tonic::{Request, Response, Status};
 
-use super::{Kubelet, Listed, Plugin};
+use super::{DeviceHealth, Kubelet, Plugin};
 use crate::deviceplugin::device_plugin_client::DevicePluginClient;
 use crate::deviceplugin::registration_server::{Registration, RegistrationServer};
 use crate::deviceplugin::{Empty, LARGEST_MESSAGE, RegisterRequest, VERSION};
@@ -56,7 +56,7 @@ impl Kubelet {
         self: Arc<Self>,
         mut client: DevicePluginClient<Channel>,
         resource: String,
-        devices: Listed,
+        devices: DeviceHealth,
     ) {
         match client.list_and_watch(Empty {}).await {
             Ok(lists) => {
@@ -94,7 +94,7 @@ impl Registration for Register {
             .await
             .map_err(|error| Status::unavailable(error.to_string()))?;
         let client = DevicePluginClient::new(channel).max_decoding_message_size(LARGEST_MESSAGE);
-        let (resource, devices) = (request.resource_name.clone(), Listed::default());
+        let (resource, devices) = (request.resource_name.clone(), DeviceHealth::default());
         let plugin = Plugin {
             client: client.clone(),
             devices: Arc::clone(&devices),

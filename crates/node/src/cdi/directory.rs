@@ -50,7 +50,7 @@ struct File {
 
 /// What an earlier run of the agent wrote about a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Earlier {
+pub struct EarlierAdmission {
     /// `namespace/name`, for people.
     pub name: String,
     /// The allocation record with which the pod was admitted.
@@ -59,7 +59,9 @@ pub struct Earlier {
 
 impl SlotFiles {
     /// Takes over the files of an earlier run of the agent, and returns what they say about each pod.
-    pub fn open(directory: &Path) -> Result<(Self, BTreeMap<PodUid, Earlier>), DirectoryError> {
+    pub fn open(
+        directory: &Path,
+    ) -> Result<(Self, BTreeMap<PodUid, EarlierAdmission>), DirectoryError> {
         let path = || directory.to_owned();
         fs::create_dir_all(directory).map_err(|source| DirectoryError::Make {
             path: path(),
@@ -97,7 +99,7 @@ impl SlotFiles {
                     record,
                     ..
                 } = slot.owner;
-                records.insert(pod.clone(), Earlier { name, record });
+                records.insert(pod.clone(), EarlierAdmission { name, record });
                 files.insert(slot.name, File { pod, written: None });
             } else {
                 tracing::warn!(file = name, "a CDI spec with our name is not one of ours");

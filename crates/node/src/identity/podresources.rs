@@ -27,7 +27,7 @@ const MOST_WAITING: usize = 1024;
 
 /// A container as PodResources shows it: by name, without the pod's uid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedContainer {
     pub namespace: String,
     pub pod: String,
     pub container: String,
@@ -48,7 +48,7 @@ pub fn holders(
     list: &ListPodResourcesResponse,
     resource: &str,
     ids: &BTreeSet<&str>,
-) -> Vec<Listed> {
+) -> Vec<ListedContainer> {
     let containers = list
         .pod_resources
         .iter()
@@ -65,7 +65,7 @@ pub fn holders(
                 .collect();
             held == *ids
         })
-        .map(|(pod, container)| Listed {
+        .map(|(pod, container)| ListedContainer {
             namespace: pod.namespace.clone(),
             pod: pod.name.clone(),
             container: container.name.clone(),

@@ -13,8 +13,8 @@ fn holder(pod: &str, container: &str) -> Holder {
     }
 }
 
-fn listed(pod: &str, container: &str) -> Listed {
-    Listed {
+fn listed(pod: &str, container: &str) -> ListedContainer {
+    ListedContainer {
         namespace: "default".to_owned(),
         pod: pod.to_owned(),
         container: container.to_owned(),

@@ -44,11 +44,11 @@ pub(super) fn options() -> DevicePluginOptions {
     }
 }
 
-type Listed = Result<ListAndWatchResponse, Status>;
+type ListAnswer = Result<ListAndWatchResponse, Status>;
 
 #[tonic::async_trait]
 impl DevicePlugin for Service {
-    type ListAndWatchStream = Pin<Box<dyn Stream<Item = Listed> + Send>>;
+    type ListAndWatchStream = Pin<Box<dyn Stream<Item = ListAnswer> + Send>>;
 
     async fn get_device_plugin_options(
         &self,
@@ -133,7 +133,7 @@ impl DevicePlugin for Service {
 }
 
 /// Sends the list now and whenever it changes, until the kubelet stops reading.
-async fn feed(mut plugin: Plugin, kubelet: mpsc::Sender<Listed>) {
+async fn feed(mut plugin: Plugin, kubelet: mpsc::Sender<ListAnswer>) {
     let mut sent = None;
     loop {
         // Without a list, registration ends the session; until then no devices are offered.

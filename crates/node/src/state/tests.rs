@@ -15,7 +15,7 @@ fn pod(uid: &str, gib: u64) -> PodMaker {
 
 /// The state after a restart of the agent, with the record that it finds in the file of pod `a`.
 fn next_life(record: &PodFacts) -> NodeState {
-    let earlier = Earlier {
+    let earlier = EarlierAdmission {
         name: "default/a".to_owned(),
         record: record.record().unwrap().to_owned(),
     };
@@ -154,9 +154,9 @@ fn an_ended_pod_frees_its_card_when_its_processes_have_ended_and_a_running_one_d
 fn a_pod_that_is_shown_again_is_not_ended_by_an_older_look_at_its_processes() {
     let (state, cards) = with_a(8);
     state.delete(&"a".into());
-    let looked_for = state.leaving();
+    let leaving = state.leaving();
     state.apply(pod("a", 8).facts());
-    state.note_processes(&looked_for, &BTreeSet::new());
+    state.note_processes(&leaving, &BTreeSet::new());
     admit(&state, &pod("b", 8), &cards).unwrap_err();
 }
 
@@ -209,9 +209,9 @@ fn a_pod_that_is_over_before_its_start_is_let_on_frees_its_card_with_its_sandbox
 fn a_start_is_not_ended_by_a_look_that_began_before_it_was_let_on() {
     let (state, cards) = with_unseen_a();
     // The pod's sandbox ends and is recreated for its next start.
-    let looked_for = state.leaving();
+    let leaving = state.leaving();
     admit(&state, &pod("a", 6), &cards).unwrap();
-    state.note_processes(&looked_for, &BTreeSet::new());
+    state.note_processes(&leaving, &BTreeSet::new());
     admit(&state, &pod("b", 6), &cards).unwrap_err();
     look(&state, &[]);
     admit(&state, &pod("b", 6), &cards).unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gpushare_core::Quantity;
-use gpushare_kubelet_api::stand_in::Asking;
+use gpushare_kubelet_api::stand_in::ContainerRequest;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::ResourceExt;
@@ -88,7 +88,7 @@ fn in_order(pod: &Pod) -> impl Iterator<Item = (Role, &Container)> {
 }
 
 /// The devices that each container requests from the node's plugins.
-pub(super) fn asking(pod: &Pod) -> Vec<Asking> {
+pub(super) fn requests(pod: &Pod) -> Vec<ContainerRequest> {
     let ask = |(role, container): (Role, &Container)| {
         let resources = container.resources.as_ref();
         let limits = resources.and_then(|resources| resources.limits.as_ref());
@@ -101,7 +101,7 @@ pub(super) fn asking(pod: &Pod) -> Vec<Asking> {
                 (count > 0).then(|| (name.clone(), count))
             })
             .collect();
-        Asking {
+        ContainerRequest {
             container: container.name.clone(),
             limits,
             passing: role == Role::Init,
@@ -204,14 +204,14 @@ mod tests {
             "initContainers": [{"name": "prepare"}, {"name": "proxy", "restartPolicy": "Always"}],
             "containers": [{"name": "c", "resources": limits}],
         }));
-        let asking = asking(&pod);
-        let names: Vec<(&str, bool)> = asking
+        let requests = requests(&pod);
+        let names: Vec<(&str, bool)> = requests
             .iter()
-            .map(|asking| (asking.container.as_str(), asking.passing))
+            .map(|request| (request.container.as_str(), request.passing))
             .collect();
         assert_eq!(names, [("prepare", true), ("proxy", false), ("c", false)]);
         assert_eq!(
-            asking[2].limits,
+            requests[2].limits,
             BTreeMap::from([("gpushare.io/gpu".to_owned(), 2)])
         );
     }

@@ -118,7 +118,7 @@ impl Worker {
             namespace: pod.namespace().unwrap_or_default(),
             name: pod.name_any(),
         };
-        kubelet.admit(&owner, &containers::asking(pod)).await?;
+        kubelet.admit(&owner, &containers::requests(pod)).await?;
         self.write_status().await;
         Ok(())
     }

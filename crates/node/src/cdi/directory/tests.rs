@@ -59,7 +59,7 @@ fn the_next_life_takes_over_files_with_their_records_and_drops_unfinished_ones()
     fs::write(path.join("gpushare.io-slot-y.json"), "not a spec").unwrap();
 
     let (files, records) = SlotFiles::open(path).unwrap();
-    let earlier = Earlier {
+    let earlier = EarlierAdmission {
         name: "default/a".to_owned(),
         record: "record of a".to_owned(),
     };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpushare_kubelet_api::deviceplugin::{CHECKPOINT, KUBELET_SOCKET, RegisterRequest};
-use gpushare_kubelet_api::stand_in::{self, Allocation, Asking, Owner, StartError};
+use gpushare_kubelet_api::stand_in::{self, Allocation, ContainerRequest, Owner, StartError};
 use gpushare_node::config::Config;
 use parking_lot::Mutex;
 use tokio::net::UnixListener;
@@ -109,12 +109,12 @@ impl Kubelet {
         passing: bool,
     ) {
         let count = usize::try_from(count).unwrap();
-        let asking = Asking {
+        let request = ContainerRequest {
             container: container.to_owned(),
             limits: BTreeMap::from([(resource.to_owned(), count)]),
             passing,
         };
-        let admitted = self.devices.admit(&self.owner(pod), &[asking]).await;
+        let admitted = self.devices.admit(&self.owner(pod), &[request]).await;
         admitted.unwrap();
         assert_eq!(self.allocation(pod, container).ids.len(), count);
     }
