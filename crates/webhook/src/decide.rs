@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::fill;
 use super::patch::Patch;
-use super::priority::{self, AtTheEnd, Classes, Standing};
+use super::priority::{self, AtTheEnd, BudgetState, Classes};
 use super::sidecar::{Sidecar, Wish};
 
 /// A hostile pod must not fill logs and terminals.
@@ -32,9 +32,9 @@ pub struct Rules {
 
 /// What is known of the cluster when a pod is reviewed.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'a> {
+pub struct ReviewContext<'a> {
     pub namespace: &'a str,
-    pub standing: Standing,
+    pub budget: BudgetState,
     pub classes: &'a Classes,
 }
 
@@ -86,7 +86,7 @@ impl Verdict {
 }
 
 /// Decides on a pod that is to be created.
-pub fn pod(rules: &Rules, known: Known<'_>, pod: &Manifest) -> Verdict {
+pub fn pod(rules: &Rules, context: ReviewContext<'_>, pod: &Manifest) -> Verdict {
     let asks = validate(&rules.dialects, &fill::view(&rules.dialects, pod));
     if asks == Ok(None) {
         return Verdict::untouched();
@@ -97,7 +97,7 @@ pub fn pod(rules: &Rules, known: Known<'_>, pod: &Manifest) -> Verdict {
     };
     let sidecar = Wish::of(rules.sidecar.as_ref(), pod);
     problems.extend_from_slice(sidecar.problems());
-    let class = priority::replacement(&pod.spec, known.standing, known.classes, &rules.band);
+    let class = priority::replacement(&pod.spec, context.budget, context.classes, &rules.band);
     let reason = if problems.is_empty() {
         Reason::Priority
     } else {
@@ -105,18 +105,18 @@ pub fn pod(rules: &Rules, known: Known<'_>, pod: &Manifest) -> Verdict {
     };
     let class = match class {
         Ok(class) => class,
-        Err(forbidden) => {
-            problems.push(forbidden.to_string());
+        Err(refusal) => {
+            problems.push(refusal.to_string());
             None
         }
     };
     if !problems.is_empty() {
         return Verdict::denied(reason, &problems);
     }
-    if known.standing == Standing::Unknown {
+    if context.budget == BudgetState::Unknown {
         let problem = format!(
             "the webhook does not know yet whether namespace {} has a budget; try again in a moment",
-            known.namespace
+            context.namespace
         );
         return Verdict::denied(Reason::Unknown, &[problem]);
     }
@@ -125,14 +125,14 @@ pub fn pod(rules: &Rules, known: Known<'_>, pod: &Manifest) -> Verdict {
     if let Some(class) = class {
         give_class(pod, class, &mut patch);
     }
-    if known.standing != Standing::Free {
+    if context.budget != BudgetState::Free {
         meter(pod, &mut patch);
     }
-    if known.standing == Standing::Over(AtTheEnd::Wait) {
+    if context.budget == BudgetState::Over(AtTheEnd::Wait) {
         hold(pod, &mut patch);
     }
     sidecar.write(pod, &mut patch);
-    let notices = notice(known).into_iter().chain(sidecar.warnings(pod));
+    let notices = notice(context).into_iter().chain(sidecar.warnings(pod));
     Verdict::Allowed {
         patch,
         warnings: notices.take(MOST_WARNINGS).collect(),
@@ -140,7 +140,7 @@ pub fn pod(rules: &Rules, known: Known<'_>, pod: &Manifest) -> Verdict {
 }
 
 /// What the author of a template should know at once. Its pods are judged when they are created.
-pub fn template(rules: &Rules, known: Known<'_>, template: &Manifest) -> Vec<String> {
+pub fn template(rules: &Rules, context: ReviewContext<'_>, template: &Manifest) -> Vec<String> {
     let asks = validate(&rules.dialects, &fill::view(&rules.dialects, template));
     let mut warnings = match &asks {
         Ok(None) => return Vec::new(),
@@ -149,27 +149,27 @@ pub fn template(rules: &Rules, known: Known<'_>, template: &Manifest) -> Vec<Str
     };
     let sidecar = Wish::of(rules.sidecar.as_ref(), template);
     warnings.extend_from_slice(sidecar.problems());
-    let class = priority::replacement(&template.spec, known.standing, known.classes, &rules.band);
-    warnings.extend(class.err().map(|forbidden| forbidden.to_string()));
+    let class = priority::replacement(&template.spec, context.budget, context.classes, &rules.band);
+    warnings.extend(class.err().map(|refusal| refusal.to_string()));
     let mut warnings: Vec<String> = warnings
         .into_iter()
         .map(|problem| cut(format!("gpushare: its pods will be refused: {problem}")))
         .collect();
-    warnings.extend(notice(known));
+    warnings.extend(notice(context));
     warnings.extend(sidecar.warnings(template));
     warnings.truncate(MOST_WARNINGS);
     warnings
 }
 
-fn notice(known: Known<'_>) -> Option<String> {
-    let Standing::Over(at_the_end) = known.standing else {
+fn notice(context: ReviewContext<'_>) -> Option<String> {
+    let BudgetState::Over(at_the_end) = context.budget else {
         return None;
     };
     let effect = match at_the_end {
         AtTheEnd::Demote => "pods run only while no other pod needs the card, and may be evicted",
         AtTheEnd::Wait => "new pods wait until there is budget again",
     };
-    let namespace = known.namespace;
+    let namespace = context.namespace;
     Some(format!(
         "gpushare: namespace {namespace} is over its GPU budget: {effect}"
     ))

@@ -9,7 +9,7 @@ use gpushare_kube::admission::manifest::Spec;
 
 /// How a namespace stands with its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum BudgetState {
     /// No budget pays for it.
     Free,
     Within,
@@ -39,7 +39,7 @@ pub type Classes = BTreeMap<String, Class>;
 
 /// Why a pod may not have the class that it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Forbidden {
+pub(super) enum ClassRefusal {
     /// Only we assign this class, and no budget pays for the pod.
     Ours(String),
     OutOfBand {
@@ -49,7 +49,7 @@ pub(super) enum Forbidden {
     },
 }
 
-impl fmt::Display for Forbidden {
+impl fmt::Display for ClassRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ours(class) => write!(
@@ -69,28 +69,28 @@ impl fmt::Display for Forbidden {
 /// The class that replaces the pod's own; `None` if that stays.
 pub(super) fn replacement(
     spec: &Spec,
-    standing: Standing,
+    budget: BudgetState,
     classes: &Classes,
     band: &RangeInclusive<i32>,
-) -> Result<Option<&'static str>, Forbidden> {
+) -> Result<Option<&'static str>, ClassRefusal> {
     let named = spec.priority_class_name.as_deref().unwrap_or_default();
     let known = classes.get(named);
     // The API server has already written the default class into a pod that names none.
     let chosen = !named.is_empty() && known.is_none_or(|class| !class.is_default);
-    let wanted = match standing {
-        Standing::Free | Standing::Unknown if chosen && named.starts_with(OUR_CLASSES) => {
+    let wanted = match budget {
+        BudgetState::Free | BudgetState::Unknown if chosen && named.starts_with(OUR_CLASSES) => {
             // Before budgets are known, the pod may well be entitled to the class.
-            let free = standing == Standing::Free;
+            let free = budget == BudgetState::Free;
             return if free {
-                Err(Forbidden::Ours(named.to_owned()))
+                Err(ClassRefusal::Ours(named.to_owned()))
             } else {
                 Ok(None)
             };
         }
-        Standing::Free | Standing::Unknown => return Ok(None),
+        BudgetState::Free | BudgetState::Unknown => return Ok(None),
         // A pod that waits runs only when there is budget again.
-        Standing::Within | Standing::Over(AtTheEnd::Wait) => IN_BUDGET,
-        Standing::Over(AtTheEnd::Demote) => OVER_BUDGET,
+        BudgetState::Within | BudgetState::Over(AtTheEnd::Wait) => IN_BUDGET,
+        BudgetState::Over(AtTheEnd::Demote) => OVER_BUDGET,
     };
     if !chosen {
         return Ok(Some(wanted));
@@ -103,14 +103,14 @@ pub(super) fn replacement(
         return Ok(None);
     };
     if !named.starts_with(OUR_CLASSES) && !band.contains(&value) {
-        return Err(Forbidden::OutOfBand {
+        return Err(ClassRefusal::OutOfBand {
             class: named.to_owned(),
             value,
             band: band.clone(),
         });
     }
-    let stays = match standing {
-        Standing::Over(AtTheEnd::Demote) => {
+    let stays = match budget {
+        BudgetState::Over(AtTheEnd::Demote) => {
             let lowest = classes.get(OVER_BUDGET).map(|class| class.value);
             let preempts = spec.preemption_policy.as_deref() != Some("Never");
             lowest.is_some_and(|lowest| value <= lowest) && !preempts

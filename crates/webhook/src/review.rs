@@ -7,7 +7,7 @@ use gpushare_kube::admission::{Answer, Refusal, Request, Review, ReviewError};
 use serde::de::DeserializeOwned;
 
 use super::Webhook;
-use super::decide::{self, Known, Reason, Verdict};
+use super::decide::{self, Reason, ReviewContext, Verdict};
 
 /// Kinds with a template of pods.
 const WORKLOADS: [(&str, &str); 7] = [
@@ -67,7 +67,8 @@ impl Webhook {
             Ok(pod) => pod.into(),
             Err(verdict) => return verdict,
         };
-        let verdict = self.known(request, |known| decide::pod(&self.0.rules, known, &pod));
+        let verdict =
+            self.with_context(request, |context| decide::pod(&self.0.rules, context, &pod));
         if let Verdict::Denied { reason, message } = &verdict {
             audit(request, &pod, *reason, message);
         }
@@ -84,12 +85,14 @@ impl Webhook {
             return allowed(Vec::new());
         };
         let rules = &self.0.rules;
-        allowed(self.known(request, |known| decide::template(rules, known, &template)))
+        allowed(self.with_context(request, |context| {
+            decide::template(rules, context, &template)
+        }))
     }
 
-    fn known<T>(&self, request: &Request, decide: impl FnOnce(Known<'_>) -> T) -> T {
+    fn with_context<T>(&self, request: &Request, decide: impl FnOnce(ReviewContext<'_>) -> T) -> T {
         let view = self.0.view.read();
-        decide(view.known(&request.namespace))
+        decide(view.context(&request.namespace))
     }
 }
 

@@ -17,7 +17,7 @@ use gpushare_kube::admission::{Request, Review};
 
 use super::Webhook;
 use super::pki::Keeper;
-use super::priority::Standing;
+use super::priority::BudgetState;
 
 /// Half of the time that the API server gives us.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -52,7 +52,7 @@ impl Webhook {
         let known = async {
             loop {
                 let changed = self.0.changed.notified();
-                if self.0.view.read().standing(&request.namespace) != Standing::Unknown {
+                if self.0.view.read().budget_state(&request.namespace) != BudgetState::Unknown {
                     return;
                 }
                 changed.await;

@@ -1,7 +1,7 @@
 //! What the webhook knows of the cluster, as the watches last showed it.
 //!
 //! A broken watch changes nothing: the last state holds until there is a new one. Before the first lists, and
-//! for a namespace that was only just created, the standing is unknown, never a guess.
+//! for a namespace that was only just created, the state of its budget is unknown, never a guess.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use gpushare_kube::gpu_budget::select::{Choice, choose};
 use gpushare_kube::gpu_budget::{GpuBudget, WhenExhausted};
 use gpushare_kube::labels::Labels;
 
-use super::decide::Known;
-use super::priority::{AtTheEnd, Class, Standing};
+use super::decide::ReviewContext;
+use super::priority::{AtTheEnd, BudgetState, Class};
 
 #[derive(Debug, Default)]
 pub(super) struct View {
@@ -22,28 +22,28 @@ pub(super) struct View {
 static NO_CLASSES: BTreeMap<String, Class> = BTreeMap::new();
 
 impl View {
-    pub(super) fn known<'a>(&'a self, namespace: &'a str) -> Known<'a> {
-        Known {
+    pub(super) fn context<'a>(&'a self, namespace: &'a str) -> ReviewContext<'a> {
+        ReviewContext {
             namespace,
-            standing: self.standing(namespace),
+            budget: self.budget_state(namespace),
             classes: self.classes.as_ref().unwrap_or(&NO_CLASSES),
         }
     }
 
-    pub(super) fn standing(&self, namespace: &str) -> Standing {
+    pub(super) fn budget_state(&self, namespace: &str) -> BudgetState {
         let (Some(budgets), Some(namespaces), Some(_)) =
             (&self.budgets, &self.namespaces, &self.classes)
         else {
-            return Standing::Unknown;
+            return BudgetState::Unknown;
         };
         if budgets.is_empty() {
-            return Standing::Free;
+            return BudgetState::Free;
         }
         let Some(labels) = namespaces.get(namespace) else {
-            return Standing::Unknown;
+            return BudgetState::Unknown;
         };
         match choose(budgets.values(), namespace, labels) {
-            Choice::Unbudgeted | Choice::Ambiguous(_) => Standing::Free,
+            Choice::Unbudgeted | Choice::Ambiguous(_) => BudgetState::Free,
             Choice::Budget(budget) => of(budget),
         }
     }
@@ -62,15 +62,17 @@ impl View {
 }
 
 /// A budget without a status is new, so none of it is used.
-fn of(budget: &GpuBudget) -> Standing {
+fn of(budget: &GpuBudget) -> BudgetState {
     let exhausted = budget
         .status
         .as_ref()
         .is_some_and(|status| status.exhausted);
     match budget.spec.when_exhausted {
-        _ if !exhausted => Standing::Within,
-        WhenExhausted::Demote | WhenExhausted::EvictWithGrace => Standing::Over(AtTheEnd::Demote),
-        WhenExhausted::ThrottleNew => Standing::Over(AtTheEnd::Wait),
+        _ if !exhausted => BudgetState::Within,
+        WhenExhausted::Demote | WhenExhausted::EvictWithGrace => {
+            BudgetState::Over(AtTheEnd::Demote)
+        }
+        WhenExhausted::ThrottleNew => BudgetState::Over(AtTheEnd::Wait),
     }
 }
 
@@ -123,14 +125,14 @@ mod tests {
     fn a_namespace_stands_as_its_budget_does() {
         let view = view();
         for (namespace, expected) in [
-            ("a", Standing::Within),
-            ("b", Standing::Over(AtTheEnd::Demote)),
-            ("c", Standing::Over(AtTheEnd::Wait)),
-            ("d", Standing::Over(AtTheEnd::Demote)),
-            ("e", Standing::Free),
-            ("just-made", Standing::Unknown),
+            ("a", BudgetState::Within),
+            ("b", BudgetState::Over(AtTheEnd::Demote)),
+            ("c", BudgetState::Over(AtTheEnd::Wait)),
+            ("d", BudgetState::Over(AtTheEnd::Demote)),
+            ("e", BudgetState::Free),
+            ("just-made", BudgetState::Unknown),
         ] {
-            assert_eq!(view.standing(namespace), expected, "{namespace}");
+            assert_eq!(view.budget_state(namespace), expected, "{namespace}");
         }
     }
 
@@ -138,7 +140,7 @@ mod tests {
     fn without_budgets_nobody_waits_for_anything() {
         let mut view = view();
         view.budgets = Some(BTreeMap::new());
-        assert_eq!(view.standing("just-made"), Standing::Free);
+        assert_eq!(view.budget_state("just-made"), BudgetState::Free);
     }
 
     #[test]
@@ -158,7 +160,7 @@ mod tests {
             ..view()
         };
         for view in [without_budgets, without_namespaces, without_classes] {
-            assert_eq!(view.standing("a"), Standing::Unknown);
+            assert_eq!(view.budget_state("a"), BudgetState::Unknown);
             assert!(view.ready().unwrap_err().contains("not been listed"));
         }
     }
@@ -169,6 +171,6 @@ mod tests {
         for budget in view.budgets.iter_mut().flatten() {
             budget.1.status = None;
         }
-        assert_eq!(view.standing("b"), Standing::Within);
+        assert_eq!(view.budget_state("b"), BudgetState::Within);
     }
 }

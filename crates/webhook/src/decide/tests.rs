@@ -36,31 +36,31 @@ fn classes() -> Classes {
     ])
 }
 
-const OVER: Standing = Standing::Over(AtTheEnd::Demote);
+const OVER: BudgetState = BudgetState::Over(AtTheEnd::Demote);
 
-/// Decides about an object in a namespace with this standing.
+/// Decides about an object in a namespace whose budget is in this state.
 fn decided<T>(
-    decide: impl Fn(&Rules, Known<'_>, &Manifest) -> T,
-    standing: Standing,
+    decide: impl Fn(&Rules, ReviewContext<'_>, &Manifest) -> T,
+    budget: BudgetState,
     object: &Value,
 ) -> T {
     let manifest: Manifest = serde_json::from_value(object.clone()).unwrap();
-    let known = Known {
+    let context = ReviewContext {
         namespace: "team-a",
-        standing,
+        budget,
         classes: &classes(),
     };
-    decide(&rules(), known, &manifest)
+    decide(&rules(), context, &manifest)
 }
 
-fn judge(standing: Standing, object: &Value) -> Verdict {
-    decided(pod, standing, object)
+fn judge(budget: BudgetState, object: &Value) -> Verdict {
+    decided(pod, budget, object)
 }
 
 /// The pod as it is finally stored. A second review must not patch it again.
-fn admitted(standing: Standing, object: &Value) -> Value {
-    let Verdict::Allowed { patch, .. } = judge(standing, object) else {
-        panic!("denied: {:?}", judge(standing, object))
+fn admitted(budget: BudgetState, object: &Value) -> Value {
+    let Verdict::Allowed { patch, .. } = judge(budget, object) else {
+        panic!("denied: {:?}", judge(budget, object))
     };
     let mut patched = object.clone();
     let operations: json_patch::Patch = serde_json::from_slice(&patch.json().unwrap()).unwrap();
@@ -72,15 +72,15 @@ fn admitted(standing: Standing, object: &Value) -> Value {
         seen_again["spec"]["priority"] = json!(class.value);
         seen_again["spec"]["preemptionPolicy"] = json!(preemption(class));
     }
-    let Verdict::Allowed { patch, .. } = judge(standing, &seen_again) else {
+    let Verdict::Allowed { patch, .. } = judge(budget, &seen_again) else {
         panic!("denied when called again: {seen_again}")
     };
     assert!(patch.is_empty(), "called again: {patch:?}");
     patched
 }
 
-fn denied(standing: Standing, object: &Value) -> (Reason, String) {
-    match judge(standing, object) {
+fn denied(budget: BudgetState, object: &Value) -> (Reason, String) {
+    match judge(budget, object) {
         Verdict::Denied { reason, message } => (reason, message),
         Verdict::Allowed { .. } => panic!("admitted: {object}"),
     }
@@ -117,17 +117,22 @@ fn preemption(class: Class) -> &'static str {
 #[test]
 fn a_complete_request_without_a_budget_is_left_exactly_as_it_is() {
     let pod = asking(&json!({"gpushare.io/gpu": "1", "gpushare.io/gpu-mem": "3072"}));
-    assert_eq!(admitted(Standing::Free, &pod), pod);
+    assert_eq!(admitted(BudgetState::Free, &pod), pod);
     let pod = asking(&json!({"cpu": "1"}));
-    for standing in [Standing::Free, Standing::Within, OVER, Standing::Unknown] {
-        assert_eq!(admitted(standing, &pod), pod);
+    for budget in [
+        BudgetState::Free,
+        BudgetState::Within,
+        OVER,
+        BudgetState::Unknown,
+    ] {
+        assert_eq!(admitted(budget, &pod), pod);
     }
 }
 
 #[test]
 fn memory_alone_gets_the_card_that_it_needs_in_limits_and_requests() {
     let pod = asking(&json!({"gpushare.io/gpu-mem": "3072"}));
-    let resources = &admitted(Standing::Free, &pod)["spec"]["containers"][0]["resources"];
+    let resources = &admitted(BudgetState::Free, &pod)["spec"]["containers"][0]["resources"];
     let full = json!({"gpushare.io/gpu-mem": "3072", "gpushare.io/gpu": "1"});
     assert_eq!(*resources, json!({"limits": full, "requests": full}));
 }
@@ -142,7 +147,7 @@ fn every_kind_of_container_is_filled_in() {
         "initContainers": [{"name": "plain"}, container("i"), sidecar],
         "containers": [{"name": "log", "resources": {}}, container("a"), container("b")],
     }});
-    let spec = &admitted(Standing::Free, &pod)["spec"];
+    let spec = &admitted(BudgetState::Free, &pod)["spec"];
     for list in ["initContainers", "containers"] {
         for index in [1, 2] {
             let resources = &spec[list][index]["resources"];
@@ -159,7 +164,7 @@ fn every_kind_of_container_is_filled_in() {
 fn what_is_only_requested_becomes_a_limit_too() {
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [
         {"name": "c", "resources": {"requests": {"gpushare.io/gpu-mem": "5", "cpu": "1"}}}]}});
-    let resources = &admitted(Standing::Free, &pod)["spec"]["containers"][0]["resources"];
+    let resources = &admitted(BudgetState::Free, &pod)["spec"]["containers"][0]["resources"];
     let limits = json!({"gpushare.io/gpu-mem": "5", "gpushare.io/gpu": "1"});
     assert_eq!(resources["limits"], limits);
     assert_eq!(resources["requests"]["gpushare.io/gpu"], "1");
@@ -178,7 +183,7 @@ fn everything_that_is_wrong_is_said_at_once() {
     pod["metadata"]["annotations"]["gpushare.io/policy"] = json!("tight");
     pod["spec"]["priorityClassName"] = json!("system-node-critical");
     pod["spec"]["priority"] = json!(2_000_001_000);
-    let (reason, message) = denied(Standing::Within, &pod);
+    let (reason, message) = denied(BudgetState::Within, &pod);
     assert_eq!(reason, Reason::Request);
     for part in [
         r#"container "c": tencent.com/vcuda-core: "150""#,
@@ -195,7 +200,7 @@ fn everything_that_is_wrong_is_said_at_once() {
 #[test]
 fn in_budget_a_pod_without_a_class_gets_ours_and_is_metered() {
     let pod = asking(&json!({"aliyun.com/gpu-mem": "2"}));
-    let stored = admitted(Standing::Within, &pod);
+    let stored = admitted(BudgetState::Within, &pod);
     assert_eq!(stored["spec"]["priorityClassName"], names::IN_BUDGET);
     assert_eq!(stored["spec"].get("priority"), None);
     assert_eq!(stored["spec"].get("preemptionPolicy"), None);
@@ -220,11 +225,11 @@ fn over_budget_a_pod_gets_the_lowest_class_is_metered_and_its_owner_is_told() {
 fn a_budget_that_lets_new_pods_wait_closes_a_gate() {
     let mut pod = asking(&json!({"aliyun.com/gpu-mem": "2"}));
     pod["spec"]["schedulingGates"] = json!([{"name": "other"}]);
-    let stored = admitted(Standing::Over(AtTheEnd::Wait), &pod);
+    let stored = admitted(BudgetState::Over(AtTheEnd::Wait), &pod);
     let gates = json!([{"name": "other"}, {"name": names::BUDGET_GATE}]);
     assert_eq!(stored["spec"]["schedulingGates"], gates);
     assert_eq!(stored["spec"]["priorityClassName"], names::IN_BUDGET);
-    let own = class(Standing::Over(AtTheEnd::Wait), "research");
+    let own = class(BudgetState::Over(AtTheEnd::Wait), "research");
     assert_eq!(own.as_deref(), Some("research"));
 }
 
@@ -232,39 +237,39 @@ fn a_budget_that_lets_new_pods_wait_closes_a_gate() {
 fn finalizers_of_others_stay() {
     let mut pod = asking(&json!({"aliyun.com/gpu-mem": "2"}));
     pod["metadata"]["finalizers"] = json!(["batch.kubernetes.io/job-tracking"]);
-    let stored = admitted(Standing::Within, &pod);
+    let stored = admitted(BudgetState::Within, &pod);
     let both = json!(["batch.kubernetes.io/job-tracking", names::METERING]);
     assert_eq!(stored["metadata"]["finalizers"], both);
 }
 
 /// The class that the pod finally has; `None` if it is refused.
-fn class(standing: Standing, named: &str) -> Option<String> {
+fn class(budget: BudgetState, named: &str) -> Option<String> {
     let pod = of_class(named);
-    if let Verdict::Denied { reason, .. } = judge(standing, &pod)
+    if let Verdict::Denied { reason, .. } = judge(budget, &pod)
         && reason == Reason::Priority
     {
         return None;
     }
-    let stored = admitted(standing, &pod);
+    let stored = admitted(budget, &pod);
     let class = stored["spec"]["priorityClassName"].as_str();
     Some(class.unwrap().to_owned())
 }
 
 #[test]
 fn an_allowed_class_stays_and_any_other_is_replaced_or_refused() {
-    let check = |standing, named: &str, expected: Option<&str>| {
-        let found = class(standing, named);
-        assert_eq!(found.as_deref(), expected, "{named} when {standing:?}");
+    let check = |budget, named: &str, expected: Option<&str>| {
+        let found = class(budget, named);
+        assert_eq!(found.as_deref(), expected, "{named} when {budget:?}");
     };
     for free in ["standard", "research", "system-node-critical"] {
-        check(Standing::Free, free, Some(free));
+        check(BudgetState::Free, free, Some(free));
     }
-    check(Standing::Free, names::IN_BUDGET, None);
-    check(Standing::Free, names::OVER_BUDGET, None);
-    check(Standing::Within, "standard", Some(names::IN_BUDGET));
-    check(Standing::Within, "research", Some("research"));
-    check(Standing::Within, "scavenger", Some("scavenger"));
-    check(Standing::Within, "system-node-critical", None);
+    check(BudgetState::Free, names::IN_BUDGET, None);
+    check(BudgetState::Free, names::OVER_BUDGET, None);
+    check(BudgetState::Within, "standard", Some(names::IN_BUDGET));
+    check(BudgetState::Within, "research", Some("research"));
+    check(BudgetState::Within, "scavenger", Some("scavenger"));
+    check(BudgetState::Within, "system-node-critical", None);
     check(OVER, "standard", Some(names::OVER_BUDGET));
     check(OVER, "research", Some(names::OVER_BUDGET));
     check(OVER, names::IN_BUDGET, Some(names::OVER_BUDGET));
@@ -275,11 +280,11 @@ fn an_allowed_class_stays_and_any_other_is_replaced_or_refused() {
 #[test]
 fn before_the_budgets_are_known_only_sound_device_pods_are_asked_to_come_again() {
     let sound = asking(&json!({"aliyun.com/gpu-mem": "2"}));
-    let (reason, message) = denied(Standing::Unknown, &sound);
+    let (reason, message) = denied(BudgetState::Unknown, &sound);
     assert_eq!(reason, Reason::Unknown);
     assert!(message.contains("try again"), "{message}");
     let broken = asking(&json!({"aliyun.com/gpu-mem": "0"}));
-    assert_eq!(denied(Standing::Unknown, &broken).0, Reason::Request);
+    assert_eq!(denied(BudgetState::Unknown, &broken).0, Reason::Request);
 }
 
 #[test]
@@ -287,12 +292,12 @@ fn a_message_is_cut_before_it_fills_a_terminal() {
     let mut pod = asking(&json!({"aliyun.com/gpu-mem": "0"}));
     let many = (0..500).map(|_| pod["spec"]["containers"][0].clone());
     pod["spec"]["containers"] = many.collect();
-    let (_, message) = denied(Standing::Free, &pod);
+    let (_, message) = denied(BudgetState::Free, &pod);
     assert!(message.len() < LONGEST_MESSAGE + 10, "{}", message.len());
 }
 
-fn warnings(standing: Standing, object: &Value) -> Vec<String> {
-    decided(template, standing, object)
+fn warnings(budget: BudgetState, object: &Value) -> Vec<String> {
+    decided(template, budget, object)
 }
 
 #[test]
@@ -310,6 +315,12 @@ fn a_template_is_warned_about_one_line_for_each_mistake() {
 #[test]
 fn a_sound_template_and_one_without_devices_get_no_warning() {
     let with = |limits: Value| json!({"spec": {"containers": [{"name": "c", "resources": {"limits": limits}}]}});
-    assert!(warnings(Standing::Within, &with(json!({"gpushare.io/gpu-mem": "1"}))).is_empty());
+    assert!(
+        warnings(
+            BudgetState::Within,
+            &with(json!({"gpushare.io/gpu-mem": "1"}))
+        )
+        .is_empty()
+    );
     assert!(warnings(OVER, &with(json!({"cpu": "1"}))).is_empty());
 }

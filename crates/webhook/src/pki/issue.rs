@@ -9,7 +9,7 @@ use rcgen::{
 use thiserror::Error;
 use uuid::Uuid;
 
-use super::plan::{Step, Wanted, seconds};
+use super::plan::{CertificateSpec, Step, seconds};
 use super::{Authority, Pki, Serving};
 
 /// Clocks of API servers may be behind ours.
@@ -25,15 +25,20 @@ pub(super) enum IssueError {
 
 impl Pki {
     /// The content of the Secret after the step.
-    pub(super) fn after(self, step: &Step, wanted: &Wanted, now: i64) -> Result<Self, IssueError> {
+    pub(super) fn after(
+        self,
+        step: &Step,
+        spec: &CertificateSpec,
+        now: i64,
+    ) -> Result<Self, IssueError> {
         let mut next = self;
         match step {
-            Step::AddAuthority => next.authorities.push(Authority::new(wanted, now)?),
+            Step::AddAuthority => next.authorities.push(Authority::new(spec, now)?),
             Step::Issue(name) => {
                 let mut known = next.authorities.iter();
                 let authority = known.find(|authority| authority.name == *name);
                 let authority = authority.ok_or_else(|| IssueError::NoAuthority(name.clone()))?;
-                next.serving = Some(authority.issue(wanted, now)?);
+                next.serving = Some(authority.issue(spec, now)?);
             }
             Step::Drop(names) => next
                 .authorities
@@ -44,9 +49,9 @@ impl Pki {
 }
 
 impl Authority {
-    fn new(wanted: &Wanted, now: i64) -> Result<Self, IssueError> {
+    fn new(spec: &CertificateSpec, now: i64) -> Result<Self, IssueError> {
         let name = format!("gpushare-webhook-{}", Uuid::new_v4().simple());
-        let expires = now.saturating_add(seconds(wanted.lifetimes.authority));
+        let expires = now.saturating_add(seconds(spec.lifetimes.authority));
         let key = KeyPair::generate()?;
         let params = Self::params(&name, now, expires);
         Ok(Self {
@@ -65,13 +70,13 @@ impl Authority {
         params
     }
 
-    fn issue(&self, wanted: &Wanted, now: i64) -> Result<Serving, IssueError> {
+    fn issue(&self, spec: &CertificateSpec, now: i64) -> Result<Serving, IssueError> {
         let params_of_issuer = Self::params(&self.name, self.created, self.expires);
         let issuer = Issuer::new(params_of_issuer, KeyPair::from_pem(&self.key)?);
         let expires = now
-            .saturating_add(seconds(wanted.lifetimes.certificate))
+            .saturating_add(seconds(spec.lifetimes.certificate))
             .min(self.expires);
-        let names = wanted.names.clone();
+        let names = spec.names.clone();
         let common_name = names.first().map_or("gpushare-webhook", String::as_str);
         let key = KeyPair::generate()?;
         let mut own = params(common_name, now, expires);
@@ -123,8 +128,8 @@ mod tests {
     use super::super::Lifetimes;
     use super::*;
 
-    fn wanted() -> Wanted {
-        Wanted {
+    fn spec() -> CertificateSpec {
+        CertificateSpec {
             names: vec!["hook.system.svc".to_owned(), "127.0.0.1".to_owned()],
             lifetimes: Lifetimes {
                 authority: Duration::from_hours(24),
@@ -136,19 +141,19 @@ mod tests {
 
     const NOW: i64 = 1_800_000_000;
 
-    fn with_authority(pki: Pki, wanted: &Wanted) -> Pki {
-        pki.after(&Step::AddAuthority, wanted, NOW).unwrap()
+    fn with_authority(pki: Pki, spec: &CertificateSpec) -> Pki {
+        pki.after(&Step::AddAuthority, spec, NOW).unwrap()
     }
 
     /// With a certificate that the authority of this number has signed.
-    fn issued_by(pki: Pki, authority: usize, wanted: &Wanted) -> Pki {
+    fn issued_by(pki: Pki, authority: usize, spec: &CertificateSpec) -> Pki {
         let issue = Step::Issue(pki.authorities[authority].name.clone());
-        pki.after(&issue, wanted, NOW).unwrap()
+        pki.after(&issue, spec, NOW).unwrap()
     }
 
     /// With an authority and its certificate.
-    fn issued(wanted: &Wanted) -> Pki {
-        issued_by(with_authority(Pki::default(), wanted), 0, wanted)
+    fn issued(spec: &CertificateSpec) -> Pki {
+        issued_by(with_authority(Pki::default(), spec), 0, spec)
     }
 
     fn is_believed(bundle: &str, certificate: &str, name: &str, at: i64) -> bool {
@@ -171,12 +176,12 @@ mod tests {
     #[test]
     fn what_is_issued_is_believed_by_its_authority_for_its_names_and_its_time() {
         let now = NOW;
-        let pki = issued(&wanted());
+        let pki = issued(&spec());
         // Another authority, created in the same way, did not sign this certificate.
-        let other = issued(&wanted());
+        let other = issued(&spec());
         let serving = pki.serving.as_ref().unwrap();
         let certificate = serving.certificate.as_str();
-        for name in wanted().names {
+        for name in spec().names {
             assert!(is_believed(&pki.bundle(), certificate, &name, now));
             assert!(!is_believed(&other.bundle(), certificate, &name, now));
             let expired = serving.expires + 1;
@@ -189,10 +194,10 @@ mod tests {
 
     #[test]
     fn a_bundle_of_two_authorities_believes_both() {
-        let mut pki = with_authority(Pki::default(), &wanted());
-        pki = with_authority(pki, &wanted());
+        let mut pki = with_authority(Pki::default(), &spec());
+        pki = with_authority(pki, &spec());
         for number in 0..2 {
-            pki = issued_by(pki, number, &wanted());
+            pki = issued_by(pki, number, &spec());
             let certificate = &pki.serving.as_ref().unwrap().certificate;
             assert!(is_believed(&pki.bundle(), certificate, "127.0.0.1", NOW));
         }
@@ -200,15 +205,15 @@ mod tests {
 
     #[test]
     fn a_certificate_does_not_outlive_its_authority() {
-        let mut wanted = wanted();
-        wanted.lifetimes.certificate = Duration::from_secs(u64::MAX);
-        let pki = issued(&wanted);
+        let mut spec = spec();
+        spec.lifetimes.certificate = Duration::from_secs(u64::MAX);
+        let pki = issued(&spec);
         assert_eq!(pki.serving.unwrap().expires, pki.authorities[0].expires);
     }
 
     #[test]
     fn keys_never_show_in_logs() {
-        let pki = issued(&wanted());
+        let pki = issued(&spec());
         assert!(!format!("{pki:?}").contains("PRIVATE KEY"));
     }
 }

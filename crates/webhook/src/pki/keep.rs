@@ -20,7 +20,7 @@ use kube::{Api, Client};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::plan::{self, Published, Wanted};
+use super::plan::{self, CertificateSpec, PublicationTimes};
 use super::{Lifetimes, Pki};
 
 /// The entry of the Secret that holds everything.
@@ -48,7 +48,7 @@ struct Inner {
     client: Client,
     place: Place,
     configuration: String,
-    wanted: Wanted,
+    spec: CertificateSpec,
     slot: Slot,
     seen: Mutex<Seen>,
     changed: Notify,
@@ -61,7 +61,7 @@ struct Seen {
     mutating: Option<BTreeMap<String, Trust>>,
     validating: Option<BTreeMap<String, Trust>>,
     /// Since when each authority is published, by our own clock and since our own start.
-    published: Published,
+    published: PublicationTimes,
     /// The certificate that is presented.
     shown: String,
 }
@@ -101,7 +101,7 @@ impl Keeper {
                 entry: ENTRY,
             },
             configuration,
-            wanted: Wanted { names, lifetimes },
+            spec: CertificateSpec { names, lifetimes },
             slot,
             seen: Mutex::default(),
             changed: Notify::new(),
@@ -156,7 +156,7 @@ impl Keeper {
     }
 
     async fn keep(&self) {
-        let overlap = self.0.wanted.lifetimes.overlap;
+        let overlap = self.0.spec.lifetimes.overlap;
         let pause = (overlap / 4).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
         loop {
             let todo = self.look(Timestamp::now().as_second());
@@ -178,8 +178,8 @@ impl Keeper {
         self.show(&pki, &mut seen);
         seen.note_published(&pki, now);
         let mut next = pki.clone();
-        while let Some(step) = plan::next(&next, &self.0.wanted, &seen.published, now) {
-            match next.clone().after(&step, &self.0.wanted, now) {
+        while let Some(step) = plan::next(&next, &self.0.spec, &seen.published, now) {
+            match next.clone().after(&step, &self.0.spec, now) {
                 Ok(after) => next = after,
                 Err(error) => {
                     tracing::error!(%error, ?step, "the certificates cannot be renewed");
@@ -320,7 +320,7 @@ impl Seen {
             let mut trusts = mutating.values().chain(validating.values());
             trusts.all(|trust| trust.includes(certificate))
         };
-        let mut published = Published::new();
+        let mut published = PublicationTimes::new();
         for authority in &pki.authorities {
             if believed(&authority.certificate) {
                 let since = self.published.get(&authority.name).copied().unwrap_or(now);

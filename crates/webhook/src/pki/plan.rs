@@ -18,17 +18,22 @@ pub(super) enum Step {
 
 /// What the certificates should be like.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct CertificateSpec {
     pub(super) names: Vec<String>,
     pub(super) lifetimes: Lifetimes,
 }
 
 /// Since when each authority has been seen in all configurations that the API server uses.
-pub(super) type Published = BTreeMap<String, i64>;
+pub(super) type PublicationTimes = BTreeMap<String, i64>;
 
 /// The next step; `None` when nothing is to be done.
-pub(super) fn next(pki: &Pki, wanted: &Wanted, published: &Published, now: i64) -> Option<Step> {
-    let lifetimes = &wanted.lifetimes;
+pub(super) fn next(
+    pki: &Pki,
+    spec: &CertificateSpec,
+    published: &PublicationTimes,
+    now: i64,
+) -> Option<Step> {
+    let lifetimes = &spec.lifetimes;
     let newest = pki.authorities.last();
     if newest.is_none_or(|newest| is_old(newest.created, newest.expires, now)) {
         return Some(Step::AddAuthority);
@@ -37,7 +42,7 @@ pub(super) fn next(pki: &Pki, wanted: &Wanted, published: &Published, now: i64) 
     let Some(serving) = pki
         .serving
         .as_ref()
-        .filter(|own| is_good(own, wanted, signer, now))
+        .filter(|own| is_good(own, spec, signer, now))
     else {
         return Some(Step::Issue(signer.name.clone()));
     };
@@ -56,7 +61,7 @@ pub(super) fn next(pki: &Pki, wanted: &Wanted, published: &Published, now: i64) 
 fn signer<'a>(
     pki: &'a Pki,
     lifetimes: &Lifetimes,
-    published: &Published,
+    published: &PublicationTimes,
     now: i64,
 ) -> Option<&'a Authority> {
     let believed = |authority: &&Authority| {
@@ -76,9 +81,9 @@ fn signer<'a>(
         .or_else(|| pki.authorities.last())
 }
 
-fn is_good(serving: &Serving, wanted: &Wanted, signer: &Authority, now: i64) -> bool {
+fn is_good(serving: &Serving, spec: &CertificateSpec, signer: &Authority, now: i64) -> bool {
     serving.authority == signer.name
-        && serving.names == wanted.names
+        && serving.names == spec.names
         && !is_old(serving.created, serving.expires, now)
 }
 
@@ -99,8 +104,8 @@ mod tests {
     const DAY: i64 = 24 * 3600;
     const OVERLAP: i64 = 600;
 
-    fn wanted() -> Wanted {
-        Wanted {
+    fn spec() -> CertificateSpec {
+        CertificateSpec {
             names: vec!["hook.svc".to_owned()],
             lifetimes: Lifetimes {
                 authority: Duration::from_hours(360 * 24),
@@ -125,7 +130,7 @@ mod tests {
                     authority: authority.clone(),
                     certificate: String::new(),
                     key: String::new(),
-                    names: wanted().names,
+                    names: spec().names,
                     created: now,
                     expires: now + 30 * DAY,
                 });
@@ -136,9 +141,9 @@ mod tests {
         }
     }
 
-    fn steps(pki: &mut Pki, published: &Published, now: i64) -> Vec<Step> {
+    fn steps(pki: &mut Pki, published: &PublicationTimes, now: i64) -> Vec<Step> {
         let mut done = Vec::new();
-        while let Some(step) = next(pki, &wanted(), published, now) {
+        while let Some(step) = next(pki, &spec(), published, now) {
             apply(pki, &step, now);
             done.push(step);
             assert!(done.len() < 10, "no end: {done:?}");
@@ -149,15 +154,15 @@ mod tests {
     #[test]
     fn a_beginning_makes_an_authority_and_a_certificate_at_once() {
         let mut pki = Pki::default();
-        let done = steps(&mut pki, &Published::new(), 0);
+        let done = steps(&mut pki, &PublicationTimes::new(), 0);
         assert_eq!(done, [Step::AddAuthority, Step::Issue("ca-0".to_owned())]);
     }
 
     #[test]
     fn a_certificate_is_renewed_long_before_its_end_and_for_other_names() {
         let mut pki = Pki::default();
-        steps(&mut pki, &Published::new(), 0);
-        let published = Published::from([("ca-0".to_owned(), 0)]);
+        steps(&mut pki, &PublicationTimes::new(), 0);
+        let published = PublicationTimes::from([("ca-0".to_owned(), 0)]);
         assert_eq!(steps(&mut pki, &published, 19 * DAY), []);
         let renewed = [Step::Issue("ca-0".to_owned())];
         assert_eq!(steps(&mut pki, &published, 20 * DAY), renewed);
@@ -169,8 +174,8 @@ mod tests {
     fn a_new_authority_signs_only_after_it_has_been_believed_for_the_overlap_and_the_old_one_goes_later()
      {
         let mut pki = Pki::default();
-        steps(&mut pki, &Published::new(), 0);
-        let mut published = Published::from([("ca-0".to_owned(), 0)]);
+        steps(&mut pki, &PublicationTimes::new(), 0);
+        let mut published = PublicationTimes::from([("ca-0".to_owned(), 0)]);
         let now = 240 * DAY;
         let done = steps(&mut pki, &published, now);
         assert_eq!(done, [Step::AddAuthority, Step::Issue("ca-0".to_owned())]);
@@ -189,8 +194,8 @@ mod tests {
     #[test]
     fn an_authority_that_has_expired_unnoticed_is_replaced_at_once() {
         let mut pki = Pki::default();
-        steps(&mut pki, &Published::new(), 0);
-        let published = Published::from([("ca-0".to_owned(), 0)]);
+        steps(&mut pki, &PublicationTimes::new(), 0);
+        let published = PublicationTimes::from([("ca-0".to_owned(), 0)]);
         let now = 400 * DAY;
         let done = steps(&mut pki, &published, now);
         let issued = Step::Issue(format!("ca-{now}"));
@@ -202,7 +207,7 @@ mod tests {
     #[test]
     fn what_is_shown_is_always_believed() {
         let mut pki = Pki::default();
-        let mut published = Published::new();
+        let mut published = PublicationTimes::new();
         let mut bundle: Vec<String> = Vec::new();
         let mut now = 0;
         for turn in 0..40_000_i64 {
@@ -214,7 +219,7 @@ mod tests {
                     published.entry(name.clone()).or_insert(now);
                 }
             }
-            if let Some(step) = next(&pki, &wanted(), &published, now) {
+            if let Some(step) = next(&pki, &spec(), &published, now) {
                 apply(&mut pki, &step, now);
             }
             if turn > 10 {

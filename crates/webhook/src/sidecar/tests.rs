@@ -2,8 +2,8 @@ use gpushare_core::gpu::{self, AliyunUnit};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::decide::{self, Known, Rules, Verdict};
-use crate::priority::{Classes, Standing};
+use crate::decide::{self, ReviewContext, Rules, Verdict};
+use crate::priority::{BudgetState, Classes};
 
 fn sidecar() -> Sidecar {
     Sidecar {
@@ -17,7 +17,7 @@ fn sidecar() -> Sidecar {
 
 fn judge_with(settled: Option<Sidecar>, pod: &Value) -> Verdict {
     let manifest: Manifest = serde_json::from_value(pod.clone()).unwrap();
-    decide::pod(&rules(settled), known(&Classes::new()), &manifest)
+    decide::pod(&rules(settled), context(&Classes::new()), &manifest)
 }
 
 fn rules(settled: Option<Sidecar>) -> Rules {
@@ -28,10 +28,10 @@ fn rules(settled: Option<Sidecar>) -> Rules {
     }
 }
 
-fn known(classes: &Classes) -> Known<'_> {
-    Known {
+fn context(classes: &Classes) -> ReviewContext<'_> {
+    ReviewContext {
         namespace: "team-a",
-        standing: Standing::Free,
+        budget: BudgetState::Free,
         classes,
     }
 }
@@ -272,7 +272,7 @@ fn without_an_image_nothing_is_added_and_the_owner_is_told_once() {
 fn a_template_is_warned_about_as_its_pods_will_be_judged() {
     let warnings = |settled, template: &Value| {
         let template: Manifest = serde_json::from_value(template.clone()).unwrap();
-        decide::template(&rules(settled), known(&Classes::new()), &template)
+        decide::template(&rules(settled), context(&Classes::new()), &template)
     };
     let mut template = asking();
     assert_eq!(warnings(Some(sidecar()), &template), [""; 0]);
