@@ -13,7 +13,7 @@ use gpushare_kube::gpu_budget::GpuBudget;
 use gpushare_kube::labels::Labels;
 use gpushare_kube::slim;
 
-pub(crate) use pods::{About, Pod, PodName, Standing};
+pub(crate) use pods::{About, AllocationState, Pod, PodName};
 
 const NODES: &str = "nodes";
 const PODS: &str = "pods";
@@ -44,7 +44,7 @@ pub(crate) struct Node {
 }
 
 /// A node as read from its object; `None` if no agent has published cards on it.
-pub(crate) type Seen = (NodeName, Option<Node>);
+pub(crate) type ObservedNode = (NodeName, Option<Node>);
 
 /// What has changed since the changes were last taken.
 #[derive(Debug, Default)]
@@ -122,7 +122,7 @@ impl Model {
         std::mem::take(&mut self.changes)
     }
 
-    pub(crate) fn see_node(&self, node: &slim::Node) -> Seen {
+    pub(crate) fn see_node(&self, node: &slim::Node) -> ObservedNode {
         let name = NodeName::new(node.metadata.name.as_deref().unwrap_or_default());
         let classes = &self.dialects.classes;
         let cards = convert::cards(node, classes);
@@ -140,7 +140,7 @@ impl Model {
         (name, node)
     }
 
-    pub(crate) fn set_node(&mut self, (name, node): Seen) {
+    pub(crate) fn set_node(&mut self, (name, node): ObservedNode) {
         let Some(node) = node else {
             self.remove_node(&name);
             return;
@@ -168,7 +168,7 @@ impl Model {
         }
     }
 
-    pub(crate) fn replace_nodes(&mut self, seen: Vec<Seen>) {
+    pub(crate) fn replace_nodes(&mut self, seen: Vec<ObservedNode>) {
         for name in unlisted(&self.nodes, &seen) {
             self.remove_node(&name);
         }

@@ -11,7 +11,7 @@ use kube::runtime::watcher;
 use kube::{Client, ResourceExt};
 
 use crate::Dashboard;
-use crate::model::{Model, Pod, Seen};
+use crate::model::{Model, ObservedNode, Pod};
 
 impl Dashboard {
     /// Watches everything that the model contains, as services of the process.
@@ -40,21 +40,21 @@ trait Followed: Kind {
 }
 
 impl Followed for slim::Node {
-    type Kept = Seen;
+    type Kept = ObservedNode;
 
-    fn kept(&self, model: &Model) -> Seen {
+    fn kept(&self, model: &Model) -> ObservedNode {
         model.see_node(self)
     }
 
-    fn set(model: &mut Model, kept: Seen) {
+    fn set(model: &mut Model, kept: ObservedNode) {
         model.set_node(kept);
     }
 
-    fn remove(model: &mut Model, (name, _): &Seen) {
+    fn remove(model: &mut Model, (name, _): &ObservedNode) {
         model.remove_node(name);
     }
 
-    fn replace(model: &mut Model, all: Vec<Seen>) {
+    fn replace(model: &mut Model, all: Vec<ObservedNode>) {
         model.replace_nodes(all);
     }
 }

@@ -11,7 +11,7 @@ use super::{Model, PODS, unlisted};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pod {
     pub(crate) about: About,
-    pub(crate) standing: Standing,
+    pub(crate) allocation: AllocationState,
 }
 
 /// What every detailed view of a pod shows.
@@ -34,7 +34,7 @@ pub(crate) struct PodName {
 
 /// Whether a pod holds cards or waits for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum AllocationState {
     /// Its record is valid.
     Placed {
         node: NodeName,
@@ -60,9 +60,11 @@ impl Pod {
     }
 
     pub(crate) fn node(&self) -> Option<&NodeName> {
-        match &self.standing {
-            Standing::Placed { node, .. } | Standing::Unproven { node, .. } => Some(node),
-            Standing::Waiting { .. } | Standing::Invalid { .. } => None,
+        match &self.allocation {
+            AllocationState::Placed { node, .. } | AllocationState::Unproven { node, .. } => {
+                Some(node)
+            }
+            AllocationState::Waiting { .. } | AllocationState::Invalid { .. } => None,
         }
     }
 
@@ -79,7 +81,7 @@ impl Model {
         if facts.ended {
             return (uid, None);
         }
-        let Some(standing) = self.standing(&facts) else {
+        let Some(allocation) = self.allocation(&facts) else {
             return (uid, None);
         };
         let about = About {
@@ -92,10 +94,10 @@ impl Model {
             running: facts.preemption.running,
             deleting: facts.deleting,
         };
-        (uid, Some(Pod { about, standing }))
+        (uid, Some(Pod { about, allocation }))
     }
 
-    fn standing(&self, facts: &PodFacts) -> Option<Standing> {
+    fn allocation(&self, facts: &PodFacts) -> Option<AllocationState> {
         let classes = &self.dialects.classes;
         let ask = match &facts.ask {
             Ok(None) => return None,
@@ -103,17 +105,17 @@ impl Model {
             Err(violations) => {
                 let why = violations.to_string();
                 return Some(match &facts.node {
-                    Some(node) => Standing::Unproven {
+                    Some(node) => AllocationState::Unproven {
                         node: node.clone(),
                         why,
                     },
-                    None => Standing::Invalid { why },
+                    None => AllocationState::Invalid { why },
                 });
             }
         };
         let Some(node) = facts.node.clone() else {
             let claim = facts.claim(classes).and_then(Result::ok);
-            return Some(Standing::Waiting {
+            return Some(AllocationState::Waiting {
                 ask: ask.clone(),
                 gated: facts.gated,
                 claim: claim.map(|(record, placement)| (record.node().clone(), placement)),
@@ -125,16 +127,16 @@ impl Model {
                 ask,
                 placement,
                 ..
-            })) => Standing::Placed {
+            })) => AllocationState::Placed {
                 node,
                 ask,
                 placement,
             },
-            Some(Err(error)) => Standing::Unproven {
+            Some(Err(error)) => AllocationState::Unproven {
                 node,
                 why: error.to_string(),
             },
-            None => Standing::Unproven {
+            None => AllocationState::Unproven {
                 node,
                 why: "it has no record of its cards: gpushare did not bind it".to_owned(),
             },
@@ -150,8 +152,8 @@ impl Model {
             return;
         }
         self.remove_pod(&uid);
-        match &pod.standing {
-            Standing::Placed {
+        match &pod.allocation {
+            AllocationState::Placed {
                 node,
                 ask,
                 placement,
@@ -161,7 +163,7 @@ impl Model {
                 ask: ask.clone(),
                 placement: placement.clone(),
             }),
-            Standing::Waiting {
+            AllocationState::Waiting {
                 ask,
                 claim: Some((node, placement)),
                 ..
@@ -195,10 +197,10 @@ impl Model {
     fn note_pod(&mut self, pod: &Pod) {
         self.changes.pending = true;
         self.changes.nodes.extend(pod.node().cloned());
-        if let Standing::Waiting {
+        if let AllocationState::Waiting {
             claim: Some((node, _)),
             ..
-        } = &pod.standing
+        } = &pod.allocation
         {
             self.changes.nodes.insert(node.clone());
         }

@@ -163,7 +163,7 @@ fn a_pod_without_a_record_is_shown_and_counts_nowhere() {
     set(&mut model, &pod);
     assert!(model.ledger().is_empty());
     let (_, pod) = model.pod_named("ns", "p").unwrap();
-    assert!(matches!(pod.standing, Standing::Unproven { .. }));
+    assert!(matches!(pod.allocation, AllocationState::Unproven { .. }));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use gpushare_core::{NodeName, gpu};
 use serde::Serialize;
 
 use super::{Level, named, units};
-use crate::model::{About, Model, PodName, Standing};
+use crate::model::{About, AllocationState, Model, PodName};
 
 /// A node in the list.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -104,8 +104,8 @@ pub(crate) fn detail(model: &Model, name: &str) -> Option<Detail> {
     let row = row(model, &name)?;
     let view = model.ledger().node(name.as_str());
     let cards = view.into_iter().flat_map(NodeView::cards);
-    let unproven = model.pods().filter_map(|(_, pod)| match &pod.standing {
-        Standing::Unproven { node, why } if *node == name => Some(Unproven {
+    let unproven = model.pods().filter_map(|(_, pod)| match &pod.allocation {
+        AllocationState::Unproven { node, why } if *node == name => Some(Unproven {
             title: pod.title().clone(),
             why: why.clone(),
         }),

@@ -11,7 +11,7 @@ use gpushare_core::{Amounts, PodAsk, gpu};
 use serde::Serialize;
 
 use super::Level;
-use crate::model::{Model, Standing};
+use crate::model::{AllocationState, Model};
 
 /// Cards are counted by how full they are, in this many steps.
 const STEPS: usize = 10;
@@ -111,9 +111,9 @@ fn idle(card: &CardView<'_>, usual: Option<&Amounts>) -> Level {
 
 /// The median of what containers that share cards ask for, in each dimension.
 fn usual_size(model: &Model) -> Option<Amounts> {
-    let asks = model.pods().filter_map(|(_, pod)| match &pod.standing {
-        Standing::Placed { ask, .. } | Standing::Waiting { ask, .. } => Some(ask),
-        Standing::Unproven { .. } | Standing::Invalid { .. } => None,
+    let asks = model.pods().filter_map(|(_, pod)| match &pod.allocation {
+        AllocationState::Placed { ask, .. } | AllocationState::Waiting { ask, .. } => Some(ask),
+        AllocationState::Unproven { .. } | AllocationState::Invalid { .. } => None,
     });
     let shares: Vec<Amounts> = asks.flat_map(shares).collect();
     let median = |dimension| {

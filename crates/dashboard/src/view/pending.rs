@@ -9,7 +9,7 @@ use gpushare_core::{NodeName, PodAsk, PodUid, Steps};
 use serde::Serialize;
 
 use super::asked;
-use crate::model::{Model, Pod, PodName, Standing};
+use crate::model::{AllocationState, Model, Pod, PodName};
 
 /// How many different asks are explained in the list; a pod's own page always explains it.
 const MOST_EXPLAINED: usize = 32;
@@ -55,8 +55,8 @@ pub(crate) fn rows(model: &Model) -> BTreeMap<String, Row> {
     let waiting = model.pods().filter(|(_, pod)| pod.waits());
     let mut rows = BTreeMap::new();
     for (uid, pod) in waiting {
-        let row = match &pod.standing {
-            Standing::Waiting {
+        let row = match &pod.allocation {
+            AllocationState::Waiting {
                 ask,
                 gated: false,
                 claim: None,
@@ -75,24 +75,24 @@ pub(crate) fn rows(model: &Model) -> BTreeMap<String, Row> {
 }
 
 fn row(model: &Model, pod: &Pod, reason: Option<&Reason>) -> Row {
-    let (state, said) = match &pod.standing {
-        Standing::Invalid { why } => (State::Invalid, Some(why.clone())),
-        Standing::Waiting {
+    let (state, said) = match &pod.allocation {
+        AllocationState::Invalid { why } => (State::Invalid, Some(why.clone())),
+        AllocationState::Waiting {
             claim: Some((node, _)),
             ..
         } => {
             let said = format!("room is being made for it on {node}");
             (State::Preempting, Some(said))
         }
-        Standing::Waiting { gated: true, .. } => {
+        AllocationState::Waiting { gated: true, .. } => {
             let said = "it has a scheduling gate: the scheduler does not look at it yet".to_owned();
             (State::Gated, Some(said))
         }
         _ if reason.is_some_and(|reason| reason.fits) => (State::Fits, None),
         _ => (State::Waiting, None),
     };
-    let asks = match &pod.standing {
-        Standing::Waiting { ask, .. } => asked(ask, &model.dialects().classes),
+    let asks = match &pod.allocation {
+        AllocationState::Waiting { ask, .. } => asked(ask, &model.dialects().classes),
         _ => String::new(),
     };
     Row {

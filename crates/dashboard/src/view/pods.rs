@@ -7,14 +7,14 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 use super::{asked, named, pending};
-use crate::model::{About, Model, Pod, PodName, Standing};
+use crate::model::{About, AllocationState, Model, Pod, PodName};
 
 /// How many results are listed; a longer search text finds fewer.
 const MOST_FOUND: usize = 20;
 
 /// Pods that match a search text.
 #[derive(Debug, Serialize)]
-pub(crate) struct Found {
+pub(crate) struct SearchResult {
     total: usize,
     pods: Vec<Named>,
 }
@@ -27,7 +27,7 @@ struct Named {
 }
 
 /// Finds pods that hold or wait for cards by their name, their namespace, or both with a slash between.
-pub(crate) fn find(model: &Model, text: &str) -> Found {
+pub(crate) fn find(model: &Model, text: &str) -> SearchResult {
     let matches = |PodName { namespace, name }: &PodName| match text.split_once('/') {
         Some((left, right)) => namespace.ends_with(left) && name.starts_with(right),
         None => name.contains(text) || namespace.contains(text),
@@ -41,7 +41,7 @@ pub(crate) fn find(model: &Model, text: &str) -> Found {
         title: pod.title().clone(),
         node: pod.node().cloned(),
     });
-    Found {
+    SearchResult {
         total,
         pods: named.collect(),
     }
@@ -101,8 +101,8 @@ pub(crate) fn detail(model: &Model, namespace: &str, name: &str) -> Option<Detai
         containers: Vec::new(),
         report: None,
     };
-    match &pod.standing {
-        Standing::Placed {
+    match &pod.allocation {
+        AllocationState::Placed {
             node,
             ask,
             placement,
@@ -118,10 +118,10 @@ pub(crate) fn detail(model: &Model, namespace: &str, name: &str) -> Option<Detai
             });
             detail.containers = containers.collect();
         }
-        Standing::Unproven { why, .. } | Standing::Invalid { why } => {
+        AllocationState::Unproven { why, .. } | AllocationState::Invalid { why } => {
             detail.wrong = Some(why.clone());
         }
-        Standing::Waiting { ask, gated, claim } => {
+        AllocationState::Waiting { ask, gated, claim } => {
             detail.asks = asked(ask, classes);
             detail.gated = *gated;
             detail.claimed_on = claim.as_ref().map(|(node, _)| node.clone());

@@ -11,7 +11,7 @@ fn a_pod_waits_for_the_reason_that_the_core_gives() {
     let row = rows.get("ns/q").unwrap();
     assert_eq!(row.state, State::Waiting);
     let (uid, pod) = model.pod_named("ns", "q").unwrap();
-    let Standing::Waiting { ask, .. } = &pod.standing else {
+    let AllocationState::Waiting { ask, .. } = &pod.allocation else {
         panic!("{pod:?}");
     };
     assert_eq!(
