@@ -16,7 +16,7 @@ const EXAMPLES: &str = "Examples:
   kubectl gpushare budget statement --month 2026-10  what the namespace used in October
   kubectl gpushare budget grant vision 20h --reason 'conference deadline'
 
-Exit codes: 0 done, 1 refused or failed, 2 wrong arguments.";
+Exit status: 0 when it is done; 1 when it is refused or fails; 2 when the command line is wrong.";
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]

@@ -173,7 +173,7 @@ fn wrong_terms() -> Vec<Refused> {
         (
             "no-weights",
             json!({"amount": "1h", "formula": {"kind": "Max", "memory": 1}}),
-            "with kind: Weighted only",
+            "weights apply only with kind: Weighted",
         ),
         (
             "window",
