@@ -56,7 +56,8 @@ impl Now {
 #[derive(Debug)]
 pub struct Preemptions {
     live: BTreeMap<PodUid, Preemption>,
-    /// Claims that we have ended. Their pods may still carry them.
+    /// Claims that we have ended. Their pods may still carry them. A claim is forgotten when the watch shows the pod
+    /// without it after its removal was answered, at the latest with the pod.
     ended: HashMap<PodUid, EndedClaim>,
     /// Rung when a step may be due.
     bell: Arc<Notify>,

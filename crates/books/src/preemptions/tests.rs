@@ -294,6 +294,17 @@ fn an_ended_claim_that_the_watch_still_shows_is_not_taken_up_again() {
 }
 
 #[test]
+fn a_removed_claim_is_forgotten_with_the_next_change_of_its_pod() {
+    let mut world = evicting();
+    world.books.end_preemption(&"high".into());
+    // The watch shows the removal before the answer comes.
+    assert_eq!(world.does_step("high"), Step::Clear);
+    assert!(world.is_idle());
+    world.change("high", |_| {});
+    assert!(world.books.preemptions().uids().is_empty());
+}
+
+#[test]
 fn a_claim_that_does_not_agree_with_its_pod_is_not_believed() {
     let mut world = evicting();
     let stolen = world.pod("high").claim.clone();

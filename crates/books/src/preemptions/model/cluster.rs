@@ -375,11 +375,26 @@ impl Model {
                     let wait = later.saturating_duration_since(now.instant);
                     self.millis += i64::try_from(wait.as_millis()).unwrap() + 1;
                 }
-                (true, None) => return self.check_nothing_is_left(),
+                (true, None) => {
+                    self.every_pod_changes();
+                    return self.check_nothing_is_left();
+                }
             }
             self.check();
         }
         panic!("claims do not end: {:?}", self.leads().preemptions());
+    }
+
+    /// If the watch has shown the removal of a claim before its answer came, the claim is remembered until the pod
+    /// changes next.
+    fn every_pod_changes(&mut self) {
+        let pods: Vec<&str> = self.pods.iter().map(|pod| pod.uid).collect();
+        for pod in pods {
+            self.change(pod, |_| {});
+        }
+        for replica in 0..2 {
+            self.show(replica, usize::MAX);
+        }
     }
 
     fn check_nothing_is_left(&self) {
