@@ -21,7 +21,7 @@ pub struct GrantRequest {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a grant")]
 #[schemars(rename = "GrantRequest")]
 pub(super) struct GrantRequestBody {
     #[schemars(regex(pattern = "^[A-Za-z0-9._-]{1,128}$"))]
@@ -51,7 +51,7 @@ impl GrantRequest {
         let written: GrantRequestBody = serde_json::from_slice(body).map_err(|error| {
             let message = format!(
                 "{error}: write a JSON object with id, amount (such as \"20h\", or GPU-seconds as a number) and reason; \
-                 the author is whoever the token belongs to"
+                 the author is the owner of the token"
             );
             wrong("the body", message)
         })?;
